@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, TreeCommits
 
-    #: The check whether an author may act on the configuration of a path.
+    #  Raises an error if the author may not act on configurations for this path.
     Permission: TypeAlias = Callable[[str], None]
 
-#: How many documents a commit message names.
+#  The limit of documents that a commit message names.
 _NAMED = 5
 
 
@@ -58,7 +58,7 @@ def change_check(
     *,
     permit: Permission = _anywhere,
 ) -> CommitOutcome:
-    """Give a configuration other values; raises ``NotFoundError`` if no configuration has this name."""
+    """Replace the values of a configuration; raises ``NotFoundError`` if no configuration has this name."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         permit(find_check(branch.files, name).value.path)

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 
 
-#: How many instances that wait for a monitoring system are read to know since when they wait.
+#  The limit of waiting instances of a monitoring system that are read to compute how long they have waited.
 _SAMPLE = 1000
 
 #: Seconds for which an operator allows the removal of many unknown checks.
 _REMOVAL_ALLOWED = 3600.0
 
-#: How many checks a refusal names.
+#  The limit of checks that a refusal names.
 _NAMED = 5
 
 
@@ -57,10 +57,10 @@ class CheckSources(Protocol):
     """The sources from which check instances are computed. Only one thread may call the method."""
 
     def read(self, awaited: Collection[str] = ()) -> CheckSnapshot:
-        """Return the present sources: the same value for as long as nothing has changed, and then without a read.
+        """Return the present sources: the same value, without a read, as long as nothing has changed.
 
-        ``awaited`` are the hosts (by id) whose deployments are of interest; those of other registered hosts may be
-        missing. While a publication is under way, its sources are those of the one before. Raises
+        ``awaited`` are the hosts (by id) whose deployments are needed; the deployments of other registered hosts
+        may be missing. During a publication, the sources are those of the previous publication. Raises
         ``UnreachableError``, and ``ConflictError`` if the sources change all the time.
         """
 
@@ -83,7 +83,7 @@ class CheckAdapters:
         return content
 
     def summary(self, now: float) -> CheckSummary:
-        """Return the monitoring systems with their last contacts and what waits for them.
+        """Return the monitoring systems with their last contacts and the instances that wait for them.
 
         All instances are read only if a published monitoring system is silent.
         """
@@ -106,7 +106,7 @@ class CheckAdapters:
         return CheckSummary(tuple(backlogs), self.instances.unwritten(), groups)
 
     def _groups(self, groups: Collection[CheckGroup], now: float) -> tuple[CheckGroupState, ...]:
-        """Return the states of groups; only their instances are read, and none without groups."""
+        """Return the states of groups; only the instances of these groups are read."""
         if not groups:
             return ()
         basis = self.sources.read().basis
@@ -139,7 +139,8 @@ class CheckAdapters:
     def findings(self, hosts: Collection[str], now: float, path: str | None = None) -> tuple[CheckFinding, ...]:
         """Return the findings of the published checks of these hosts (by id), the worst first.
 
-        With ``path`` only those of one service. The number of reads grows with the number of the hosts' checks.
+        With ``path``, only findings of one service are returned. The number of reads grows with the number of the
+        hosts' checks.
         """
         if not self.fleet.documents().of(CHECK):
             return ()
@@ -150,7 +151,7 @@ class CheckAdapters:
         return check_findings(instances, self.results(instances.values(), now))
 
     def drift(self, now: float) -> tuple[CheckDrift, ...]:
-        """Return the checks that monitoring systems run differently from what is deployed there."""
+        """Return the checks that monitoring systems run in other configurations than the deployed ones."""
         records = self.systems.drift()
         ids = {instance for dropped in records.values() for instance in dropped}
         return check_drift(records, self.instances.find(ids), now)
@@ -199,7 +200,7 @@ class CheckAdapters:
         return changed
 
     def held(self, system: str) -> tuple[CheckInstance, ...]:
-        """Return the instances of which a monitoring system has something, or that wait for it."""
+        """Return the instances that a monitoring system has in any configuration, or that wait for it."""
         scanned = self.instances.scan(skip_damaged=True)
         return tuple(found for found in scanned if abandon(found, system, 0.0) != found)
 
@@ -227,7 +228,7 @@ class CheckAdapters:
         return changed
 
     def allow_removal(self, system: str, act: Act) -> float:
-        """Allow the bridge of a monitoring system to remove many unknown checks; return until when.
+        """Allow the bridge of a monitoring system to remove many unknown checks; return the end of the permission.
 
         Raises ``NotFoundError`` for an unknown system.
         """
@@ -251,7 +252,7 @@ class MonitoringService(Protocol):
     """The service, as a monitoring system sees it. All methods raise ``ServiceError``."""
 
     def list_flagged(self) -> frozenset[str]:
-        """Return the instances that have changed since the last call, of which this call is the only notice."""
+        """Return the instances that have changed since the last call; no other call returns these changes."""
 
     def list_pending(self) -> frozenset[str]:
         """Return the instances that wait to be rolled out or removed, or for the answer about that."""
@@ -260,19 +261,19 @@ class MonitoringService(Protocol):
         """Return the instances that are rolled out, and those whose removal failed."""
 
     def fetch(self, instances: Sequence[str]) -> FetchedDetails:
-        """Return the details of instances, which are in progress from now on; at most ``MOST_INSTANCES``."""
+        """Return the details of at most ``MOST_INSTANCES`` instances, which are in progress from now on."""
 
     def answer(self, answers: Sequence[CheckAnswer]) -> Mapping[str, str]:
         """Report the outcomes of deployments, at most ``MOST_INSTANCES``.
 
-        An answer that comes too late changes nothing and is no error. Returned are the reasons for which other
-        answers were not recorded, by instance.
+        A late answer changes nothing and is not an error. The result has the reasons why other answers were not
+        recorded, by instance.
         """
 
     def report_results(self, results: Mapping[str, NagiosResult]) -> frozenset[str]:
         """Report results of checks, and that the monitoring system is alive.
 
-        Return the instances whose results do not count, because they are not deployed, or differently.
+        Return the instances whose results do not count, because they are not deployed in this configuration.
         """
 
     def list_working_hosts(self) -> frozenset[str]:

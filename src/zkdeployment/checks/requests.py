@@ -75,7 +75,7 @@ def hold_lease(adapters: ServerAdapters, system: str, bridge: str) -> None:
 
 
 def fetch_deployment(adapters: ServerAdapters, system: str, text: str) -> Mapping[str, Value]:
-    """Return what a monitoring system is to do with an instance, which is in progress from now on."""
+    """Return the task of a monitoring system for an instance, which is in progress from now on."""
     now, instance_id = adapters.clock.now(), read_instance_id(text)
     fetched: requests.FetchedDeployment | None = None
 
@@ -120,7 +120,7 @@ def answer_deployment(
 
 
 def fetch_deployments(adapters: ServerAdapters, system: str, texts: Collection[str]) -> ManyFetched:
-    """Return what a monitoring system is to do with instances, which are in progress from now on."""
+    """Return the tasks of a monitoring system for instances, which are in progress from now on."""
     now, ids = adapters.clock.now(), {*map(read_instance_id, texts)}
     fetched: dict[str, Mapping[str, Value]] = {}
     missing: dict[str, str] = {}
@@ -150,7 +150,7 @@ def fetch_deployments(adapters: ServerAdapters, system: str, texts: Collection[s
 
 
 def answer_deployments(adapters: ServerAdapters, system: str, answers: Mapping[str, ManyAnswer]) -> ManyAnswered:
-    """Record the results of deployments, by instance; those that are refused change nothing."""
+    """Record the results of deployments, by instance; refused results change nothing."""
     now = adapters.clock.now()
     by_id = {read_instance_id(text): answer for text, answer in answers.items()}
     refused: dict[str, str] = {}
@@ -184,17 +184,17 @@ def answer_deployments(adapters: ServerAdapters, system: str, answers: Mapping[s
 
 
 def list_flagged(adapters: ServerAdapters, system: str) -> Collection[str]:
-    """Return the instances with an update that the monitoring system was not notified of; now it is."""
+    """Return the instances with an update of which the system was not notified, and record the notification."""
     return _list(adapters, system, adapters.checks.flagged(system), requests.list_flagged)
 
 
 def list_open(adapters: ServerAdapters, system: str) -> Collection[str]:
-    """Return the instances that wait for the monitoring system; it is notified of all of them now."""
+    """Return the instances that wait for the monitoring system, and record that it was notified of all."""
     return _list(adapters, system, adapters.checks.open(system), requests.list_open)
 
 
 def list_deployed(adapters: ServerAdapters, system: str) -> Mapping[str, InstanceConfiguration]:
-    """Return the configurations that the monitoring system has, by instance: active, or impossible to remove."""
+    """Return the configurations that the monitoring system has, by instance: active ones, and failed removals."""
     return {
         instance.id: current
         for instance in adapters.checks.scan()
@@ -242,7 +242,7 @@ def _list(
     instances: Collection[str],
     request: Callable[[CheckInstance, float], tuple[CheckInstance, bool]],
 ) -> Collection[str]:
-    """Return those of the instances that a list contains, and record that the monitoring system was notified."""
+    """Return the instances that a list contains, and record that the monitoring system was notified."""
     now = adapters.clock.now()
 
     def change(_: str, instance: CheckInstance | None) -> CheckInstance | None:
@@ -258,7 +258,7 @@ def _list(
 
 
 def _own(instance: CheckInstance | None, system: str, instance_id: str) -> CheckInstance:
-    """Return an instance of the monitoring system; raises ``NotFoundError`` for all others."""
+    """Return an instance that belongs to the monitoring system; raises ``NotFoundError`` for any other."""
     if instance is None or instance.system != system:
         raise NotFoundError(_not_its_own(system, instance_id))
     return instance

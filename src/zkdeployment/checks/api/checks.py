@@ -90,14 +90,14 @@ def abandon(adapters: ServerAdapters, user: User, system: str, reason: str) -> t
 
 
 def permit_removal(adapters: ServerAdapters, user: User, system: str, reason: str) -> float:
-    """Allow the bridge of a monitoring system to remove many unknown checks; return until when."""
+    """Allow the bridge of a monitoring system to remove many unknown checks; return the end of the permission."""
     _permit(user, "")
     act = new_act(adapters, user, f"checks allow-removal --system {system}", reason)
     return adapters.operator_checks.allow_removal(system, act)
 
 
 def _permit(user: User, path: str) -> None:
-    """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root is the whole fleet."""
+    """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root stands for the fleet."""
     check_right(user, ActKind.ACT_ON_CHECK, *filter(None, (path,)))
 
 

@@ -1,4 +1,4 @@
-"""``/deployments``: what monitoring systems fetch, answer and report; at the root of the service."""
+"""``/deployments``: the operations of monitoring systems (fetch, answer, report), at the root of the service."""
 
 from collections.abc import Collection
 from typing import Annotated
@@ -49,7 +49,7 @@ def _hold_lease(
 
 router = APIRouter(prefix="/deployments", tags=["deployments"], responses=ERRORS | _LEASED)
 
-#: The dependencies of operations that change something: what only reads is for every client of the system.
+#  The dependencies of operations that change something; every client of the system may read.
 _LEASE = [Depends(_hold_lease)]
 
 InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]

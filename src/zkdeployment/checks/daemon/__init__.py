@@ -1,1 +1,1 @@
-"""The check instances in a coordinator: computing them, their life cycle, and the pokes of monitoring systems."""
+"""The part of a coordinator that computes check instances, runs their life cycle, and pokes monitoring systems."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
     from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 
-#: Seconds until a coordinator that does not lead asks again whether it leads.
+#  Seconds until a coordinator that does not lead checks again whether it leads.
 _QUEUED = 1.0
 
 #: Seconds: the longest pause after turns that fail, and the wait for a turn in progress at the end.
@@ -82,7 +82,7 @@ class CheckDaemon:
 
     @property
     def pokes_waiting(self) -> int:
-        """The number of instances that are to be poked, or are just poked."""
+        """The number of pokes that wait or are in progress."""
         return self._pokes.waiting
 
     def run_cycle(self) -> float:
@@ -118,10 +118,10 @@ class CheckDaemon:
             self._closed.wait(self.run_cycle())
 
     def _prune(self, now: float) -> None:
-        """Prune the instances of one bucket, another one in each turn."""
+        """Prune the instances of one bucket; each turn prunes the next bucket."""
         try:
             held = self._instances.bucket(int(now // self._interval))
-        except TreeError:  # it is damaged, which each change of its instances records
+        except TreeError:  # the bucket is damaged; each change of its instances records that
             return
         old = {instance.id: instance.system for instance in held if _pruned(instance, now) != instance}
         changed = self._job.changes.change(old, lambda _, found: found and _pruned(found, now))
@@ -136,7 +136,7 @@ class CheckDaemon:
 
     def _report(self, error: Exception) -> float:
         """Report an error, unless the lead was lost; return the seconds until the next turn."""
-        self._job.forget()  # it is unknown what was written
+        self._job.forget()  # parts of the turn may have been written
         if isinstance(error, LockLostError):
             self._node = None
             return _QUEUED
@@ -145,6 +145,6 @@ class CheckDaemon:
 
 
 def _pruned(instance: CheckInstance, now: float) -> CheckInstance | None:
-    """Return an instance without what has awaited its deletion for long; ``None`` if nothing else is left."""
+    """Return an instance without configurations that await their deletion for long; ``None`` if none is left."""
     pruned = prune(instance, now)
     return None if pruned.deleted and not pruned.configurations else pruned

@@ -1,4 +1,4 @@
-"""The job: it makes the check instances those that are wanted, and reads the health of hosts for rollouts."""
+"""The job: brings the check instances to the wanted state, and reads the health of hosts for rollouts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class IsolatedChanges:
         self._recorded: Mapping[str, str] | None = None
 
     def __bool__(self) -> bool:
-        """Whether instances wait that could not be written."""
+        """Whether any instance could not be written and waits for another attempt."""
         return bool(self._reasons)
 
     def change(self, instances: Collection[str], change: InstanceChange) -> Mapping[str, ChangedInstance]:
@@ -52,13 +52,13 @@ class IsolatedChanges:
         return written
 
     def record(self) -> None:
-        """Record the reasons, if others are recorded."""
+        """Record the reasons, unless they are recorded already."""
         if self._reasons != self._recorded:
             self._instances.record_unwritten(self._reasons)
             self._recorded = dict(self._reasons)
 
     def forget(self) -> None:
-        """Forget everything: all instances are about to be compared."""
+        """Forget all reasons, before all instances are compared."""
         self._reasons.clear()
         self._recorded = None
 
@@ -76,7 +76,7 @@ class _Awaited:
     publication: int
 
     def is_completed(self, hosts: Mapping[str, CheckedHost]) -> bool:
-        """Whether the host has completed the publication; its deployments may not be read yet."""
+        """Whether the host has completed the publication, even if its deployments were not read yet."""
         host = hosts.get(self.host)
         return host is not None and host.completed >= self.publication
 
@@ -88,8 +88,8 @@ class _Awaited:
 class CheckJob:
     """Computes and orders instances.
 
-    The job keeps the sources that it computed last, but no instances: a change of the sources leads to the
-    instances that it concerns, and only these are read. After ``forget``, the next run compares all of them.
+    The job keeps the last computed sources, but no instances: it derives the affected instances from a change of
+    the sources, and reads only these. After ``forget``, the next run compares all of them.
     """
 
     def __init__(self, instances: ZooKeeperCheckInstances, sources: CheckSources, clock: Clock) -> None:
@@ -99,23 +99,23 @@ class CheckJob:
         self._computed: CheckSnapshot | None = None
         self._compared_at = 0.0
         self._awaited: dict[str, _Awaited] = {}
-        #: Instances that cannot be written do not delay others.
+        #  Instances that cannot be written do not delay other instances.
         self.changes = IsolatedChanges(instances)
-        #: The hosts whose deployments are of interest: they have completed a publication that instances await.
+        #  The hosts whose deployments have to be read: they have completed a publication that instances await.
         self._followed: frozenset[str] = frozenset()
 
     @property
     def computed(self) -> CheckSnapshot | None:
-        """The sources of the instances that were written last; other threads may ask for them."""
+        """The sources of the last written instances; any thread may read this value."""
         return self._computed
 
     def forget(self) -> None:
-        """Read and compare all instances in the next run: others, or a run that failed, may have changed them."""
+        """Let the next run compare all instances: other processes, or a failed run, may have changed them."""
         self._computed = None
         self.changes.forget()
 
     def run(self) -> CheckSnapshot:
-        """Compute the instances that changes of the sources concern; return the sources."""
+        """Compute the instances that a change of the sources affects; return the sources."""
         snapshot = self._sources.read(self._followed)
         if self._computed is None or (self.changes and self._clock.now() - self._compared_at >= _RETRY):
             self._compute_all(snapshot)
@@ -143,11 +143,11 @@ class CheckJob:
         self._write([*different, *missing], wanted, snapshot)
 
     def _compute_changed(self, before: CheckSnapshot, after: CheckSnapshot) -> None:
-        """Write the instances that a change of the sources concerns."""
+        """Write the instances that a change of the sources affects."""
         scope = changed_scope(before.basis, after.basis)
         if scope:
             former, wanted = (_by_id(wanted_instances(basis, scope)) for basis in (before.basis, after.basis))
-            if any(found.check.is_overfull for found in former.values()):  # which instances exist is not known
+            if any(found.check.is_overfull for found in former.values()):  # the existing instances are not known
                 self._compute_all(after)
                 return
             self._write(sorted(former.keys() | wanted.keys()), wanted, after)
@@ -179,7 +179,7 @@ class CheckJob:
             get_logger().info(event, instances=changed, awaited=len(self._awaited))
 
     def _note(self, instance_id: str, instance: CheckInstance | None) -> None:
-        """Note what an instance waits for."""
+        """Note the deployment for which an instance waits."""
         awaited = None if instance is None else _awaited(instance)
         if awaited is None:
             self._awaited.pop(instance_id, None)
@@ -194,7 +194,7 @@ def _by_id(instances: Iterable[WantedInstance]) -> dict[str, WantedInstance]:
 def _wanted(
     instance: CheckInstance | None, wanted: WantedInstance | None, snapshot: CheckSnapshot, now: float
 ) -> CheckInstance | None:
-    """Return an instance in the state that the sources want; an instance with faults stays unchanged."""
+    """Return an instance in the state that the sources want, or unchanged if it has faults."""
     if wanted is None:
         return None if instance is None else delete(instance, now)
     if wanted.faults:
@@ -221,7 +221,7 @@ def _awaited(instance: CheckInstance) -> _Awaited | None:
 
 
 class CheckHealth:
-    """Asks ``job`` which checks are wanted. Another thread may run the job."""
+    """Reads the health of hosts, with the wanted checks of ``job``, which another thread may run."""
 
     def __init__(
         self, job: CheckJob, instances: ZooKeeperCheckInstances, systems: ZooKeeperMonitoringSystems

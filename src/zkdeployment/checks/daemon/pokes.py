@@ -35,8 +35,8 @@ _PATH = "/deployments/id"
 class HttpPokeSender:
     """Requests without redirects, from any thread; answers are not read beyond their headers.
 
-    A request runs in a thread of its own: urllib3 limits the wait for each part of an answer, not that for all of
-    them. A system that sends its answer byte by byte gets no further request meanwhile.
+    A request runs in a thread of its own, because urllib3 limits the wait for each part of an answer, but not for
+    the whole answer. A system that sends its answer byte by byte gets no other request in the meantime.
     """
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ class HttpPokeSender:
         self._unanswered: dict[str, threading.Thread] = {}
 
     def send(self, callback: str, instance: str) -> str | None:
-        """Tell a monitoring system about an update of an instance, within a few seconds; never raises.
+        """Notify a monitoring system of an update of an instance, within a few seconds; never raises.
 
-        Return ``None`` if the system accepted the poke, or else the reason, which does not contain the URL.
+        Returns ``None`` if the system accepted the poke, otherwise the reason of the failure, without the URL.
         """
         former = self._unanswered.pop(callback, None)
         if former is not None and former.is_alive():
@@ -74,7 +74,7 @@ class HttpPokeSender:
                 preload_content=False,
             )
             response.close()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # their texts contain the URL
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # the texts contain the URL
             return f"it cannot be reached: {type(error).__name__}"
         if 200 <= response.status < 300:
             return None
@@ -137,7 +137,7 @@ class PokeQueue:
             if self._deliver(poke):
                 self._delivered(poke)
             with self._changed:
-                # If the flag is set by now, the next turn offers the instance again.
+                # If the flag was set again, the next turn offers the instance again.
                 self._instances.discard(poke.instance)
 
     def _next(self) -> Poke | None:
@@ -168,7 +168,7 @@ class PokeQueue:
             return not self._changed.wait_for(lambda: self._closed, seconds)
 
 
-#: Pokes that wait in the queue of a system; further ones follow in later turns.
+#  The limit of pokes in the queue of a system; further pokes follow in later turns.
 _MOST_WAITING = 2000
 
 #: Seconds for the requests in progress at the end.
@@ -191,13 +191,14 @@ class CheckPokes:
         self._clock = clock
         self._callbacks: dict[str, str | None] | None = None
         self._queues: dict[str, PokeQueue] = {}
-        #: When an instance was first seen to wait without a flag, or was last read; by system and instance.
+        #  The time at which an instance was first found waiting without a flag, or last read; by system and
+        # instance.
         self._seen: dict[str, dict[str, float]] = {}
 
     def run(self, callbacks: Mapping[str, str | None]) -> None:
         """Queue the pokes that are due; ``callbacks`` are those of the published monitoring systems.
 
-        A system whose document is gone keeps its callback, so that it hears of what is to be undeployed.
+        A system whose document is gone keeps its callback, so that it is notified of undeployments.
         """
         if self._callbacks is None:
             self._callbacks = dict(self._systems.callbacks())
@@ -215,7 +216,7 @@ class CheckPokes:
         return sum(len(queue) for queue in self._queues.values())
 
     def close(self) -> None:
-        """Drop all pokes, and forget what was read."""
+        """Drop all pokes, and forget all times."""
         queues, self._queues = self._queues, {}
         for closing in queues.values():
             closing.close()
@@ -244,7 +245,7 @@ class CheckPokes:
                 yield Poke(instance.id, callback, instance.flag)
 
     def _overdue(self, system: str, waiting: frozenset[str]) -> list[str]:
-        """Return the instances that have waited for so long that they are to be read again."""
+        """Return the instances that have waited so long that they have to be read again."""
         now, seen = self._clock.now(), self._seen.get(system, {})
         self._seen[system] = {instance: seen.get(instance, now) for instance in waiting}
         overdue = [found for found, since in self._seen[system].items() if abs(now - since) >= POKE_AGAIN_AFTER]
@@ -252,7 +253,7 @@ class CheckPokes:
         return overdue
 
     def _note_delivery(self, poke: Poke) -> None:
-        """Clear the flag that a poke was sent for; if that fails, the instance is poked again."""
+        """Clear the flag for which a poke was sent; if that fails, the instance is poked again."""
 
         def change(_: str, instance: CheckInstance | None) -> CheckInstance | None:
             return instance if instance is None else poke_succeeded(instance, poke.flag, self._clock.now())

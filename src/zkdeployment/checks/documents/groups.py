@@ -62,9 +62,9 @@ _FORM = mapping_form(
 
 @dataclass(frozen=True, slots=True)
 class CheckGroup:
-    """A group: of the deployments of services at and below ``path``, ``at_least`` so many have to be OK.
+    """A group: at least ``at_least`` deployments of services at and below ``path`` have to be OK.
 
-    ``path`` is empty for the root of the tree. ``checks`` are the configurations that count; without any, all do.
+    ``path`` is empty for the root of the tree. ``checks`` are the configurations that count; if empty, all count.
     """
 
     name: str

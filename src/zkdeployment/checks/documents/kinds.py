@@ -1,9 +1,7 @@
 """Documents of monitoring systems and of check configurations: values, arguments and forms.
 
-``{{`` and ``}}`` stand for braces. A brace without a partner stands for itself. Values that take the place of a
-placeholder are never searched for placeholders again.
-
-Which check instances follow from the documents belongs to ``checks.rules``.
+``{{`` and ``}}`` stand for braces. A brace without a partner stands for itself. Values of placeholders are never
+searched for placeholders again. The derivation of check instances from documents belongs to ``checks.rules``.
 """
 
 from __future__ import annotations
@@ -88,7 +86,7 @@ def argument_text(parts: Iterable[ArgumentPart], values: Mapping[str, str]) -> s
 
 
 def unknown_placeholder(configuration: CheckConfiguration, name: str) -> str | None:
-    """Return why a placeholder cannot have a value in a configuration; ``None`` if it may have one."""
+    """Return why a placeholder cannot have a value in a configuration; ``None`` if it can."""
     kind, _, key = name.partition(".")
     levels = [threshold.level for threshold in configuration.thresholds]
     match kind:
@@ -187,7 +185,7 @@ class CheckConfiguration:
     constraints: CheckConstraints = field(default_factory=CheckConstraints)
 
     def concerns(self, service: str) -> bool:
-        """Whether the check is one of a service node: the object, or a node to which the check is passed down."""
+        """Whether the check applies to a service node: to the object, or to a node to which it is passed down."""
         if service == self.path:
             return not self.children_only
         return self.inheritance and is_below(service, self.path)
@@ -201,13 +199,13 @@ class CheckConfiguration:
 SYSTEM_SCHEMA = "zkdeployment/MonitoringSystem/v1"
 CHECK_SCHEMA = "zkdeployment/CheckConfiguration/v1"
 
-#: Names that are words of commands and of URLs.
+#  The names become words of commands and parts of URLs.
 RESERVED_NAMES = frozenset({"instances", "summary"})
 
 _NAME = name_form(NameKind.PLAIN)
 
 
-#: The form of the name of a monitoring system: its user of the service has the same name.
+#  The form of the name of a monitoring system, which is also the name of its user of the service.
 _SYSTEM_NAME = name_form(NameKind.USER)
 
 _PROPERTY = {"type": "string", "pattern": r"^\S+$", "description": "the name of a property"}

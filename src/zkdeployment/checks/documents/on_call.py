@@ -1,4 +1,4 @@
-"""Documents of on-call duties: who is notified about the checks of a node and of all services below it."""
+"""Documents of on-call duties: the contacts for the checks of a node and of all services below it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.forms import Fault
     from zkdeployment.tree.values import Value
 
-#: Values that no shell and no monitoring system interprets: they become part of commands that notify people.
+#  Values that no shell and no monitoring system interprets, because they become part of commands.
 EMAIL_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,189}"
 PHONE_PATTERN = r"\+?[0-9][0-9 -]{2,38}"
 
@@ -65,14 +65,14 @@ _FORM = mapping_form(
 
 @dataclass(frozen=True, slots=True)
 class OnCallContact:
-    """A person or a device that is notified, at an address, at a number, or at both."""
+    """A person or a device that is notified by mail, by telephone, or by both."""
 
     name: str
     email: str | None = None
     phone: str | None = None
 
     def to_json(self) -> dict[str, Value]:
-        """Return the contact as monitoring systems get it; what is not given is left out."""
+        """Return the contact as monitoring systems get it, without missing values."""
         given: dict[str, Value] = {"email": self.email, "phone": self.phone}
         return {"name": self.name, **{key: value for key, value in given.items() if value is not None}}
 

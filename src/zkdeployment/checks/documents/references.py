@@ -22,15 +22,15 @@ def check_problems(
 ) -> Iterator[Problem]:
     """Yield the problems of documents of checks that name a node, a monitoring system or a check that is missing.
 
-    ``nodes`` are the paths of the tree; ``None`` if the documents are checked without a tree. ``systems`` are
-    monitoring systems and ``checks`` configurations besides those of the documents. An unknown placeholder is a
-    warning: the configuration is published, but has no instances.
+    ``nodes`` are the paths of the tree; ``None`` if the documents are checked without a tree. ``systems`` and
+    ``checks`` are further monitoring systems and configurations, besides those of the documents. An unknown
+    placeholder is a warning: the configuration is published, but has no instances.
     """
     known = sorted({*systems, *(name for (name,) in documents.of(SYSTEM))})
     for (kind, _), entry in documents.entries.items():
         if kind == CHECK.name:
             yield from _object_problems(entry, nodes)
-            # A document with problems may be the system.
+            # The system may be defined by a document with problems.
             if not documents.problems:
                 yield from _system_problems(entry, known)
             for way, message in argument_faults(entry.content):
@@ -51,7 +51,7 @@ def _group_problems(entry: DocumentEntry, checks: Collection[str]) -> Iterator[P
 
 
 def _duty_problems(documents: Documents) -> Iterator[Problem]:
-    """Yield the duties whose node has another one."""
+    """Yield a problem for each duty whose node already has a duty."""
     first: dict[str, str] = {}
     for (kind, _), entry in documents.entries.items():
         if kind == ON_CALL.name:

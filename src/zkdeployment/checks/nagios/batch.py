@@ -36,7 +36,7 @@ class DeployedInstances:
         return self.active | self.retained
 
     def outdated(self, configurations: Mapping[str, str]) -> Collection[str]:
-        """Return the active instances that have other configurations than these, which are keyed by instance."""
+        """Return the active instances whose configurations differ from these, which are keyed by instance."""
         return frozenset(
             instance
             for instance, found in configurations.items()
@@ -44,15 +44,15 @@ class DeployedInstances:
         )
 
 
-#: What Nagios 4 writes as the output of a plugin that could not be executed, or did not end in time.
+#  The text that Nagios 4 writes in place of the output of a plugin that could not be executed, or did not end in
+# time.
 _FAILED = re.compile(r"\((?:Return code of 12[67] is out of bounds|Service check timed out after )[^\n]*")
 
 
 def first_run_problem(check: NagiosCheck, result: NagiosResult) -> str | None:
     """Return why the first run of a check's plugin is a failed rollout; ``None`` if the plugin ran.
 
-    Exit codes 126 and 127 stand for a program that cannot be executed. The findings of the plugin do not matter
-    here.
+    Exit codes 126 and 127 stand for a program that cannot be executed. The result of the plugin does not matter.
     """
     found = _FAILED.match(result.output)
     if found is None or result.state == "ok":
@@ -64,7 +64,7 @@ def first_run_problem(check: NagiosCheck, result: NagiosResult) -> str | None:
 
 
 def forced_check_command(check: NagiosCheck, now: float) -> str:
-    """Return the external command that lets Nagios run a check at once."""
+    """Return the external command with which Nagios runs a check at once."""
     return (
         f"[{now:.0f}] SCHEDULE_FORCED_SVC_CHECK;{nagios_host_name(check)};{service_description(check)};{now:.0f}"
     )
@@ -78,7 +78,7 @@ MOST_INSTANCES = 500
 #: The most bytes of the reasons in a request, whose body may have 1 MiB.
 _LARGEST = 500_000
 
-#: The most characters of a reason: the service keeps no more of it.
+#  The most characters of a reason that the service keeps.
 LONGEST_REASON = 1000
 
 
@@ -86,7 +86,7 @@ LONGEST_REASON = 1000
 class FetchedDetails:
     """The details of instances, each with its task; ``failed`` are reasons for which others were not fetched.
 
-    Instances that are in neither have nothing to deploy. Both are keyed by instance.
+    Instances in neither of them have nothing to deploy. Both are keyed by instance.
     """
 
     details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class CheckAnswer:
 
 
 def request_parts(items: Iterable[T], size: Callable[[T], int] = lambda _: 0) -> Iterator[list[T]]:
-    """Yield items in parts of which each fits into a request; ``size`` returns the bytes of an item."""
+    """Yield items in parts, each of which fits into a request; ``size`` returns the bytes of an item."""
     part: list[T] = []
     total = 0
     for item in items:
@@ -130,7 +130,8 @@ def request_parts(items: Iterable[T], size: Callable[[T], int] = lambda _: 0) ->
 _ROLLOUT = "rollout"
 _REMOVALS = ("deprovision", "delete")
 
-#: The part of the checks that a bridge removes at most unless the service asks for it. One may always go.
+#  The largest share of checks that a bridge removes if the service did not request it; one check may always be
+# removed.
 _MOST_REMOVED = 0.3
 
 
@@ -159,10 +160,10 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class BridgeBatch:
-    """Changes to checks that stay unchanged: to the first of ``bases`` that Nagios accepts.
+    """Changes to the first of ``bases`` (sets of checks) that Nagios accepts.
 
-    The first base are the present checks. ``removal_allowed`` is whether many of them may be removed that the
-    service did not ask to remove.
+    The first base has the present checks. ``removal_allowed`` is whether many checks may be removed whose removal
+    the service did not request.
     """
 
     bases: tuple[Mapping[str, NagiosCheck], ...]
@@ -172,7 +173,7 @@ class BridgeBatch:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedBatch:
-    """The changes that Nagios accepts together, and the words about each that it does not accept."""
+    """The changes that Nagios accepts together, and the message about each rejected change."""
 
     accepted: tuple[ObjectChange, ...] = ()
     rejected: tuple[tuple[ObjectChange, str], ...] = ()
@@ -181,7 +182,7 @@ class VerifiedBatch:
 def read_change(
     instance: str, details: Mapping[str, Any] | None, has_plugin: Callable[[str], bool]
 ) -> ObjectChange:
-    """Return the change that the details of a deployment ask for; ``None`` are those of an unknown instance."""
+    """Return the change that the details of a deployment request; an unknown instance has no ``details``."""
     if details is None:
         return ObjectChange(instance=instance, answered=False)
     task = details.get("task")
@@ -214,12 +215,12 @@ def synchronizing_batch(
     pending: Collection[str],
     changes: Mapping[str, ObjectChange],
 ) -> BridgeBatch:
-    """Return the batch that makes a directory with the checks ``present`` the one that the service wants.
+    """Return the batch that brings the ``present`` checks to the state that the service wants.
 
-    ``changes`` are those of fetched instances: ``pending`` ones, and active ones that are to be written. Doubtful
-    checks are removed before the changes: those that the service does not know, those of another configuration,
-    and those that are to be rolled out, which a killed bridge may have left. If Nagios does not accept the present
-    checks, the base is what remains without the doubtful ones.
+    ``changes`` are those of fetched instances: of ``pending`` ones, and of active ones that have to be written.
+    Doubtful checks are removed before the changes: checks that the service does not know, checks of another
+    configuration, and checks whose rollout a killed bridge may have begun. If Nagios does not accept the present
+    checks, the base has only the checks that are not doubtful.
     """
     known = deployed.instances.union(pending)
     rollouts = {instance for instance, change in changes.items() if not change.is_removal}
@@ -233,7 +234,7 @@ def synchronizing_batch(
 
 
 def removal_refusal(batch: BridgeBatch) -> str | None:
-    """Return why a batch is refused that removes many checks which the service did not ask to remove."""
+    """Return why a batch is refused because of many removals that the service did not request."""
     present = batch.bases[0]
     asked = {change.instance for change in batch.changes if change.answered}
     unasked = present.keys() - changed_checks(present, batch.changes) - asked
@@ -260,10 +261,11 @@ def changed_checks(base: Mapping[str, NagiosCheck], changes: Iterable[ObjectChan
 def find_acceptable(
     changes: Sequence[ObjectChange], verify: Callable[[Sequence[ObjectChange]], str | None]
 ) -> VerifiedBatch:
-    """Return which changes Nagios accepts together; bad ones are found by halving.
+    """Return the changes that Nagios accepts together; bad changes are found by halving.
 
-    ``verify`` returns the words of Nagios about a configuration with these changes, or ``None`` if it is right. A
-    bad change costs about twice the binary logarithm of the number of changes in verifications.
+    ``verify`` returns the message of Nagios about a configuration with these changes, or ``None`` if Nagios
+    accepts it. For each bad change, the number of verifications is about twice the binary logarithm of the number
+    of changes.
     """
     accepted: list[ObjectChange] = []
     rejected: list[tuple[ObjectChange, str]] = []

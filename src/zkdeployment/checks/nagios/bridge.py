@@ -38,7 +38,7 @@ _MOST_POKES = 10_000
 
 
 class ChangedInstances:
-    """Collects pokes from any thread, each of which calls ``wake``, and polls every ``interval`` seconds if given.
+    """Collects pokes from any thread, calling ``wake`` for each, and polls every ``interval`` seconds if given.
 
     All methods but ``poke`` belong to the bridge's thread.
     """
@@ -73,7 +73,7 @@ class ChangedInstances:
         return self._polled_at + self._interval
 
     def clear(self) -> None:
-        """Forget all pokes and put off the next poll, because everything is about to be synchronized."""
+        """Forget all pokes and postpone the next poll, because everything is about to be synchronized."""
         self._polled_at = self._clock.monotonic()
         with self._lock:
             self._poked = set()
@@ -89,16 +89,16 @@ class ChangedInstances:
         return self._service.list_flagged() | poked
 
 
-#: Seconds between reports of results that are still the same after the plugin ran again, and signs of life.
-#: Rollouts with ``healthy_checks`` wait for them.
+#  Seconds between reports of unchanged results after the plugin ran again, and between signs of life.  Rollouts
+# with ``healthy_checks`` wait for them.
 _SIGN_OF_LIFE = 20.0
 
-#: Seconds after which a status file that Nagios has not written again is no sign of life.
+#  Seconds after which an unchanged status file is no longer a sign of life of Nagios.
 _STALE = 180.0
 
 
 class CheckReports:
-    """Reports the results of the checks of ``nagios`` to ``service``, and gives downtimes to hosts at work."""
+    """Reports the results of the checks of ``nagios`` to ``service``, and gives deploying hosts a downtime."""
 
     def __init__(self, service: MonitoringService, nagios: LocalNagios, clock: Clock) -> None:
         self._service = service
@@ -122,7 +122,7 @@ class CheckReports:
         """Report once; raises ``ServiceError`` and ``NagiosError``.
 
         ``written`` is when the definition of each check was written. Return whether the service dropped results of
-        further instances: Nagios then has other checks than the service has deployed.
+        further instances, because the checks of Nagios differ from the deployed ones.
         """
         self._read_status()
         try:
@@ -159,7 +159,7 @@ class CheckReports:
     def _request_downtimes(self, checks: Mapping[str, NagiosCheck]) -> None:
         now = self._clock.now()
         hosts = downtime_hosts(self._service.list_working_hosts(), checks.values()) if checks else frozenset()
-        # Nagios writes its status file later: what was requested counts as well.
+        # Nagios writes its status file later, so requested downtimes count as well.
         self._requested = {host: end for host, end in self._requested.items() if end > now}
         ends = dict(self._status.downtimes)
         for host, end in self._requested.items():
@@ -178,7 +178,7 @@ _PROVING = 1.0
 
 
 class NagiosBridge:
-    """Keeps the checks of a Nagios at what the service wants until asked to end."""
+    """Keeps the checks of a Nagios in the state that the service wants, until asked to end."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class NagiosBridge:
         get_logger().info("bridge-ended")
 
     def _cycle(self) -> None:
-        """Roll out what has changed, and report, each if it is due."""
+        """Roll out changes and report results, each if it is due."""
         now = self._clock.monotonic()
         if now >= self._retry_at:
             self._attempt("rollout", self._follow)
@@ -224,7 +224,7 @@ class NagiosBridge:
         self._notifier.status(self._activity())
 
     def _follow(self) -> None:
-        """Roll out what has changed; at the start and after a failure, synchronize everything."""
+        """Roll out changes; at the start and after a failure, synchronize everything."""
         try:
             if self._changed.overflowed or not self._rollouts.is_synchronized:
                 self._changed.clear()
@@ -260,7 +260,7 @@ class NagiosBridge:
             self._rollouts.forget()
 
     def _attempt(self, part: str, act: Callable[[], None]) -> None:
-        """Act, and log when a problem begins, changes or ends."""
+        """Call ``act``, and log when a problem begins, changes or ends."""
         problem = ""
         try:
             act()
@@ -281,7 +281,7 @@ class NagiosBridge:
         return problem.partition("\n")[0] if problem else f"{len(self._rollouts.checks)} checks in Nagios"
 
     def _pause(self) -> float:
-        """Return the seconds until something is due."""
+        """Return the seconds until the next action is due."""
         now = self._clock.monotonic()
         rollout = self._retry_at if self._retry_at > now else self._changed.due
         return max(0.0, min(rollout, self._reported_at + self._reporting) - now)

@@ -1,6 +1,6 @@
-"""A check of one deployment, read from the details that the service answers with.
+"""A check of one deployment, read from the details in an answer of the service.
 
-Values of the tree reach this module unchanged. ``check_problem`` names the few that no Nagios can use.
+Values from the tree reach this module unchanged. ``check_problem`` reports the few values that Nagios cannot use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NagiosCheck:
     """A check of deployment ``number`` of the service ``path`` on a host; ``interval`` is in seconds.
 
     ``instance`` is the id of the check instance, ``config_id`` that of its version, and ``configuration`` the name
-    of the document. ``contacts`` are notified in place of those of the template.
+    of the document. ``contacts`` are notified in place of the contacts of the template.
     """
 
     instance: str
@@ -145,7 +145,7 @@ def check_to_text(check: NagiosCheck) -> str:
 
 
 def check_from_text(instance: str, text: str) -> NagiosCheck | None:
-    """Return the check that ``check_to_text`` has written; ``None`` if the text is not from there."""
+    """Return the check that ``check_to_text`` encoded; ``None`` for other texts."""
     try:
         details = json.loads(text)
         return read_check(instance, details) if isinstance(details, dict) else None

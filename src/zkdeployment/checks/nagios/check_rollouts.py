@@ -1,9 +1,7 @@
 """Rolls out checks: from the service to files of Nagios, with an answer about each after its first run.
 
-Nothing here has to survive the bridge: the service lists rollouts without an answer again.
-
-Nothing is kept in memory that matters. Answers are sent after Nagios was reloaded and has run the plugin: a bridge
-that is killed anywhere finds the same instances in the service's lists when it starts again.
+The state in memory may be lost: answers are sent after Nagios was reloaded and has run the plugin, and the service
+lists rollouts without an answer again when a killed bridge restarts.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.ports import MonitoringService
 
 
-#: Seconds until Nagios is asked again to run a plugin at once, and how many it is asked for at a time.
+#  Seconds between two requests to Nagios to run a plugin at once, and the most plugins in one request.
 _PATIENCE = 30.0
 _AT_ONCE = 100
 
@@ -102,7 +100,7 @@ class FirstRuns:
 
 
 class CheckRollouts:
-    """Makes the objects of ``nagios`` in ``place`` those that ``service`` wants.
+    """Brings the objects of ``nagios`` in ``place`` to the state that ``service`` wants.
 
     ``first_runs`` are the rollouts that wait for the first run of their plugins; without it, a rollout has
     succeeded when Nagios was reloaded.
@@ -138,7 +136,7 @@ class CheckRollouts:
 
     @property
     def waiting(self) -> AbstractSet[str]:
-        """The instances whose plugins have not run yet, so that the service waits for an answer."""
+        """The instances whose plugins have not run yet, and for which the service awaits an answer."""
         return frozenset() if self._first_runs is None else self._first_runs.waiting
 
     @property
@@ -148,21 +146,21 @@ class CheckRollouts:
 
     @property
     def is_synchronized(self) -> bool:
-        """Whether the last synchronization succeeded, and the files are the same since."""
+        """Whether the last synchronization succeeded and the files have not changed since."""
         return self._names is not None and self._names == self._objects.names()
 
     def forget(self) -> None:
-        """Let a synchronization be necessary, after a list or an answer was lost."""
+        """Require a synchronization, because a list or an answer was lost."""
         self._names = None
 
     def synchronize(self) -> None:
-        """Compare everything with the service: write what is missing, and remove what it does not want.
+        """Compare all checks with the service: write missing checks, and remove unwanted ones.
 
-        Nagios is reloaded even if no file changes: the bridge may have been killed before it reloaded. Raises
+        Nagios is reloaded even if no file changes, because the bridge may have been killed before a reload. Raises
         ``ServiceError`` and ``NagiosError``, after which another synchronization is necessary.
         """
         self.forget()
-        # An instance that changes between the two requests is then in both lists and not in neither.
+        # In this order, an instance that changes between the two requests is in both lists, never in neither.
         deployed = self._service.list_deployed()
         pending = self._service.list_pending()
         present = checks_in(self._objects.read())
@@ -207,7 +205,7 @@ class CheckRollouts:
         self._first_runs.request()
 
     def _finish(self, failure: ServiceError | None) -> None:
-        """Raise the first failure of a request about one instance, which has not delayed the others."""
+        """Raise the first failure of a request about one instance, after all other instances were handled."""
         if failure is not None:
             self.forget()
             raise failure
@@ -215,7 +213,7 @@ class CheckRollouts:
     def _fetch(
         self, instances: Collection[str], restored: Collection[str]
     ) -> tuple[dict[str, ObjectChange], ServiceError | None]:
-        """Return the changes of instances, and the first failure; no answer is due about ``restored`` ones."""
+        """Return the changes of instances, and the first failure; ``restored`` instances need no answer."""
         changes: dict[str, ObjectChange] = {}
         failure: ServiceError | None = None
         for part in request_parts(sorted(instances)):
@@ -232,7 +230,7 @@ class CheckRollouts:
         return changes, failure
 
     def _apply(self, batch: BridgeBatch) -> None:
-        """Write what Nagios accepts of a batch, reload it, and answer."""
+        """Write the part of a batch that Nagios accepts, reload Nagios, and answer."""
         refusal = removal_refusal(batch)
         if refusal is not None:
             raise NagiosError(refusal)
@@ -255,7 +253,7 @@ class CheckRollouts:
         self._names = self._objects.names()
 
     def _replace(self, checks: Mapping[str, NagiosCheck]) -> None:
-        """Make these the checks in Nagios, which accepts them."""
+        """Replace the checks in Nagios by these, which Nagios accepts."""
         files = self._files(checks)
         with failpoints.failpoints("write"):
             self._objects.write(files)
@@ -277,7 +275,7 @@ class CheckRollouts:
         )
 
     def _verify(self, checks: Mapping[str, NagiosCheck]) -> str | None:
-        """Return the words of Nagios about a configuration with these checks; ``None`` if Nagios accepts it."""
+        """Return the message of Nagios about a configuration with these checks; ``None`` if Nagios accepts it."""
         output = self._nagios.verify(self._files(checks))
         return None if output is None else verification_words(output)
 

@@ -1,7 +1,7 @@
 """The files of checks in Nagios' configuration: host and service definitions, and a script for each check.
 
-Nothing in a value can begin a macro, a directive or another command: names of objects have only harmless
-characters, and arguments are in the script, in single quotes, in which a shell interprets nothing.
+No value can begin a macro, a directive or another command: names of objects have only harmless characters, and
+arguments are in the script, in single quotes, in which a shell interprets nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.nagios.check import NagiosCheck, NagiosContact
 
-#: What the names of commands begin with; the id of the check instance follows.
+#  The beginning of the names of commands; the id of the check instance follows.
 _COMMAND = "zkdeployment-"
 
 _FILE = re.compile(r"(?:check-(?P<instance>[0-9a-f-]{36})\.(?:cfg|sh)|(?:host|contact)-[A-Za-z0-9._-]+\.cfg)")
@@ -80,7 +80,7 @@ class NagiosPlace:
 
 
 def is_object_file(name: str) -> bool:
-    """Whether ``object_files`` gives such names to files."""
+    """Whether a file name has the form of the names that ``object_files`` gives."""
     return _FILE.fullmatch(name) is not None
 
 
@@ -91,15 +91,15 @@ def instance_of_file(name: str) -> str | None:
 
 
 def is_shared_file(name: str) -> bool:
-    """Whether ``object_files`` gives such a name to the definition of a host or a contact."""
+    """Whether a file name has the form that ``object_files`` gives to definitions of hosts and contacts."""
     return is_object_file(name) and name.startswith(("host-", "contact-"))
 
 
 def object_files(checks: Iterable[NagiosCheck], place: NagiosPlace) -> dict[str, NagiosObjectFile]:
     """Return the files for checks, by name: one for each host and contact, and two for each check.
 
-    The files depend on nothing else, so that they are the same each time. If checks disagree about the address of
-    their host or of a contact, the last one by id is right.
+    Equal checks always give equal files. If checks disagree about the address of their host or of a contact, the
+    check with the highest id decides.
     """
     files: dict[str, NagiosObjectFile] = {}
     for check in sorted(checks, key=lambda check: check.instance):
@@ -131,7 +131,7 @@ def object_files(checks: Iterable[NagiosCheck], place: NagiosPlace) -> dict[str,
 
 
 def checks_in(files: Mapping[str, NagiosObjectFile]) -> dict[str, NagiosCheck]:
-    """Return the checks whose definitions are among the files, by instance; unreadable ones are missing."""
+    """Return the checks whose definitions are among the files, by instance, without unreadable ones."""
     checks = {}
     for name, file in files.items():
         match = _FILE.fullmatch(name)
@@ -146,13 +146,13 @@ def checks_in(files: Mapping[str, NagiosObjectFile]) -> dict[str, NagiosCheck]:
 
 
 def instance_of_command(check_command: str) -> str | None:
-    """Return the instance that a ``check_command`` of Nagios belongs to; ``None`` if it is not from here."""
+    """Return the instance of a ``check_command`` in Nagios; ``None`` for a command of another origin."""
     instance = check_command.removeprefix(_COMMAND)
     return instance if instance != check_command and is_instance(instance) else None
 
 
 def nagios_host_name(check: NagiosCheck) -> str:
-    """Return the name of a check's host in Nagios: the host's name, unless it has other characters."""
+    """Return the name of a check's host in Nagios: the host's name, changed if it has illegal characters."""
     return _legal(check.host_name, r"[^A-Za-z0-9._-]")
 
 
@@ -163,7 +163,7 @@ def service_description(check: NagiosCheck) -> str:
 
 
 def _contacts(check: NagiosCheck) -> str:
-    """Return the directives of a service that name its contacts, in place of those of the template."""
+    """Return the directives that name the contacts of a service, in place of the contacts of the template."""
     if not check.contacts:
         return ""
     names = ",".join(map(_contact_name, check.contacts))
@@ -181,7 +181,7 @@ def _addresses(contact: NagiosContact) -> str:
 
 
 def _legal(text: str, illegal: str) -> str:
-    """Return a text without illegal characters; a changed one gets a digest, so that it stays unique."""
+    """Return a text without illegal characters; a changed text gets a digest, so that it stays unique."""
     legal = re.sub(illegal, "_", text)[:_NAME_LIMIT]
     if not legal[:1].isalnum():
         legal = f"_{legal}"
@@ -191,5 +191,5 @@ def _legal(text: str, illegal: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word in single quotes; a single quote in the word stands outside of them, escaped."""
+    """Return a word in single quotes; a single quote in the word is escaped outside of them."""
     return "'" + word.replace("'", "'\\''") + "'"

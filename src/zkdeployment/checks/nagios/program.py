@@ -1,7 +1,7 @@
 """A Nagios that runs on this machine: its object definitions, trials of them, and reloads.
 
-Nagios itself never reads that directory: a bridge that is killed while Nagios verifies leaves nothing in Nagios'
-configuration.
+A trial uses a directory that Nagios never reads when it starts, so a bridge that is killed during a verification
+leaves nothing in Nagios' configuration.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _LARGEST = 4 << 20
 _PROGRAM = 0o750
 _DEFINITION = 0o640
 
-#: The temporary files of a bridge that was killed.
+#  The names of temporary files, which a killed bridge may leave behind.
 _LEFTOVER = re.compile(r"\.(?:check|host)-.*")
 
 
 class NagiosObjectDirectory:
-    """The files in ``directory`` whose names are those of the bridge; other files are left alone.
+    """The bridge's files in ``directory``, recognised by their names; other files are not touched.
 
     All methods raise ``NagiosError``.
     """
@@ -77,7 +77,7 @@ class NagiosObjectDirectory:
         Scripts that are no longer used stay until ``clean``, because Nagios may still run them.
         """
         # Scripts are written before definitions, and hosts and contacts before services; all are removed in the
-        # reverse order. So Nagios accepts what a bridge leaves that is killed in between.
+        # reverse order. Therefore Nagios accepts the files that a killed bridge leaves behind.
         for name in sorted(files, key=lambda name: (not files[name].executable, not is_shared_file(name), name)):
             if self._known.get(name) != files[name]:
                 self._replace(name, files[name])
@@ -93,7 +93,7 @@ class NagiosObjectDirectory:
         return {instance: times[name] for name, instance in instances.items() if instance is not None}
 
     def clean(self, files: Mapping[str, NagiosObjectFile]) -> None:
-        """Remove everything of the bridge but ``files``, also what a killed bridge has left."""
+        """Remove all files of the bridge but ``files``, including those that a killed bridge left behind."""
         for name in sorted(self.names() - files.keys()):
             self._remove(name)
         with self._errors("read"):
@@ -103,11 +103,12 @@ class NagiosObjectDirectory:
 
     def _replace(self, name: str, file: NagiosObjectFile) -> None:
         mode = _PROGRAM if file.executable else _DEFINITION
-        # A crash of the machine may lose files without harm: the bridge writes what is missing.
+        # A crash of the machine may lose files without harm, because the bridge writes missing files again.
         with self._errors("write"):
             durable.replace(self._directory / name, file.text.encode(), mode=mode, sync=False)
             if name in self._known:
-                # Nagios keeps the result of the former definition, and records only the second of a result.
+                # Nagios keeps the result of the former definition, and records the time of a result only in
+                # seconds.
                 later = time.time() + 1.0
                 os.utime(self._directory / name, (later, later))
         self._known[name] = file
@@ -139,7 +140,7 @@ _PATH_KEY = re.compile(r".*_(?:file|dir|path|socket)")
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationTrial:
-    """A command that verifies definitions where Nagios does not read them when it starts."""
+    """A command that verifies definitions in a directory that Nagios does not read when it starts."""
 
     command: Sequence[str]
     definitions: Path
@@ -148,7 +149,7 @@ class ConfigurationTrial:
     _names: Sequence[str]
 
     def located(self, output: str) -> str:
-        """Return the output of the command with the places that the definitions will have."""
+        """Return the output of the command, with the paths of the trial replaced by the final ones."""
         pattern = rf"{re.escape(str(self.definitions))}(',? (?:starting )?on line )(\d+)"
         return re.sub(pattern, self._place, output)
 
@@ -231,10 +232,10 @@ _LARGEST_STATUS = 512 << 20
 class LocalNagios:
     """Nagios, with its ``plugins`` directory and the commands that ``verify`` and ``reload`` its configuration.
 
-    Its definitions of the bridge are in ``objects``. They are verified in a copy of the configuration if a word of
-    ``verify`` names the main configuration. Otherwise they are verified in their directory, and then restored.
-    Without a ``command_file`` external commands are dropped; without a ``status_file`` there is no status.
-    All methods raise ``NagiosError``.
+    The definitions of the bridge are in ``objects``. If a word of ``verify`` names the main configuration, new
+    definitions are verified in a copy of the configuration. Otherwise they are verified in their directory, whose
+    former content is restored afterwards. Without a ``command_file`` external commands are dropped; without a
+    ``status_file`` there is no status. All methods raise ``NagiosError``.
     """
 
     def __init__(

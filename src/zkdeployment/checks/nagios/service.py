@@ -1,7 +1,7 @@
 """The service's HTTP interface for monitoring systems, and the server that receives its pokes.
 
-A poke names an instance that has changed. The bridge fetches this instance; nothing else in the request counts, so
-that anybody may send it.
+A poke names an instance that has changed. The bridge then fetches this instance and uses nothing else from the
+request, so pokes need no login.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _LONGEST = 200
 
 
 def bridge_name(objects: Path) -> str:
-    """Return a name that a bridge keeps when it starts again, and that no bridge of another machine has.
+    """Return a name that a bridge keeps when it restarts, and that no bridge of another machine has.
 
-    The name contains the machine, the directory of objects, and the boot, which tells copies of a machine apart.
+    The name contains the machine, the directory of objects, and the boot, which distinguishes copies of a machine.
     """
     try:
         boot = _BOOT_ID.read_text(encoding="ascii")
@@ -48,7 +48,7 @@ def bridge_name(objects: Path) -> str:
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
 
-#: Attempts of a request whose connection broke: the service closes idle ones.
+#  Attempts of a request whose connection broke, because the service closes idle connections.
 _RETRIES = urllib3.Retry(1, redirect=0, status=0, allowed_methods=None, raise_on_redirect=False)
 
 #: The most characters of an error of the service that are quoted.
@@ -58,7 +58,8 @@ _LONGEST_DETAIL = 1000
 class HttpMonitoringService:
     """The service at ``url`` for the user ``user`` with the API ``key``, whose name is that of the system.
 
-    ``bridge`` is the name of the bridge that sends the requests: the service refuses other bridges meanwhile.
+    ``bridge`` is the name of the bridge that sends the requests; the service refuses other bridges at the same
+    time.
     """
 
     def __init__(self, url: str, user: str, key: str, bridge: str = "") -> None:
@@ -172,7 +173,7 @@ def _detail(data: bytes) -> str:
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:
-    """Return an error without the pool and the URL that urllib3 puts before it."""
+    """Return an error as text, without the pool and the URL that urllib3 adds."""
     cause = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason else error
     return str(cause).rpartition(": ")[2] or type(cause).__name__
 
@@ -229,7 +230,7 @@ class _PokeHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: the bridge logs what follows."""
+        """Log nothing: the bridge logs the effects of a poke."""
 
 
 def _poked_instance(body: bytes) -> str | None:

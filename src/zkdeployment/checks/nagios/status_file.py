@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Value
 
 
-#: A definition that exists twice is only a warning, but the errors that follow do not name it.
+#  Nagios only warns of a duplicate definition, but the errors that follow do not name the definition.
 _ERROR = re.compile(r"^\s*(?:Error: *|Warning: *(?=Duplicate definition))(.+)$", re.MULTILINE)
 _LIMIT = 1000
 
@@ -133,8 +133,8 @@ def changed_results(
 ) -> dict[str, NagiosResult]:
     """Return the results that differ from those that were reported.
 
-    With ``refresh``, a result is another one as soon as the plugin ran again; else only if it printed something
-    else or returned another state.
+    With ``refresh``, each new run of the plugin makes the result differ; otherwise only another output or another
+    state does.
     """
     return {
         instance: result
@@ -160,12 +160,12 @@ def results_of_checks(
 
 
 def downtime_hosts(hosts: Collection[str], checks: Iterable[NagiosCheck]) -> frozenset[str]:
-    """Return the names in Nagios of those hosts (by id) that have checks."""
+    """Return the names in Nagios of the given hosts (by id) that have checks."""
     return frozenset(nagios_host_name(check) for check in checks if check.host_id in hosts)
 
 
 def due_downtimes(hosts: Collection[str], ends: Mapping[str, float], now: float) -> dict[str, float]:
-    """Return the hosts that need a downtime now, with its end; ``ends`` are those of present downtimes."""
+    """Return the hosts that need a downtime now, with its end; ``ends`` are the ends of present downtimes."""
     return {host: now + _DOWNTIME for host in sorted(hosts) if ends.get(host, 0.0) < now + _RENEWED}
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.rules.overview import CheckSummary
 
-#: How many reasons an alarm names.
+#  The limit of reasons that an alarm names.
 _NAMED = 2
 
 _SEVERITIES = {"warning": Health.WARNING, "critical": Health.CRITICAL}

@@ -1,4 +1,4 @@
-"""Changes of check instances, as events report them: which instance entered which state."""
+"""Changes of the states of check instances, as events report them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CheckChange:
-    """A check instance that came into another state; ``None`` stands for an instance that does not exist."""
+    """A check instance that changed its state; the state ``None`` stands for an instance that does not exist."""
 
     instance: str
     check: str

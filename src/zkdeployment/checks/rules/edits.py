@@ -51,7 +51,7 @@ def check_content(name: str, data: object) -> dict[str, Any]:
 def with_new_checks(
     files: Sequence[SourceFile], contents: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> dict[str, bytes | None]:
-    """Return the files of new documents, given by kind and name; none for documents that exist with this content.
+    """Return the files of new documents, given by kind and name, without documents that exist with this content.
 
     Raises ``RefusedError`` if another document has one of the names.
     """
@@ -72,7 +72,7 @@ def with_new_checks(
 def with_changed_check(
     files: Sequence[SourceFile], name: str, content: Mapping[str, Any]
 ) -> dict[str, bytes | None]:
-    """Return the file that changes when a configuration gets other values; raises ``NotFoundError``."""
+    """Return the changed file after a configuration gets other values; raises ``NotFoundError``."""
     entry = find_check(files, name)
     old, new = entry.content["data"], content["data"]
     changes: dict[Way, object] = {
@@ -85,7 +85,7 @@ def with_changed_check(
 
 
 def without_check(files: Sequence[SourceFile], name: str) -> dict[str, bytes | None]:
-    """Return the file that changes when a configuration is removed; raises ``NotFoundError``."""
+    """Return the changed file after a configuration is removed; raises ``NotFoundError``."""
     return without_document(files, find_check(files, name))
 
 

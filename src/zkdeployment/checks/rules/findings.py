@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Value
 
 
-#: The states in which nothing of an instance is deployed any more: its last result does not count.
+#  The states in which no configuration of an instance is deployed, so that its last result does not count.
 _GONE = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
 
 #: The words for findings, the worst first.
@@ -58,7 +58,7 @@ class CheckFinding:
 
     @property
     def subject(self) -> str:
-        """The check and what it checks."""
+        """The check, and the deployment that it concerns."""
         key = self.instance.key
         chosen = "".join(f", {name} {value}" for name, value in key.attributes)
         return f"{key.check} of {key.path} {key.number}{chosen}"
@@ -70,7 +70,7 @@ class CheckFinding:
 
     @property
     def detail(self) -> str:
-        """The output of the check; the reason of a failure; or what a check without a result waits for."""
+        """The output of the check, the reason of a failure, or the obstacle of a check without a result."""
         configuration = shown_configuration(self.instance)
         if self.word == "failed" and configuration is not None:
             return f"{configuration.state.value}: {configuration.reason}".removesuffix(": ")
@@ -92,8 +92,8 @@ def known_results(
 ) -> dict[str, CheckResult]:
     """Return the results of instances, all by identifier; those of a silent monitoring system are unknown.
 
-    An instance that is not deployed any more has no result, and a result of another configuration than the current
-    one does not count. ``contacts`` are keyed by monitoring system.
+    An instance that is no longer deployed has no result, and a result counts only for the current configuration.
+    ``contacts`` are keyed by monitoring system.
     """
     systems = {found.system for found in instances.values()}
     silent = {system for system in systems if is_stale(contacts.get(system), now)}
@@ -107,7 +107,7 @@ def known_results(
 def check_findings(
     instances: Mapping[str, CheckInstance], results: Mapping[str, CheckResult]
 ) -> tuple[CheckFinding, ...]:
-    """Return the findings of instances that are wanted, the worst first; ``results`` are those that are known."""
+    """Return the findings of wanted instances, the worst first; ``results`` are the known results."""
     findings = (
         CheckFinding(found, results.get(instance_id))
         for instance_id, found in instances.items()
@@ -125,7 +125,7 @@ def _unknown(result: CheckResult) -> CheckResult:
     return replace(result, state=ResultState.UNKNOWN, output="its monitoring system reports no results any more")
 
 
-#: How many deployments a sentence names, and how many the JSON form lists.
+#  The limits of deployments that a sentence names, and that the JSON form lists.
 _NAMED = 3
 _LISTED = 100
 
@@ -134,7 +134,7 @@ _LISTED = 100
 class CheckGroupState:
     """A group with its deployments: how many are OK, which have no result yet, and which are not OK.
 
-    A deployment is OK if all its checks that count are.
+    A deployment is OK if all its checks that count are OK.
     """
 
     group: CheckGroup
@@ -149,7 +149,7 @@ class CheckGroupState:
 
     @property
     def state(self) -> str:
-        """``ok``; ``pending``, if that depends on checks without a result; or the level of the group."""
+        """``ok``; ``pending``, if the state depends on checks without a result; or the level of the group."""
         if self.ok >= self.group.at_least:
             return "ok"
         return "pending" if self.ok + len(self.pending) >= self.group.at_least else self.group.level.value
@@ -183,7 +183,7 @@ _OK, _PENDING = "ok", "pending"
 def group_states(
     groups: Iterable[CheckGroup], instances: Iterable[CheckInstance], results: Mapping[str, CheckResult]
 ) -> tuple[CheckGroupState, ...]:
-    """Return the states of groups by name; ``results`` are those that are known, by identifier of the instance."""
+    """Return the states of groups by name; ``results`` are the known results, by identifier of the instance."""
     wanted = [CheckFinding(found, results.get(found.id)) for found in instances if not found.deleted]
     return tuple(_state(group, wanted) for group in sorted(groups, key=lambda group: group.name))
 
@@ -208,9 +208,9 @@ def _state(group: CheckGroup, findings: Iterable[CheckFinding]) -> CheckGroupSta
 
 @dataclass(frozen=True, slots=True)
 class CheckReading:
-    """The listed parts of all instances, and the results that are known; both by identifier.
+    """The listed parts of all instances, and the known results, both by identifier.
 
-    ``findings`` are those of wanted instances, the worst first.
+    ``findings`` has the findings of wanted instances, the worst first.
     """
 
     instances: Mapping[str, CheckInstance] = field(default_factory=dict)
@@ -235,7 +235,7 @@ def check_reading(
     unwritten: Mapping[str, str] = MappingProxyType({}),
     groups: Iterable[CheckGroup] = (),
 ) -> CheckReading:
-    """Return the reading; ``systems`` are by name, ``unwritten`` as in the summary."""
+    """Return the reading; ``systems`` is keyed by name, ``unwritten`` is that of the summary."""
     reported = {name: system.results for name, system in systems.items()}
     last = {
         instance_id: result
@@ -250,14 +250,14 @@ def check_reading(
 
 
 def silent_systems(systems: Mapping[str, SystemRecord], now: float) -> frozenset[str]:
-    """Return the monitoring systems whose results are unknown, as they have reported nothing for so long."""
+    """Return the monitoring systems whose results are unknown because they reported nothing for too long."""
     return frozenset(name for name, system in systems.items() if is_stale(system.contact, now))
 
 
 def check_summary(
     instances: Mapping[str, CheckInstance], systems: Mapping[str, SystemRecord], now: float
 ) -> CheckSummary:
-    """Return the monitoring systems, by name, with their last contacts and what waits for them."""
+    """Return the monitoring systems, by name, with their last contacts and the instances that wait for them."""
     by_system: dict[str, dict[str, CheckInstance]] = defaultdict(dict)
     for instance_id, found in instances.items():
         by_system[found.system][instance_id] = found
@@ -290,8 +290,8 @@ _LONGEST_OUTPUT = 80
 class HostHealth:
     """The hosts that are not healthy, each with the reason.
 
-    ``unhealthy`` are the hosts with a check that is not OK, ``unchecked`` those with a check that has no result
-    since the deployment, or that its monitoring system does not run yet.
+    ``unhealthy`` are the hosts with a check that is not OK, ``unchecked`` the hosts with a check that has no
+    result since the deployment, or does not run yet.
     """
 
     unhealthy: Mapping[str, str] = field(default_factory=dict)

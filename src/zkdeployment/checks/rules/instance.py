@@ -1,6 +1,6 @@
 """Check instances: the key, versioned configurations and flags, and the encoding in ZooKeeper.
 
-How they change is in ``workflow`` and its siblings.
+Changes of instances belong to ``workflow`` and its siblings.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Value
 
 
-#: What a monitoring system needs to know about a check: a JSON object.
+#  All facts that a monitoring system needs about a check: a JSON object.
 CheckDetails: TypeAlias = "Mapping[str, Value]"
 
-#: A value of a property that has several; each of them gets an instance.
+#  One value of a property with several values; each value gets an instance.
 AttributeValue: TypeAlias = bool | int | float | str
 
 #: The namespace of the identifiers of instances and configurations. It must never change.
@@ -49,7 +49,7 @@ class CheckState(Enum):
 #: The states of a configuration before it is ordered.
 UNORDERED = frozenset({CheckState.AWAITING_COMPUTATION, CheckState.COMPUTED})
 
-#: The states of a configuration that is on the way down, or was undeployed.
+#  The states of a configuration that is being undeployed, or was undeployed.
 UNDEPLOYING = frozenset(
     {
         CheckState.AWAITING_DEPROVISION,
@@ -59,7 +59,7 @@ UNDEPLOYING = frozenset(
     }
 )
 
-#: The states in which a configuration waits for its monitoring system: those of a list of all deployments.
+#  The states in which a configuration waits for its monitoring system; a list of all deployments contains them.
 OPEN = frozenset(
     {
         CheckState.AWAITING_ROLLOUT,
@@ -99,11 +99,11 @@ class InstanceKey:
 class InstanceConfiguration:
     """One version of a check instance, as its monitoring system gets it.
 
-    ``details`` are those wanted so far while the version awaits its computation, and never change afterwards.
-    They contain neither ``config_id`` nor ``version`` nor ``task``. ``system`` is the monitoring system of this
-    version, ``publication`` the sequence of the publication that wanted it. ``reason`` is what the monitoring
-    system gave with its last answer, ``changed`` the time at which the version entered its state, in seconds since
-    the epoch. ``unknown`` are the keys of the record that this version does not know.
+    ``details`` are provisional while the version awaits its computation, and never change afterwards. They contain
+    neither ``config_id`` nor ``version`` nor ``task``. ``system`` is the monitoring system of this version,
+    ``publication`` the sequence of the publication that wanted it. ``reason`` is the reason in the last answer of
+    the monitoring system, ``changed`` the time at which the version entered its state, in seconds since the epoch.
+    ``unknown`` are the keys of the record that this version does not know.
     """
 
     version: int
@@ -161,7 +161,7 @@ class CheckInstance:
 
     def configuration(self, version: int) -> InstanceConfiguration | None:
         """Return the configuration with a version; ``None`` if it does not exist."""
-        for found in self.configurations:  # called so often that a generator would be felt
+        for found in self.configurations:  # called so often that a generator would be noticeably slower
             if found.version == version:
                 return found
         return None

@@ -1,4 +1,4 @@
-"""Monitoring systems: what they report, their leases, and the notices to them."""
+"""Monitoring systems: their reports, their leases, and their notifications."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Value
 
 
-#: The most characters of an output that are kept.
+#  The most characters of an output that the record keeps.
 LONGEST_OUTPUT = 1000
 
 
@@ -46,7 +46,7 @@ class CheckResult:
     config_id: str | None = None
 
     def is_of(self, config_id: str) -> bool:
-        """Whether the result may be of a configuration: it is of no other one."""
+        """Whether the result may belong to a configuration: it does not name another one."""
         return self.config_id in {None, config_id}
 
     def is_newer(self, deployed: float, activated: float) -> bool:
@@ -115,7 +115,7 @@ def _time(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-#: Seconds without a sign of life after which nothing is known about the checks of a monitoring system.
+#  Seconds without a sign of life after which the checks of a monitoring system are unknown.
 STALE_AFTER = 300.0
 
 
@@ -124,7 +124,7 @@ def is_stale(contact: SystemContact | None, now: float) -> bool:
     return contact is None or contact.reported is None or now - contact.reported > STALE_AFTER
 
 
-#: Seconds for which a request of a bridge keeps the lease, and the rest from which on a request renews it.
+#  The length of a lease after a request, and the remaining time below which a request renews it, in seconds.
 _DURATION = 120.0
 _RENEWED = 80.0
 
@@ -137,7 +137,7 @@ class SystemLease:
     until: float
 
     def is_held(self, now: float) -> bool:
-        """Whether the lease holds; one that ends too late was written by a service whose clock was wrong."""
+        """Whether the lease is valid; if it ends too late, the clock of the service that wrote it was wrong."""
         return now < self.until <= now + 2 * _DURATION
 
     @property
@@ -160,9 +160,9 @@ class SystemLease:
 
 
 def lease_after(lease: SystemLease | None, bridge: str, now: float) -> SystemLease | None:
-    """Return the lease after a request of a bridge: its own one, or that of the bridge that holds it.
+    """Return the lease after a request of a bridge: its own lease, or that of the bridge that holds one.
 
-    A bridge without a name, which is empty then, gets no lease.
+    A bridge without a name (an empty text) gets no lease.
     """
     if lease is not None and lease.is_held(now) and (lease.holder != bridge or lease.until - now >= _RENEWED):
         return lease
@@ -173,7 +173,8 @@ def lease_after(lease: SystemLease | None, bridge: str, now: float) -> SystemLea
 class Poke:
     """A poke of the callback of a monitoring system.
 
-    ``flag`` is the count of the instance's flag that the poke is sent for: a success clears only that one.
+    ``flag`` is the count of the instance's flag for which the poke is sent; a success clears the flag only for
+    this count.
     """
 
     instance: str

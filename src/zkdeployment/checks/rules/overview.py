@@ -27,7 +27,7 @@ _FAILED = frozenset({CheckState.ROLLOUT_FAILED, CheckState.DEPROVISION_FAILED})
 
 @dataclass(frozen=True, slots=True)
 class InstanceFilter:
-    """The instances that a request selects: all that match each of the values that are given.
+    """The instances that a request selects: all that match each given value.
 
     ``host`` is the id or the name of a host, ``path`` a node of the tree: services at and below it are selected.
     """
@@ -72,19 +72,19 @@ def read_instance_id(text: str) -> str:
 
 
 def shown_configuration(instance: CheckInstance) -> InstanceConfiguration | None:
-    """Return the configuration that stands for an instance: the current one, else the last one."""
+    """Return the configuration that represents an instance: the current one, else the last one."""
     last = instance.configurations[-1] if instance.configurations else None
     return instance.current_configuration or instance.newest or last
 
 
 def shown_state(instance: CheckInstance) -> CheckState:
-    """Return the state of an instance: that of the configuration that stands for it."""
+    """Return the state of an instance: the state of the configuration that represents it."""
     configuration = shown_configuration(instance)
     return CheckState.AWAITING_COMPUTATION if configuration is None else configuration.state
 
 
 def is_failed(instance: CheckInstance) -> bool:
-    """Whether the monitoring system could not deploy an instance, or not undeploy it."""
+    """Whether the monitoring system failed to deploy or to undeploy an instance."""
     current = instance.current_configuration
     return current is not None and current.state in _FAILED
 
@@ -104,7 +104,7 @@ def selected(instances: Iterable[CheckInstance], wanted: InstanceFilter) -> tupl
 
 
 def listed_part(instance: CheckInstance) -> CheckInstance:
-    """Return an instance as lists of instances need it: of its details only the host, and no former versions."""
+    """Return an instance as lists need it: its details have only the host, and former versions are omitted."""
     shown, host = shown_configuration(instance), host_name(instance)
     details: CheckDetails = {"host": {"name": host}}
     return replace(
@@ -150,15 +150,16 @@ def instance_to_view(instance: CheckInstance, result: CheckResult | None) -> dic
 
 
 def waiting_since(instances: Iterable[CheckInstance]) -> float | None:
-    """Return when the first of these instances entered its state; ``None`` without instances."""
+    """Return the earliest time at which an instance entered its state; ``None`` without instances."""
     shown = (shown_configuration(instance) for instance in instances)
     return min((found.changed for found in shown if found is not None), default=None)
 
 
 def unheard_since(contact: SystemContact | None, instances: Iterable[CheckInstance], now: float) -> float | None:
-    """Return since when a monitoring system has reported nothing about its active instances.
+    """Return the time of the last report of a silent monitoring system with active instances.
 
-    ``instances`` are those of the system. Return ``None`` if it is not silent, or if none of them is active.
+    ``instances`` are the instances of the system. ``None`` means that the system is not silent, or has no active
+    instance.
     """
     if not is_stale(contact, now):
         return None
@@ -172,7 +173,7 @@ def unheard_since(contact: SystemContact | None, instances: Iterable[CheckInstan
 
 
 def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
-    """Return how many instances are in each state; states without instances are left out."""
+    """Return how many instances are in each state; states without instances are omitted."""
     counts = dict.fromkeys(CheckState, 0)
     for instance in instances:
         counts[shown_state(instance)] += 1
@@ -183,11 +184,11 @@ def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
 class SystemBacklog:
     """A monitoring system: its callback, its last contacts, and the instances that wait for it.
 
-    ``flagged`` are the instances with an update that the system was not notified of, ``open`` the instances that
+    ``flagged`` are the instances with an update of which the system was not notified, ``open`` the instances that
     wait to be deployed or undeployed, and ``failed`` the instances that the system could not deploy or undeploy.
-    ``waiting_since`` is when the first of the waiting instances entered its state; ``None`` if none waits.
-    ``unheard_since`` is when the system last reported results; ``None`` if it reports, or if none of its checks is
-    active. Times are in seconds since the epoch.
+    ``waiting_since`` is when the first of the waiting instances entered its state; ``None`` without waiting
+    instances. ``unheard_since`` is when a silent system last reported results; ``None`` if the system reports, or
+    has no active check. Times are in seconds since the epoch.
     """
 
     name: str
@@ -206,17 +207,17 @@ class SystemBacklog:
         return self.flagged | self.open
 
     def silent_for(self, now: float) -> float:
-        """Return for how many seconds instances have waited without a fetch; 0 if none waits."""
+        """Return the number of seconds for which instances have waited without a fetch; 0 if no instance waits."""
         if self.waiting_since is None:
             return 0.0
         return max(0.0, now - max(self.waiting_since, self.fetched or 0.0))
 
     def waiting_for(self, now: float) -> float:
-        """Return for how many seconds the first of the waiting instances has waited; 0 if none waits."""
+        """Return the number of seconds for which the first waiting instance has waited; 0 if no instance waits."""
         return 0.0 if self.waiting_since is None else max(0.0, now - self.waiting_since)
 
     def unheard_for(self, now: float) -> float:
-        """Return for how many seconds the system has reported nothing while checks are active; 0 if it reports."""
+        """Return the seconds without a report of the system while checks are active; 0 if the system reports."""
         return 0.0 if self.unheard_since is None else max(0.0, now - self.unheard_since)
 
     def to_json(self) -> dict[str, Value]:
@@ -274,10 +275,10 @@ def _order(instance: CheckInstance) -> tuple[str, str, str, int, str]:
     return key.check, key.path, key.host, key.number, instance.id
 
 
-#: Seconds after which a check that is not reported any more is no drift any more.
+#  Seconds without a report after which a drift of a check has ended.
 _REMEMBERED = 3600.0
 
-#: Seconds after which a drift that is reported again is recorded again, and how many are recorded.
+#  Seconds after which a repeated drift is recorded again, and the most recorded drifts.
 _PACE = 60.0
 _MOST = 500
 
@@ -347,7 +348,7 @@ class CheckDrift:
 
 
 def expected_configuration(instance: CheckInstance | None, system: str) -> str | None:
-    """Return the configuration that a monitoring system is to run; ``None`` if the instance is not its own."""
+    """Return the configuration that a monitoring system has to run; ``None`` for an instance of another system."""
     current = None if instance is None or instance.system != system else instance.current_configuration
     return None if current is None else current.config_id
 
@@ -376,7 +377,7 @@ def with_report(
 def check_drift(
     records: Mapping[str, Mapping[str, DroppedResult]], instances: Mapping[str, CheckInstance], now: float
 ) -> tuple[CheckDrift, ...]:
-    """Return the present drift; ``records`` are by monitoring system and instance."""
+    """Return the present drift; ``records`` is keyed by monitoring system and instance."""
     return tuple(
         CheckDrift(instance_id, system, record.config_id, expected, record.since, record.seen, found)
         for system, dropped in sorted(records.items())

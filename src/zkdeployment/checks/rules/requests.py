@@ -38,7 +38,7 @@ class FetchedDeployment:
         return {**self.configuration.details, **identity, "task": self.task.value}
 
 
-#: The events that lead from each state of a configuration that a monitoring system may have to its removal.
+#  The events that lead to the removal of a configuration, from each state that a monitoring system may have.
 _REMOVING_EVENTS = {
     CheckState.AWAITING_ROLLOUT: CheckEvent.FETCH,
     CheckState.ROLLOUT_IN_PROGRESS: CheckEvent.SUCCESS,
@@ -58,7 +58,7 @@ class CheckRefusal:
 
 
 def fetch(instance: CheckInstance, now: float) -> tuple[CheckInstance, FetchedDeployment] | None:
-    """Return an instance after a fetch, and what is fetched; ``None`` if there is nothing to fetch."""
+    """Return an instance after a fetch, and the answer to the fetch; ``None`` if there is nothing to fetch."""
     current = instance.current_configuration
     fetched = None if current is None else transition(instance, current.version, CheckEvent.FETCH, now)
     if current is None or fetched is None:
@@ -77,7 +77,7 @@ def answer(
 ) -> CheckInstance | CheckRefusal:
     """Return an instance after the answer of its monitoring system, or why the answer is refused.
 
-    ``config_id`` is the configuration that the answer is about, if the monitoring system named it: a late answer
+    ``config_id`` is the configuration that the answer concerns, if the monitoring system named it: a late answer
     does not count for the successor. ``reason`` is kept.
     """
     current = instance.current_configuration
@@ -93,7 +93,7 @@ def retry(instance: CheckInstance, now: float) -> CheckInstance | CheckRefusal:
 
 
 def abandon(instance: CheckInstance, system: str, now: float, reason: str = "") -> CheckInstance:
-    """Return an instance as if a monitoring system that is gone had removed what it has of the instance.
+    """Return an instance as if a monitoring system that is gone had removed all its configurations.
 
     Each configuration takes the steps of the workflow up to ``deprovisioned``; ``reason`` is kept.
     """

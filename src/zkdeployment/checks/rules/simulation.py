@@ -184,7 +184,7 @@ def _is_deeper(value: object, depth: int) -> bool:
 
 
 def _faults(value: Any) -> Iterator[Fault]:
-    """Yield the deviations from the form, and then what the form cannot express."""
+    """Yield the deviations from the form, then the faults that the form cannot express."""
     faults = list(form_faults(value, _FORM))
     yield from faults
     if faults:
@@ -235,7 +235,7 @@ _OK, _NOT_FOUND, _CONFLICT = "ok", "not found", "conflict"
 
 @dataclass(frozen=True, slots=True)
 class SimulatedStep:
-    """An event, what it was answered with, and the instance afterwards (``None``: it does not exist yet)."""
+    """An event, the answer to it, and the instance afterwards (``None``: the instance does not exist yet)."""
 
     event: str
     instance: CheckInstance | None
@@ -287,7 +287,7 @@ def play(simulation: SimulationInput) -> Iterator[SimulatedStep]:
 
 
 def _tick(instance: CheckInstance | None, now: float, *, callback: bool, poke_fails: bool) -> SimulatedStep:
-    """Return a turn of the life cycle; the answer to its poke is there before the turn ends."""
+    """Return a turn of the life cycle, whose poke is answered before the turn ends."""
     if instance is None:
         return SimulatedStep("tick", None)
     instance = life_cycle_turn(instance, now)
@@ -298,7 +298,7 @@ def _tick(instance: CheckInstance | None, now: float, *, callback: bool, poke_fa
 
 
 def _without_instance(event: SimulatedEvent) -> SimulatedStep:
-    """Return what happens to a request for an instance that was never created."""
+    """Return the outcome of a request for an instance that was never created."""
     match event.name:
         case "list" | "list-all":
             return SimulatedStep(event.name, None, reply=False)
@@ -309,7 +309,7 @@ def _without_instance(event: SimulatedEvent) -> SimulatedStep:
 
 
 def _request(instance: CheckInstance, name: str, now: float) -> SimulatedStep:
-    """Return what a deletion, or a request of the monitoring system or of an operator does."""
+    """Return the outcome of a deletion, or of a request of the monitoring system or of an operator."""
     match name:
         case "delete":
             return SimulatedStep(name, delete(instance, now))
