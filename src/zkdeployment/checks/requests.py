@@ -65,7 +65,7 @@ def check_system(user: str, system: str) -> None:
 
 
 def hold_lease(adapters: ServerAdapters, system: str, bridge: str) -> None:
-    """Keep the lease of a monitoring system for a bridge; raises ``LeaseHeldError`` if another one holds it."""
+    """Renew the lease of a monitoring system for a bridge; raises ``LeaseHeldError`` if another one holds it."""
     lease = adapters.monitoring.lease(system, bridge, adapters.clock.now())
     if lease is not None and lease.holder != bridge:
         raise LeaseHeldError(

@@ -105,7 +105,7 @@ def optional_time(seconds: float | None) -> datetime | None:
     return None if seconds is None else time_of(seconds)
 
 
-#: What is shown instead of keys, as in Duffy.
+#  The text that answers show in place of keys, as in Duffy.
 _HIDDEN = "**********"
 
 _ABOUT_KEYS = "The public keys with which the tenant logs in to nodes: at most 10, one in each line."
@@ -233,7 +233,7 @@ class TenantChange(LeasingBody):
 
     @model_validator(mode="after")
     def _has_one_purpose(self) -> "TenantChange":
-        """Refuse a change without any key, and one that retires the tenant and changes it, too."""
+        """Refuse an empty change, and a change that retires the tenant and also has other values."""
         values = self.model_fields_set - {"active"}
         if not values and self.active is None:
             known = ", ".join(sorted(set(TenantChange.model_fields)))
@@ -308,7 +308,7 @@ class SessionOrder(LeasingBody):
 
 
 def _written_time(given: object) -> object:
-    """Refuse a number, also as text: it would read as seconds since 1970."""
+    """Refuse a number, also as text, because it would be taken for seconds since 1970."""
     if not isinstance(given, str | datetime) or (
         isinstance(given, str) and given.strip().lstrip("+-.").isdecimal()
     ):

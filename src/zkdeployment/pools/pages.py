@@ -74,7 +74,7 @@ _DIGITS = 15
 
 @dataclass(frozen=True, slots=True)
 class PreparedPoolAct:
-    """An act: its form, and the function that performs it with a reason and returns the page to show then."""
+    """An act: its form, and the function that performs it with a reason and returns the next page."""
 
     form: ActForm
     perform: Callable[[str], str]
@@ -83,7 +83,7 @@ class PreparedPoolAct:
 def prepare_pool_act(
     name: str, values: Mapping[str, str], adapters: ServerAdapters, user: User, requests: SessionRequests
 ) -> PreparedPoolAct | None:
-    """Return the act of this name on the subject that ``values`` describe, the fields of its form; else ``None``.
+    """Return the act of this name on the subject in ``values``, the fields of its form; ``None`` if unknown.
 
     Raises ``NotFoundError`` for an unknown pool, session or node, and ``ForbiddenError`` if the user may not.
     """
@@ -264,7 +264,7 @@ def act(request: Request, adapters: ConnectedAdapters, user: Tenant, name: str, 
 def _require_act(
     request: Request, name: str, values: dict[str, str], adapters: ServerAdapters, user: User
 ) -> PreparedPoolAct:
-    """Return the act that a form is for; answer 404 if it does not exist, and 403 if the user may not do it."""
+    """Return the act of a form; answer 404 if the act does not exist, and 403 if the user may not do it."""
     prepared = prepare_pool_act(name, values, adapters, user, request.app.state.page_requests)
     if prepared is None:
         raise HTTPException(404, f"there is no act {name}")

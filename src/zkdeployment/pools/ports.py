@@ -1,4 +1,4 @@
-"""The ports of host pools: what is stored of them, and how nodes are made, removed and lent."""
+"""The ports of host pools: their records, and the mechanisms that make, remove and lend nodes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class PoolMechanism(Protocol):
-    """How nodes of a kind of pool are made and removed, and how they get the keys of tenants.
+    """Makes and removes the nodes of a kind of pool, and writes the keys of tenants to them.
 
-    The methods may be called from any thread, each for other nodes; they take as long as the work takes. They
-    raise ``ProgramError`` if all of it failed, or if this process is to end. The worker has claimed the nodes.
+    Any thread may call the methods, each for other nodes that the worker has claimed; a method returns when its
+    work is done. The methods raise ``ProgramError`` if all of the work failed, or if this process has to end.
     """
 
     def reuse_values(self, pool: NodePool) -> Mapping[str, int | str] | None:
         """Return the values that unused nodes must have for a pool; ``None`` if its nodes are made anew."""
 
     def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
-        """Make nodes; return them as ready, or in their state after a failure of their own.
+        """Make nodes; return them as ready, or in the state after a failure of the node.
 
-        The method is called again for the same nodes when a worker died in the meantime.
+        The method is called again for the same nodes if a worker dies during the call.
         """
 
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
@@ -41,20 +41,20 @@ class PoolMechanism(Protocol):
         """Raise ``ProgramError`` if a ready node could not be lent now; takes seconds at most."""
 
     def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
-        """Make a node admit a tenant's keys instead of any earlier ones; return the keys that are new there."""
+        """Make a node admit a tenant's keys instead of any earlier ones; return the newly admitted keys."""
 
     def remove_keys(self, node: PoolNode) -> None:
-        """Take the tenant's keys off a node and end the tenant's connections; other keys stay."""
+        """Remove the tenant's keys from a node and end the tenant's connections; other keys stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolAdapters:
     """The adapters with which verbs and the service see pools and act on them.
 
-    ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or
-    as soon as nodes or sessions have changed. ``runs`` returns the recorded runs of playbooks for a node, by its
-    id. ``uses`` returns the use of pools by all active sessions, and by those that ended within a year.
-    ``is_ending`` returns whether this process is asked to end: what waits gives up then.
+    ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or as
+    soon as nodes or sessions have changed. ``runs`` returns the recorded runs of playbooks for a node, by its id.
+    ``uses`` returns the use of pools by all active sessions, and by those that ended within a year. ``is_ending``
+    returns whether this process was asked to end, so that waiting acts give up.
     """
 
     store: ZooKeeperPools

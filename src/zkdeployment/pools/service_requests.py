@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def actor(user: User) -> SessionActor:
-    """Return a user as one who asks for sessions: a tenant asks for its own ones, an admin for all."""
+    """Return a user as the actor in requests for sessions: a tenant may see its own sessions, an admin all."""
     return SessionActor(user.name, None if user.may(Right.MANAGE_POOLS) else user.id)
 
 
@@ -67,9 +67,9 @@ def tenants(adapters: ServerAdapters) -> dict[int, User]:
 
 
 def owners(adapters: ServerAdapters, sessions: Iterable[TenantSession]) -> dict[int, User]:
-    """Return the users whose sessions these are, by id, whatever their roles are now.
+    """Return the owners of sessions, by id, whatever their roles are now.
 
-    A user whose record cannot be read any more is shown as retired.
+    A user whose record can no longer be read is shown as retired.
     """
     users = {user.id: user for user in adapters.users.users()}
     return {
@@ -80,9 +80,9 @@ def owners(adapters: ServerAdapters, sessions: Iterable[TenantSession]) -> dict[
 
 
 def own_usage(user: User, wanted: UsageFilter) -> UsageFilter:
-    """Return a filter limited to the use of pools that a user may see: a tenant's own, for admins all.
+    """Return a filter limited to the use of pools that a user may see: a tenant's own use, for admins all use.
 
-    Raises ``ForbiddenError`` if a tenant asks for another one's.
+    Raises ``ForbiddenError`` if a tenant requests the use of another tenant.
     """
     if user.may(Right.READ_ALL_SESSIONS):
         return wanted
@@ -173,7 +173,7 @@ def change_tenant(
     resets_key: bool = False,
     key: str | None = None,
 ) -> tuple[User, str | None]:
-    """Give a tenant other values; return it, and the key that was made for it if ``resets_key``.
+    """Change values of a tenant; return the tenant, and its new key if ``resets_key``.
 
     ``key`` is a key that the admin chose. Raises what ``find_active_tenant`` raises.
     """
@@ -194,15 +194,15 @@ _RESERVED = 20.0
 #: Requests that wait for a reservation at a time; further ones are refused.
 _AT_ONCE = 8
 
-#: How many failed requests are remembered.
+#  The limit of remembered failed requests.
 _REMEMBERED = 500
 
 
 class SessionRequests:
-    """The requests that began here.
+    """The requests that this process has begun.
 
-    A request without success is remembered with the reason, to be shown to the tenant. All methods may be called
-    from any thread.
+    A failed request is remembered with the reason, to be shown to the tenant. All methods may be called from any
+    thread.
     """
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class SessionRequests:
     def begin(self, tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters) -> int:
         """Return the id of the session as soon as its nodes are reserved.
 
-        Raises ``RefusedError`` if none are, and ``BusyError`` if too many requests wait for theirs.
+        Raises ``RefusedError`` if no nodes can be reserved, and ``BusyError`` if too many requests wait.
         """
         if not self._places.acquire(blocking=False):
             raise BusyError("the service is busy with other requests for sessions; try again")
@@ -233,7 +233,7 @@ class SessionRequests:
         return request.number
 
     def failure(self, number: int, tenant: User) -> str:
-        """Return why a session of a tenant did not begin; empty if that is not known."""
+        """Return the reason why a session of a tenant did not begin; empty if unknown."""
         with self._lock:
             return self._failures.get((number, tenant.id), "")
 
@@ -298,6 +298,6 @@ def add(adapters: ServerAdapters, user: User, new: NewPoolNode, reason: str) -> 
 
 
 def act_on_node(adapters: ServerAdapters, user: User, name: str, number: int, reason: str) -> PoolNode:
-    """Perform the act on a node that a form of this name asks for."""
+    """Perform the act on a node that belongs to a form of this name."""
     verb, act = _NODE_ACTS[name]
     return act(number, adapters.pools, new_act(adapters, user, f"{verb} node {number}", reason))

@@ -79,7 +79,7 @@ class ChangedInstances:
             self._poked = set()
 
     def take(self) -> frozenset[str]:
-        """Return the instances, and poll if that is due; raises ``ServiceError``, after which pokes are lost."""
+        """Return the changed instances, polling if due; raises ``ServiceError``, after which pokes are lost."""
         with self._lock:
             poked, self._poked = self._poked, set()
         now = self._clock.monotonic()

@@ -206,7 +206,7 @@ def _main_configuration(command: Sequence[str], objects: Path, directory: Path) 
 
 
 def _copied(text: str, above: Path, objects: Path, directory: Path) -> str | None:
-    """Return a main configuration with ``directory`` instead of ``objects``; ``None`` if it does not name these.
+    """Return a main configuration with ``directory`` in place of ``objects``; ``None`` if it lacks ``objects``.
 
     Relative paths become absolute, because they count from the directory of the main configuration.
     """
@@ -314,7 +314,7 @@ class LocalNagios:
             ) from error
 
     def read_status(self) -> str | None:
-        """Return the text of the status file; ``None`` without one, or if it is as at the last call."""
+        """Return the text of the status file; ``None`` if it is missing or has not changed since the last call."""
         if self._status_file is None:
             return None
         try:

@@ -39,7 +39,7 @@ _OUTPUT_LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class NagiosResult:
-    """The result of a check: ok, warning, critical or unknown ``since`` a time, and the plugin's output.
+    """The result of a check: its state, the time ``since`` which it has the state, and the plugin's output.
 
     ``checked`` is when the plugin ran last, 0 if that is unknown. Times are in seconds since the epoch.
     ``config_id`` is the configuration that ran; a status file does not name it.

@@ -1,4 +1,4 @@
-"""Spawning: the check instances that configurations, services and hosts want."""
+"""Spawning: derives the wanted check instances from configurations, services and hosts."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ LONGEST_NAME = 253
 class CheckedHost:
     """A known host, registered or absent.
 
-    ``address`` is the name of the host if it reports no address. ``deployments`` are those that it reports, and
-    ``completed`` is the sequence of the last publication that it deployed completely, 0 if it is not known.
+    ``address`` is the name of the host if it reports no address. ``deployments`` are the reported ones.
+    ``completed`` is the sequence of the last publication that the host deployed completely, or 0 if it is not
+    known.
     """
 
     identity: Identity
@@ -60,7 +61,7 @@ class CheckedHost:
     completed: int = 0
 
     def has_reported(self, deployment: Deployment, sequence: int) -> bool:
-        """Whether the host has the deployment as the publication with this sequence, or a later one, wants it."""
+        """Whether the host has deployed it in the publication with this sequence, or in a later one."""
         return self.completed >= sequence and deployment in self.deployments
 
 
@@ -82,7 +83,7 @@ class CheckBasis:
 
 @dataclass(frozen=True, slots=True)
 class CheckScope:
-    """The check instances that a change may concern: those of these configurations, services and hosts."""
+    """The check instances that a change may affect: those of these configurations, services and hosts."""
 
     configurations: frozenset[str] = frozenset()
     paths: frozenset[str] = frozenset()
@@ -92,12 +93,12 @@ class CheckScope:
         return bool(self.configurations or self.paths or self.hosts)
 
     def concerns(self, key: InstanceKey) -> bool:
-        """Whether an instance may be another one after the change, or may not be wanted any more."""
+        """Whether the change may alter an instance, or end the want for it."""
         return key.check in self.configurations or key.path in self.paths or key.host in self.hosts
 
 
 def changed_scope(before: CheckBasis, after: CheckBasis) -> CheckScope:
-    """Return the scope of the change from one basis to another; all instances beyond it stay unchanged."""
+    """Return the scope of the change from one basis to another; all instances outside of it stay unchanged."""
     kept = [*before.configurations.values(), *after.configurations.values()]
     named = frozenset(name for configuration in kept for name in named_properties(configuration))
     return CheckScope(
@@ -110,7 +111,7 @@ def changed_scope(before: CheckBasis, after: CheckBasis) -> CheckScope:
 
 
 def checked_hosts(registered: Iterable[Host], known: Iterable[KnownHost]) -> dict[str, CheckedHost]:
-    """Return all known hosts by id: the registered ones as they describe themselves, and the absent ones."""
+    """Return all known hosts by id: registered hosts from their nodes, absent hosts from their inventories."""
     registered, known = tuple(registered), tuple(known)
     inventories = {host.identity.id: host for host in known}
     found = [
@@ -122,7 +123,7 @@ def checked_hosts(registered: Iterable[Host], known: Iterable[KnownHost]) -> dic
 
 
 def service_properties(lookup: Lookup, paths: Iterable[str]) -> dict[str, Properties]:
-    """Return the properties of service nodes with the values that their links lead to, without broken links."""
+    """Return the properties of service nodes, with the values of their links, without broken links."""
     found: dict[str, Properties] = {}
     for path in paths:
         properties = lookup(path)
@@ -147,7 +148,7 @@ def tree_basis(
 
 
 def service_paths(targets: Targets) -> frozenset[str]:
-    """Return the paths of all services that any target is to run."""
+    """Return the paths of all services that any target must run."""
     return frozenset(
         assignment.path
         for name, assignments in targets.items()
@@ -177,7 +178,7 @@ def _changed(before: Mapping[str, object], after: Mapping[str, object]) -> froze
 
 
 def _named(basis: CheckBasis, names: frozenset[str]) -> dict[str, Properties]:
-    """Return the properties of services that configurations name; others, such as the version, do not count."""
+    """Return the properties of services that configurations name; other properties do not count."""
     return {
         path: {name: properties[name] for name in names & properties.keys()}
         for path, properties in basis.properties.items()
@@ -230,10 +231,10 @@ def _deployments(host: KnownHost) -> frozenset[Deployment]:
 
 @dataclass(frozen=True, slots=True)
 class CheckSnapshot:
-    """The basis of the instances, the publication that it is from, and the callbacks of the monitoring systems.
+    """The basis of the instances, its publication, and the callbacks of the monitoring systems.
 
-    ``publication`` is the sequence that hosts reach with it; 0 before the first publication. ``callbacks`` has
-    ``None`` for a monitoring system that polls.
+    ``publication`` is the sequence that hosts reach with the basis; 0 before the first publication. ``callbacks``
+    has ``None`` for a monitoring system that polls.
     """
 
     basis: CheckBasis = field(default_factory=CheckBasis)
@@ -260,8 +261,8 @@ class ServiceCheck:
     """A configuration for one service and one combination of the values of its attributes.
 
     ``properties`` are those that constraints or arguments name, with one value for each attribute. ``attributes``
-    are the values that were chosen from lists. ``faults`` are the reasons for which the check cannot have details.
-    With ``is_overfull`` the check stands for all combinations, which are too many. ``duty`` is who is on call for
+    are the values that were chosen from lists. ``faults`` are the reasons why the check has no details. A check
+    with ``is_overfull`` represents all combinations, because there are too many. ``duty`` is the on-call duty for
     the service.
     """
 
@@ -332,7 +333,7 @@ def service_checks(
 
 
 def _within_size(check: ServiceCheck) -> ServiceCheck:
-    """Return a check, with a fault if its details are too large for any host."""
+    """Return a check, with a fault if its details would be too large for any host."""
     if check.faults:
         return check
     size = len(json.dumps(check.details(_LONGEST_HOST, 0)))
@@ -397,7 +398,7 @@ def _faults(configuration: CheckConfiguration, values: Mapping[str, str]) -> Ite
 
 
 def _choices(name: str, value: Value) -> list[_Choice]:
-    """Return the values of an attribute; none if the property does not exist."""
+    """Return the values of an attribute; empty if the property does not exist."""
     if isinstance(value, list):
         distinct = {json.dumps(item): item for item in value if item is not None}
         return [_Choice(name, _scalar(item), listed=True) for item in distinct.values()]
@@ -440,7 +441,7 @@ class WantedInstance:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The reasons for which there are no details: no instance is made, and an existing one stays unchanged."""
+        """The reasons why the instance has no details: it is not made, and an existing one stays unchanged."""
         return self.check.faults
 
     def details(self) -> CheckDetails:
@@ -449,16 +450,16 @@ class WantedInstance:
 
 
 def wanted_instances(basis: CheckBasis, scope: CheckScope | None = None) -> Iterator[WantedInstance]:
-    """Yield the wanted instances, by host, path and number; with a scope only those that it concerns."""
+    """Yield the wanted instances, by host, path and number; with a scope, only the instances in the scope."""
     if basis.configurations:
         yield from _Spawner(basis, scope).instances()
 
 
 def deciding_instance(wanted: Mapping[str, WantedInstance], key: InstanceKey) -> WantedInstance | None:
-    """Return which of the wanted instances, by identifier, decides about an existing one; ``None`` if none does.
+    """Return the wanted instance that decides about an existing one; ``None`` if no wanted instance does.
 
-    A check with too many combinations of attributes wants one instance without any, which has that fault: the
-    instances that exist stay unchanged.
+    ``wanted`` is keyed by identifier. A check with too many combinations of attributes wants one instance without
+    attributes, which has this fault, so that the existing instances stay unchanged.
     """
     found = wanted.get(key.id)
     if found is not None or not key.attributes:
@@ -489,7 +490,7 @@ class _Spawner:
                     yield from _instances(check, host, assignment)
 
     def _checks_of(self, assignment: Assignment, *, whole: bool) -> tuple[ServiceCheck, ...]:
-        """Return the checks of a service: all if its host or itself is concerned, else the changed ones."""
+        """Return the checks of a service: all if the host or the service changed, else only the changed ones."""
         path = assignment.path
         whole = whole or (self._scope is not None and path in self._scope.paths)
         by_object = self._all if whole else self._changed

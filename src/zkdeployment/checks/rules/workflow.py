@@ -1,14 +1,10 @@
-"""The workflow of check instances: one table of what each event does, the job's part, and the life cycle.
+"""The workflow of check instances: one table of the effects of events, the job's part, and the life cycle.
 
-The job (``ordering``), the life cycle (``life_cycle``) and the requests of monitoring systems and operators
-(``requests``) only decide which events occur; ``transition`` applies the table. The picture of the manual is drawn
-from it.
-
-The top-level keys that differ between all configurations are ignored. The order of an array does not matter, at
-any depth, and a key with the value null is the same as no key. Numbers are equal if their values are: 1 and 1.0
-are equal, but 1 and true are not.
-
-The functions return the instance itself if nothing changes, so that the job writes only what changed.
+The job, the life cycle, and the requests of monitoring systems and operators (``requests``) only decide which
+events occur; ``transition`` applies the table, from which the picture of the manual is drawn. A comparison of
+details ignores the top-level keys that differ between all configurations, and the order of arrays at any depth. A
+key with the value null equals a missing key. Numbers are equal if their values are equal: 1 equals 1.0, but not
+true. The functions return the instance itself if nothing changes, so that the job writes only changed instances.
 """
 
 from __future__ import annotations
@@ -91,7 +87,7 @@ _DELETED = frozenset({_Guard.DELETED})
 _GHOST = CheckStep(_State.AWAITING_DELETION, frozenset({_Effect.CLEAR_FLAG}), _DELETED)
 _HAS_SUCCESSOR = frozenset({_Guard.HAS_SUCCESSOR})
 
-#: What each event does in each state. An event without an entry is refused, or changes nothing.
+#  The effect of each event in each state. An event without an entry is refused, or changes nothing.
 WORKFLOW: Mapping[tuple[CheckState, CheckEvent], CheckStep] = {
     (_State.AWAITING_COMPUTATION, _Event.COMPUTE): CheckStep(_State.COMPUTED),
     (_State.AWAITING_COMPUTATION, _Event.DISCARD): CheckStep(None),
@@ -133,7 +129,7 @@ def transition(
 ) -> CheckInstance | None:
     """Return an instance after an event on one of its versions; ``None`` if the event is impossible there.
 
-    ``reason`` replaces that of the configuration.
+    ``reason`` replaces the reason of the configuration.
     """
     configuration = instance.configuration(version)
     step = None if configuration is None else WORKFLOW.get((configuration.state, event))
@@ -152,7 +148,7 @@ def transition(
 
 
 def predecessor(instance: CheckInstance, version: int) -> InstanceConfiguration | None:
-    """Return the configuration that a blocked version waits for: the newest before it that is kept."""
+    """Return the configuration for which a blocked version waits: the newest kept one before it."""
     earlier = [found for found in instance.configurations if found.version < version and is_kept(found)]
     return max(earlier, key=lambda found: found.version, default=None)
 
@@ -180,7 +176,7 @@ def _holds(guard: CheckGuard, instance: CheckInstance, configuration: InstanceCo
 def _moved(
     instance: CheckInstance, configuration: InstanceConfiguration, state: CheckState, now: float
 ) -> CheckInstance:
-    """Return an instance whose configuration has another state; a poke for its old state is answered."""
+    """Return an instance whose configuration has another state; its notification then counts as answered."""
     if configuration.version == instance.current:
         instance = replace(instance, notified=None)
     return _with(instance, configuration.version, state=state, changed=now)
@@ -224,7 +220,7 @@ def _comparable(details: CheckDetails) -> object:
 
 
 def _canonical(value: object) -> tuple[str, Any]:
-    """Return a form of a JSON value that can be compared and sorted: the name of a type, and a value of it."""
+    """Return a JSON value in a form that can be compared and sorted: the name of its type, and its value."""
     if value is None:
         return "null", 0
     if isinstance(value, bool):
@@ -262,7 +258,7 @@ class WantedConfiguration:
 def want(instance: CheckInstance, wanted: WantedConfiguration, now: float, *, is_reported: bool) -> CheckInstance:
     """Return an instance that is wanted with these details.
 
-    A new version is added unless the newest one is the same. The version awaits its computation until the
+    A new version is added unless the newest one has the same details. The version awaits its computation until the
     deployment's host reported the deployment (``is_reported``); then it is computed and ordered. An instance that
     was deleted is wanted again.
     """
@@ -281,7 +277,7 @@ def want(instance: CheckInstance, wanted: WantedConfiguration, now: float, *, is
 
 
 def delete(instance: CheckInstance, now: float) -> CheckInstance:
-    """Return an instance that is not wanted any more; the life cycle undeploys what is deployed of it."""
+    """Return an instance that is no longer wanted; the life cycle undeploys its active configuration."""
     instance = _without_unordered(instance, None, now)
     return instance if instance.deleted else replace(instance, deleted=True)
 
@@ -289,7 +285,7 @@ def delete(instance: CheckInstance, now: float) -> CheckInstance:
 def _order(
     instance: CheckInstance, ordered: InstanceConfiguration, wanted: WantedConfiguration, now: float
 ) -> CheckInstance:
-    """Return an instance with a version computed, and compared with the newest version before it."""
+    """Return an instance after a version was computed and compared with the newest version before it."""
     version = ordered.version
     instance = _applied(instance, version, CheckEvent.COMPUTE, now)
     others = tuple(found for found in instance.configurations if found.version != version)
@@ -304,7 +300,7 @@ def _order(
 
 
 def _needs_version(instance: CheckInstance, wanted: WantedConfiguration) -> bool:
-    """Return whether the newest version is not what is wanted, or is being undeployed."""
+    """Return whether the newest version differs from the wanted one, or is being undeployed."""
     newest = instance.newest
     return newest is None or newest.state in UNDEPLOYING or not _is_same(newest, wanted)
 
@@ -328,7 +324,7 @@ def _next_version(instance: CheckInstance, wanted: WantedConfiguration, now: flo
 
 
 def _without_unordered(instance: CheckInstance, kept: InstanceConfiguration | None, now: float) -> CheckInstance:
-    """Return an instance without the versions that are not ordered yet, except one."""
+    """Return an instance without the versions that are not ordered yet, except ``kept``."""
     for found in instance.configurations:
         if found.state in UNORDERED and found is not kept:
             instance = _applied(instance, found.version, CheckEvent.DISCARD, now)
@@ -340,7 +336,7 @@ def _applied(instance: CheckInstance, version: int, event: CheckEvent, now: floa
     return transition(instance, version, event, now) or instance
 
 
-#: The steps of a turn, in order. The poke follows them.
+#  The steps of a turn, in order; the poke comes after them.
 LIFE_CYCLE = (
     CheckEvent.GHOST,
     CheckEvent.REMOVE_BLOCKED,
@@ -358,7 +354,7 @@ KEPT_FOR = 30 * 86400.0
 #: The last versions of an instance that are kept; a monitoring system only needs those that are deployed or wait.
 KEPT_VERSIONS = 20
 
-#: The states of a configuration that only its history needs: nothing is deployed, and nothing waits for it.
+#  The states in which only the history needs a configuration: it is not deployed, and nothing waits for it.
 _PAST = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
 
 _FETCHED = frozenset(state for state, event in WORKFLOW if event is CheckEvent.FETCH)
@@ -368,8 +364,8 @@ _AWAITING = frozenset({CheckState.AWAITING_ROLLOUT, CheckState.AWAITING_DEPROVIS
 def life_cycle_turn(instance: CheckInstance, now: float) -> CheckInstance:
     """Return an instance after the steps of one turn, in order; the instance itself if nothing changes.
 
-    All steps of an instance are to be written at once: blocked configurations must not start if those of a deleted
-    instance could not be removed.
+    All steps of an instance have to be written at once: blocked configurations must not start if the removal of
+    configurations of a deleted instance failed.
     """
     for event in LIFE_CYCLE:
         moved = [found for found in instance.configurations if (found.state, event) in WORKFLOW]
@@ -379,10 +375,10 @@ def life_cycle_turn(instance: CheckInstance, now: float) -> CheckInstance:
 
 
 def is_poke_due(instance: CheckInstance, now: float) -> bool:
-    """Return whether the monitoring system is to be poked, if it has a callback.
+    """Return whether the monitoring system has to be poked, if it has a callback.
 
-    A poke is due when there is something new to fetch, and again when the monitoring system did not fetch it
-    within ``POKE_AGAIN_AFTER`` seconds.
+    A poke is due for each update, and again if the monitoring system did not fetch the update within
+    ``POKE_AGAIN_AFTER`` seconds.
     """
     current = instance.current_configuration
     if current is None or current.state not in _FETCHED:
@@ -395,7 +391,8 @@ def is_poke_due(instance: CheckInstance, now: float) -> bool:
 def poke_succeeded(instance: CheckInstance, flag: int, now: float) -> CheckInstance:
     """Return an instance after a successful poke for a setting of its flag.
 
-    ``flag`` is the ``flag`` of the instance when the poke was sent: a flag that was set again since stays set.
+    ``flag`` is the ``flag`` of the instance when the poke was sent: a flag that was set again after that stays
+    set.
     """
     if instance.flag != flag:
         return instance
@@ -403,10 +400,10 @@ def poke_succeeded(instance: CheckInstance, flag: int, now: float) -> CheckInsta
 
 
 def prune(instance: CheckInstance, now: float) -> CheckInstance:
-    """Return an instance without old configurations; nothing is left of a deleted one in the end.
+    """Return an instance without old configurations; a deleted one finally has no configuration left.
 
-    Old are configurations that have awaited their deletion for ``KEPT_FOR`` seconds, those that were undeployed
-    before that time and have a successor, and those before the last ``KEPT_VERSIONS``.
+    A configuration is old if it has awaited its deletion for ``KEPT_FOR`` seconds, if it was undeployed before
+    that time and has a successor, or if it is not among the last ``KEPT_VERSIONS``.
     """
     instance = with_last_versions(instance)
     newest = instance.newest
@@ -420,7 +417,7 @@ def prune(instance: CheckInstance, now: float) -> CheckInstance:
 
 
 def with_last_versions(instance: CheckInstance) -> CheckInstance:
-    """Return an instance with its last ``KEPT_VERSIONS`` versions, and older ones that are current or not past."""
+    """Return an instance with its last ``KEPT_VERSIONS`` versions, and older ones that are still in use."""
     earlier = instance.configurations[:-KEPT_VERSIONS]
     kept = tuple(found for found in earlier if found.state not in _PAST or found.version == instance.current)
     if len(kept) == len(earlier):

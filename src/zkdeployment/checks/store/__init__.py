@@ -1,1 +1,1 @@
-"""Check instances, the monitoring systems that they are rolled out to, and what instances are computed from."""
+"""Check instances, their monitoring systems, and the sources from which instances are computed."""

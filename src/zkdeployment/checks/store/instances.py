@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: Characters of an identifier that name its bucket.
 _DIGITS = 3
 
-#: How many buckets there can be.
+#  The number of possible buckets.
 BUCKETS = 16**_DIGITS
 
 
@@ -50,7 +50,7 @@ def bucket_of(instance: str) -> str:
 
 
 def bucket_name(number: int) -> str:
-    """Return the name of the bucket with a number, counted around the end."""
+    """Return the name of the bucket with a number, modulo the number of buckets."""
     return f"{number % BUCKETS:0{_DIGITS}x}"
 
 
@@ -82,7 +82,7 @@ def decode_instances(path: str, node: Node | None) -> dict[str, CheckInstance]:
 
 
 def decode_values(path: str, node: Node | None) -> dict[str, Value]:
-    """Return the values of a bucket by identifier; a damaged bucket is logged and reads as empty."""
+    """Return the values of a bucket by identifier; a damaged bucket is logged and counts as empty."""
     try:
         values = {} if node is None else unpack(node.data)
     except ValueError as error:
@@ -95,7 +95,7 @@ def _damaged(path: str, reason: str) -> TreeError:
     return TreeError(f"{path} does not hold check instances: {reason}; delete the node, and they are made anew")
 
 
-#: Changes that are listed; further ones are only counted.
+#  The limit of listed changes; further changes are only counted.
 _MOST_CHANGES = 20
 
 
@@ -106,7 +106,7 @@ def encode_changes(changes: Sequence[CheckChange]) -> bytes:
 
 
 def decode_changes(node: Node) -> LastCheckChanges:
-    """Return the changes in the node; a malformed node lists none."""
+    """Return the changes in the node; a malformed node counts as empty."""
     properties = node.properties
     total, listed = properties.get("total"), properties.get("changes")
     found = [] if not isinstance(listed, dict) else [CheckChange.from_json(*item) for item in listed.items()]
@@ -114,7 +114,7 @@ def decode_changes(node: Node) -> LastCheckChanges:
     return LastCheckChanges(node.version, total if isinstance(total, int) else len(changes), changes)
 
 
-#: Buckets that are recorded, and characters of each reason.
+#  The most recorded buckets, and the most characters of each reason.
 _MOST_UNWRITTEN = 100
 _LONGEST = 300
 
@@ -137,7 +137,7 @@ def read_unwritten(session: Session) -> Mapping[str, str]:
 
 
 def unwritten_in(node: Node | None) -> Mapping[str, str]:
-    """Return the reasons in the node by bucket; other values are left out."""
+    """Return the reasons in the node by bucket, without malformed values."""
     found = {} if node is None else node.properties
     return {bucket: reason[:_LONGEST] for bucket, reason in found.items() if isinstance(reason, str)}
 
@@ -155,10 +155,10 @@ if TYPE_CHECKING:
 
 _DIRECTORIES = (paths.CHECK_INSTANCES, paths.CHECKS_CHANGED)
 
-#: Buckets that are read, and then written, at a time.
+#  The number of buckets that are read, and then written, together.
 _WINDOW = 32
 
-#: Attempts at a bucket that other processes change, and the first one that does not rely on the indexes.
+#  The attempts of a change if other processes change the bucket, and the first attempt that reads the entries.
 _ATTEMPTS = 20
 _VERIFYING = 3
 
@@ -185,7 +185,7 @@ class ZooKeeperCheckInstances:
         self._existing: set[str] = set()
 
     def find(self, instances: Collection[str]) -> Mapping[str, CheckInstance]:
-        """Return those of the instances with these identifiers that exist."""
+        """Return the existing instances with these identifiers."""
         grouped = by_bucket(instances)
         nodes = self._session.get_many(_path(bucket) for bucket in grouped)
         found: dict[str, CheckInstance] = {}
@@ -212,7 +212,7 @@ class ZooKeeperCheckInstances:
         return decode_instances(path, self._session.get(path)).values()
 
     def flagged(self, system: str) -> Sequence[str]:
-        """Return the instances of a monitoring system that have an update which it was not told about."""
+        """Return the instances with an update of which the monitoring system was not notified."""
         return self._session.children(_flagged(system)) or ()
 
     def open(self, system: str) -> Sequence[str]:
@@ -220,7 +220,7 @@ class ZooKeeperCheckInstances:
         return self._session.children(_open(system)) or ()
 
     def failed(self, system: str) -> Sequence[str]:
-        """Return the instances that a monitoring system could not deploy, or not undeploy."""
+        """Return the instances that a monitoring system failed to deploy or to undeploy."""
         return self._session.children(_failed(system)) or ()
 
     def due(self) -> Sequence[str]:
@@ -232,10 +232,11 @@ class ZooKeeperCheckInstances:
     ) -> Mapping[str, ChangedInstance]:
         """Change instances, each together with its entries in the indexes, and return all of them.
 
-        Where another process was faster, the change is computed again. Raises what ``change`` raises,
-        ``ConflictError`` if others change the same instances all the time, and ``TreeError`` if a bucket is
-        damaged or would become too large; with ``unwritten`` the instances of such a bucket are passed to it, and
-        are missing in what is returned. After ``UnreachableError`` it is not known which instances were changed.
+        If another process was faster, the change is computed again. Raises what ``change`` raises,
+        ``ConflictError`` if other processes keep changing the same instances, and ``TreeError`` if a bucket is
+        damaged or would become too large. With ``unwritten``, the instances of such a bucket are passed to it
+        instead, and are missing in the result. After ``UnreachableError`` it is not known which instances were
+        changed.
         """
         wanted = by_bucket(instances)
         waiting = deque((bucket, 1) for bucket in sorted(wanted))
@@ -263,11 +264,11 @@ class ZooKeeperCheckInstances:
         record_unwritten(self._session, {bucket_of(instance): reason for instance, reason in reasons.items()})
 
     def unwritten(self) -> Mapping[str, str]:
-        """Return the recorded reasons, by the beginning that identifiers of these instances have in common."""
+        """Return the recorded reasons, by the common beginning of the identifiers of the instances."""
         return read_unwritten(self._session)
 
     def _is_written(self, bucket: str, attempt: int, finish: Callable[[], None]) -> bool:
-        """Wait for a transaction; return whether it was executed, or is to be computed again."""
+        """Wait for a transaction; return whether it was executed. Otherwise it has to be computed again."""
         try:
             finish()
         except TransactionError as error:
@@ -279,7 +280,7 @@ class ZooKeeperCheckInstances:
     def _send(
         self, bucket: str, node: Node | None, wanted: Sequence[str], change: InstanceChange, *, verify: bool
     ) -> tuple[Mapping[str, ChangedInstance], Callable[[], None]]:
-        """Send the transaction that changes instances of a bucket; return the changes, and a wait for its end."""
+        """Send a transaction that changes instances of a bucket; return the changes and a function to await it."""
         held = decode_instances(_path(bucket), node)
         changes: dict[str, ChangedInstance] = {}
         for instance in wanted:
@@ -345,7 +346,7 @@ class ZooKeeperCheckInstances:
 
 @contextlib.contextmanager
 def _isolated(instances: Collection[str], unwritten: ReasonsUnwritten | None) -> Iterator[None]:
-    """Pass the reason for which a bucket with these instances is not written to ``unwritten``, if it is given."""
+    """Pass the reason why a bucket with these instances is not written to ``unwritten``, if given."""
     try:
         yield
     except (TreeError, ConflictError) as error:
@@ -355,13 +356,13 @@ def _isolated(instances: Collection[str], unwritten: ReasonsUnwritten | None) ->
 
 
 def _replacing(path: str, node: Node | None, instances: Mapping[str, CheckInstance]) -> Operation:
-    """Return the operation that leaves these instances in a bucket, whose node is never removed."""
+    """Return the operation that replaces the instances of a bucket; its node is never removed."""
     data = encode_instances(instances)
     return Create(path, data) if node is None else Set(path, data, node.version)
 
 
 def _indexes(instance: CheckInstance | None) -> set[str]:
-    """Return the directories of the indexes that an instance belongs in."""
+    """Return the directories of the indexes that contain an instance."""
     if instance is None:
         return set()
     indexes = {
@@ -390,4 +391,4 @@ def _failed(system: str) -> str:
 
 
 def _nothing() -> None:
-    """Wait for nothing: nothing was sent."""
+    """Return at once, because nothing was sent."""

@@ -1,6 +1,6 @@
-"""The check instances and results that clients asked for, read at the first use and again only where they changed.
+"""The check instances and results for clients, read at the first use; later reads fetch only changed nodes.
 
-Of each instance only the listed part is kept. 100,000 instances with results need some 220 MB.
+Only the listed part of each instance is kept. 100,000 instances with results need about 220 MB.
 """
 
 from __future__ import annotations
@@ -48,18 +48,19 @@ class CheckReadings:
     """The readings through one session, shared by all clients; any thread may call ``get``."""
 
     def __init__(self, session: Session) -> None:
-        self._nodes = FollowedNodes(session, lambda: None)  # the next client reads what changed
+        self._nodes = FollowedNodes(session, lambda: None)  # the next client reads the changed nodes
         self._decoded = DecodedNodes(self._nodes)
         self._shared: SharedCall[CheckReading] = SharedCall(patience=_PATIENCE, late=late_read, failure_age=0.0)
         self._free = -math.inf  # when the next reading may begin
-        self._reading: CheckReading | None = None  # the last one; ``None`` after a failure
+        self._reading: CheckReading | None = None  # the last reading; ``None`` after a failure
         self._systems: Mapping[str, SystemRecord] = {}
         self._silent: frozenset[str] = frozenset()
 
     def get(self, now: float) -> CheckReading:
         """Return a reading with every change that watches reported before this call.
 
-        Clients that ask meanwhile share a reading, or its failure. ``now`` is in seconds since the epoch.
+        Clients that call this method at the same time share a reading, or its failure. ``now`` is in seconds since
+        the epoch.
         """
         return self._shared.get(lambda: self._current(now))
 
@@ -91,7 +92,7 @@ class CheckReadings:
         return check_reading(instances, self._systems, now, unwritten, groups)
 
     def _record(self, path: str) -> SystemRecord:
-        """Return what is recorded of the monitoring system whose node has this path."""
+        """Return the records of the monitoring system whose node has this path."""
         node, contact = self._nodes.node(path), self._nodes.node(f"{path}/contact")
         results: dict[str, CheckResult] = {}
         for bucket in self._buckets(f"{path}/results"):
@@ -107,7 +108,7 @@ class CheckReadings:
         return (f"{directory}/{bucket}" for bucket in self._nodes.children(directory))
 
     def _wanted(self) -> Iterator[Read]:
-        """Yield everything that is followed: all instances, and the records of all monitoring systems."""
+        """Yield all reads to follow: of all instances, and of the records of all monitoring systems."""
         yield Read(paths.CHECK_INSTANCES, children=True)
         yield Read(paths.CHECK_SYSTEMS, children=True)
         yield Read(paths.CHECKS_UNWRITTEN)
@@ -121,7 +122,7 @@ class CheckReadings:
 
 
 def _group(_path: str, node: Node) -> CheckGroup | None:
-    """Return the group in the node of a document; ``None`` for a damaged one, whose reading others log."""
+    """Return the group in the node of a document; ``None`` for a damaged one, which other readers log."""
     try:
         content = unpack(node.data)
     except ValueError:
@@ -131,7 +132,7 @@ def _group(_path: str, node: Node) -> CheckGroup | None:
 
 
 def _listed_parts(path: str, node: Node) -> Mapping[str, CheckInstance]:
-    """Return the instances of a bucket; a damaged one is logged and reads as empty."""
+    """Return the instances of a bucket; a damaged bucket is logged and counts as empty."""
     try:
         instances = decode_instances(path, node)
     except TreeError as error:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#: Attempts at reading one publication while others follow.
+#  Attempts to read one publication while further publications follow.
 _ATTEMPTS = 5
 
 
@@ -50,7 +50,7 @@ class ZooKeeperCheckSources:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._nodes = FollowedNodes(session, lambda: None)  # a turn of the life cycle asks soon enough
+        self._nodes = FollowedNodes(session, lambda: None)  # the next turn of the life cycle reads soon enough
         self._awaited: frozenset[str] = frozenset()
         self._registered: dict[str, tuple[Node, Host]] = {}
         self._known: dict[str, tuple[Node, KnownHost]] = {}
@@ -62,10 +62,10 @@ class ZooKeeperCheckSources:
 
     def read(self, awaited: Collection[str] = ()) -> CheckSnapshot:
         self._awaited = frozenset(awaited)
-        outdated, self._outdated = self._outdated, True  # unless all of the following succeeds
+        outdated, self._outdated = self._outdated, True  # the result, unless all of the following succeeds
         changed = self._nodes.refresh(self._wanted)
         targets = self._nodes.node(paths.TARGETS)
-        if targets is not self._published and published_revision(targets) is not None:  # none: one is under way
+        if targets is not self._published and published_revision(targets) is not None:  # none: one is in progress
             self._snapshot = self._read_publication(targets)
             self._published = targets
         if self._follows_hosts != bool(self._snapshot.basis.configurations):
@@ -79,7 +79,7 @@ class ZooKeeperCheckSources:
         return self._snapshot
 
     def _wanted(self) -> Iterator[Read]:
-        """Yield everything that is followed: no hosts without a check, and inventories of few hosts."""
+        """Yield all reads to follow: no hosts without a check, and inventories of only a few hosts."""
         yield Read(paths.TARGETS)
         if not self._follows_hosts:
             return
@@ -115,7 +115,7 @@ class ZooKeeperCheckSources:
         read: dict[str, Node | None] = dict(zip(services, self._session.get_many(services), strict=True))
 
         def look(path: str) -> Properties | None:
-            """Return the properties of a node; those that links lead to are read when they are needed."""
+            """Return the properties of a node; the targets of links are read when they are needed."""
             if path not in read:
                 read[path] = self._session.get(path)
             node = read[path]
@@ -146,7 +146,7 @@ class ZooKeeperCheckSources:
             self._hosts = hosts
 
     def _with_inventory(self, registered: Collection[str]) -> frozenset[str]:
-        """Return the hosts whose inventories are followed: the absent ones, and those that are awaited."""
+        """Return the hosts whose inventories are followed: absent hosts and awaited hosts."""
         return frozenset(self._nodes.children(paths.INVENTORY)).difference(registered) | self._awaited
 
 
@@ -159,7 +159,7 @@ _PATIENCE = 5.0
 
 
 class SharedCheckSources:
-    """The same sources as others, for any thread."""
+    """The sources of another ``CheckSources``, for any thread."""
 
     def __init__(self, sources: CheckSources) -> None:
         self._sources = sources

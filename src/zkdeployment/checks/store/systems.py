@@ -1,8 +1,8 @@
 """The records of monitoring systems.
 
 The node of a system holds its callback; below it, ``contact`` holds the times of its last contacts,
-``results/BUCKET`` the results of instances, ``drift`` the configurations of dropped results, ``removal`` until
-when many unknown checks may be removed, and ``lease`` the bridge that gets the updates.
+``results/BUCKET`` the results of instances, ``drift`` the configurations of dropped results, ``removal`` the time
+until which many unknown checks may be removed, and ``lease`` the bridge that gets the updates.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#: Seconds: a contact so soon after the recorded one is not recorded.
+#  Seconds after a recorded contact within which further contacts are not recorded.
 _PACE = 5.0
 
-#: Attempts at a node that other services write to.
+#  Attempts of a write to a node to which other services write, too.
 _ATTEMPTS = 20
 
 
@@ -42,7 +42,7 @@ class ZooKeeperMonitoringSystems:
         self._leases: dict[str, SystemLease] = {}
 
     def callbacks(self) -> Mapping[str, str | None]:
-        """Return the callback of each known monitoring system; ``None`` for one that polls."""
+        """Return the callback of each known monitoring system; ``None`` for a system that polls."""
         names = self._session.children(paths.CHECK_SYSTEMS) or ()
         nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}" for name in names)
         return {
@@ -61,7 +61,7 @@ class ZooKeeperMonitoringSystems:
             self._session.commit(Set(path, data, node.version))
 
     def contacts(self) -> Mapping[str, SystemContact]:
-        """Return the last contact of each monitoring system that ever made one."""
+        """Return the last contact of each monitoring system that has made one."""
         names = self._session.children(paths.CHECK_SYSTEMS) or ()
         nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}/contact" for name in names)
         return {
@@ -113,10 +113,10 @@ class ZooKeeperMonitoringSystems:
             )
 
     def lease(self, system: str, bridge: str, now: float) -> SystemLease | None:
-        """Return the lease of a monitoring system after a request of a bridge (empty: it gives no name)."""
+        """Return the lease of a monitoring system after a request of a bridge (empty: a bridge without a name)."""
         known = self._leases.get(system)
         if known is not None and known.holder == bridge and lease_after(known, bridge, now) is known:
-            return known  # no other bridge can have got the lease meanwhile
+            return known  # no other bridge can have acquired the lease in the meantime
         path = f"{paths.check_system_path(system)}/lease"
         for _ in range(_ATTEMPTS):
             node = self._session.get(path)
@@ -142,19 +142,19 @@ class ZooKeeperMonitoringSystems:
         self._session.commit(Create(path, data) if node is None else Set(path, data, node.version))
 
     def allow_removal(self, system: str, until: float) -> None:
-        """Record until when the bridge of a monitoring system may remove many unknown checks."""
+        """Record the time until which the bridge of a monitoring system may remove many unknown checks."""
         path = _removal(system)
         self._session.ensure(path)
         self._session.commit(Set(path, encode({"allowed-until": until})))
 
     def removal_allowed_until(self, system: str) -> float:
-        """Return until when many unknown checks may be removed, in seconds since the epoch; 0 without a record."""
+        """Return the end of the permission to remove unknown checks, in seconds since the epoch; 0 without one."""
         node = self._session.get(_removal(system))
         until = None if node is None else node.properties.get("allowed-until")
         return float(until) if isinstance(until, int | float) else 0.0
 
     def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
-        """Record which configurations dropped results were of, and the instances whose results count."""
+        """Record the configurations of dropped results, and the instances whose results count."""
         path = f"{paths.check_system_path(system)}/drift"
         if dropped or self._session.get(path) is not None:
             self._change(path, lambda held: _drift_to_json(with_report(_drift_in(held), dropped, kept, now)))
@@ -198,13 +198,13 @@ def _drift_to_json(records: Mapping[str, DroppedResult]) -> dict[str, Value]:
 
 
 def callback_in(node: Node) -> str | None:
-    """Return the callback in the node of a monitoring system; ``None`` for one that polls."""
+    """Return the callback in the node of a monitoring system; ``None`` for a system that polls."""
     callback = node.properties.get("callback")
     return callback if isinstance(callback, str) else None
 
 
 def results_in(path: str, node: Node | None) -> dict[str, CheckResult]:
-    """Return the results in a bucket by instance; damaged ones are left out."""
+    """Return the results in a bucket by instance, without damaged ones."""
     found = {instance: CheckResult.from_json(value) for instance, value in decode_values(path, node).items()}
     return {instance: result for instance, result in found.items() if result is not None}
 

@@ -214,7 +214,7 @@ def _open_repository() -> AbstractContextManager[TreeCommits]:
 def _await_publication(
     outcome: CommitOutcome, commits: TreeCommits, connection: Servers, waits: WaitOptions
 ) -> None:
-    """Wait until the commit is published, if the options ask for it."""
+    """Wait until the commit is published, if the options request that."""
     if not waits.waits:
         return
     with open_operator(connection) as operator:
@@ -278,7 +278,7 @@ def preview(*, connection: Servers, file: Path, revision: str | None, output: st
 
 
 def _preview(documents: Documents, basis: PreviewBasis, revision: str | None) -> CheckPreview:
-    """Return the preview; an error names the revision that the documents were compared with."""
+    """Return the preview; an error names the revision with which the documents were compared."""
     try:
         return preview_checks(documents, basis)
     except TreeError as error:
@@ -369,7 +369,7 @@ def _print(difference: CheckDifference) -> None:
 
 
 def _diff_rows(difference: CheckDifference) -> Iterator[tuple[Text | str, ...]]:
-    """Yield a row for each instance; a changed one has two, its present and its new value."""
+    """Yield a row for each instance, and two rows for a changed one: its present and its new value."""
     for found in difference.added:
         yield _diff_cells("+", "green", found)
     for before, after in difference.changed:

@@ -22,7 +22,7 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True)
 class CheckFilterLink:
-    """A link to the checks with one finding, and their number; a selected one leads back to all checks."""
+    """A link to the checks with one finding, and their number; a selected link leads back to all checks."""
 
     word: str
     count: int
@@ -67,7 +67,7 @@ class ChecksView:
 def checks_view(
     summary: CheckSummary, findings: Sequence[CheckFinding], parameters: Parameters, now: float
 ) -> ChecksView:
-    """Return the page that the parameters of its address ask for."""
+    """Return the page that the parameters of its address request."""
     state = last_value(parameters, "state")
     state, text = state if state in FINDING_WORDS else "", search_text(parameters)
     matching = [found for found in findings if _matches(found, text)] if text else findings

@@ -1,4 +1,4 @@
-"""Wanted check instances: as programs read them, and as documents or a revision change them."""
+"""Wanted check instances: their form for programs, and their changes by documents or by a revision."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CheckError:
-    """A reason for which instances of a configuration are not made or changed: the service, and how many."""
+    """The reason why instances of a configuration are not made or changed, with the service and their number."""
 
     path: str
     message: str
@@ -132,7 +132,7 @@ def check_to_json(
 
 
 def wanted_to_json(wanted: WantedInstance) -> dict[str, Value]:
-    """Return a wanted instance with its details, or the reasons for which it has none."""
+    """Return a wanted instance with its details, or with the reasons why it has no details."""
     key, identity = wanted.key, wanted.host.identity
     return {
         "id": wanted.id,
@@ -151,7 +151,7 @@ def wanted_to_json(wanted: WantedInstance) -> dict[str, Value]:
 class PreviewBasis:
     """The basis of a preview: a tree, its targets without those that are withheld, and hosts.
 
-    ``systems`` are the names of the monitoring systems that exist, ``checks`` those of the configurations, and
+    ``systems`` are the names of existing monitoring systems, ``checks`` the names of configurations, and
     ``duties`` the on-call duties.
     """
 
@@ -183,7 +183,7 @@ def preview_checks(documents: Documents, basis: PreviewBasis) -> CheckPreview:
     return CheckPreview(tuple(wanted_instances(found)), tuple(map(str, problems)))
 
 
-#: The instances of a kind that the JSON form lists.
+#  The most instances of each kind that the JSON form lists.
 _MOST = 1000
 
 
@@ -192,7 +192,7 @@ class CheckDifference:
     """The changes of check instances, by host, path and number.
 
     A changed instance is undeployed and deployed again; both its values are listed, the present one first.
-    ``errors`` are those of instances that stay unchanged, or are not made.
+    ``errors`` are the errors of instances that stay unchanged, or are not made.
     """
 
     added: tuple[WantedInstance, ...] = ()
@@ -231,7 +231,7 @@ class CheckDifference:
 
 
 def check_difference(before: CheckBasis, after: CheckBasis) -> CheckDifference:
-    """Return what a change of the basis does to check instances."""
+    """Return the effect of a change of the basis on check instances."""
     scope = changed_scope(before, after)
     if not scope:
         return CheckDifference()
@@ -253,9 +253,9 @@ def check_difference(before: CheckBasis, after: CheckBasis) -> CheckDifference:
 def planned_difference(
     reviewed: Review, basis: PredictionBasis, predicted: Prediction, *, keeps_documents: bool = False
 ) -> CheckDifference:
-    """Return what the publication of a reviewed tree does to check instances.
+    """Return the effect of the publication of a reviewed tree on check instances.
 
-    ``keeps_documents``: the files are a part of the tree and do not show the documents.
+    ``keeps_documents``: the files are only a part of the repository, so the published documents stay.
     """
     hosts = checked_hosts(basis.hosts, basis.known)
     published = {found.name: found for found in basis.documents.of(CHECK).values()}

@@ -1,1 +1,1 @@
-"""Acts on host pools, which verbs, the service and its pages carry out alike."""
+"""Acts on host pools; verbs, the API and the pages share them."""

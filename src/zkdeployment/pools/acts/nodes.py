@@ -1,4 +1,4 @@
-"""Acts of operators on pools and their nodes, as verbs and the service carry them out alike.
+"""Acts of operators on pools and their nodes; verbs and the service share them.
 
 ``pools.rules.node`` decides how an act changes a node. Each act is recorded.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.snapshot import PoolSnapshot
 
 
-#: Seconds within which a worker begins to fill a pool, if one runs and there are nodes for the pool.
+#  Seconds within which a running worker begins to fill a pool, if there are nodes for the pool.
 BEGINNING = 10.0
 
 #: The longest time in seconds between two reads of a pool.
@@ -48,11 +48,11 @@ def fill_pool(
     timeout: float,
     progress: Callable[[PoolOverview], object] = lambda _: None,
 ) -> PoolOverview:
-    """Forget the failures of a pool, so that a worker fills it now; return the pool when no more can be done.
+    """Let a worker fill a pool now, and return the pool when it has its level or cannot be filled.
 
-    The pool has its level then, or its shortage has the reason why it is not filled. ``progress`` is called with
-    the present pool at least every second. Raises ``NotFoundError``, ``RefusedError`` for a pool without a level,
-    and ``WaitTimeoutError`` if nodes are still being made after ``timeout`` seconds.
+    The failures of the pool are forgotten. If the returned pool lacks nodes, its shortage has the reason.
+    ``progress`` is called with the present pool at least every second. Raises ``NotFoundError``, ``RefusedError``
+    for a pool without a level, and ``WaitTimeoutError`` if nodes are still being made after ``timeout`` seconds.
     """
     if find_pool(name, read_pools(adapters)[1]).level is None:
         raise RefusedError(
@@ -75,7 +75,7 @@ def fill_pool(
 
 
 def _is_under_way(pool: PoolOverview) -> bool:
-    """Whether a worker makes nodes for the pool, or cleans nodes that the pool can use then."""
+    """Whether a worker makes nodes for the pool, or cleans nodes that the pool can use afterwards."""
     has_worker = pool.shortage is not None and pool.shortage.cause is not ShortageCause.NO_WORKER
     return has_worker and bool(pool.provisioning or pool.deprovisioning)
 
@@ -104,7 +104,7 @@ def find_node(number: int, adapters: PoolAdapters) -> PoolNode:
 def node_runs(number: int, adapters: PoolAdapters) -> Sequence[PlaybookRun]:
     """Return the recorded runs of playbooks for a node; raises ``NotFoundError`` if there never was such a node.
 
-    A node that could not be provisioned may be gone, but not its runs.
+    The runs stay even if the node could not be provisioned and is gone.
     """
     runs = adapters.runs(number)
     if not runs:
@@ -115,7 +115,8 @@ def node_runs(number: int, adapters: PoolAdapters) -> Sequence[PlaybookRun]:
 def add_node(new: NewPoolNode, adapters: PoolAdapters, act: Act) -> PoolNode:
     """Add a machine as an unused node and return the node.
 
-    Raises ``ConfigurationError`` for an invalid name or address, and ``RefusedError`` if a node is this machine.
+    Raises ``ConfigurationError`` for an invalid name or address, and ``RefusedError`` if the machine is already a
+    node.
     """
     check_new_node(new)
     number, now = 0, adapters.clock.now()
@@ -157,7 +158,7 @@ def forgive_node(number: int, adapters: PoolAdapters, act: Act) -> PoolNode:
 def _change(
     number: int, adapters: PoolAdapters, act: Act, change: Callable[[PoolNode, float], PoolNode]
 ) -> PoolNode:
-    """Change a node and record the act; if others change the node meanwhile, decide again."""
+    """Change a node and record the act; after a concurrent change of the node, decide again."""
     for attempt in range(1, _ATTEMPTS + 1):
         read, before = adapters.store.read(), find_node(number, adapters)
         after = change(before, adapters.clock.now())

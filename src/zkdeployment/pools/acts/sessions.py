@@ -1,7 +1,7 @@
-"""Sessions of tenants: how verbs, the service and its pages request, extend and end them.
+"""Requests, extends and ends sessions of tenants, for verbs, the API and the pages.
 
-A request reserves nodes and waits until a worker has prepared them. A requester that dies changes nothing: the
-worker continues, and the tenant finds the session in the list.
+A request reserves nodes and waits until a worker has prepared them. If the requesting process dies, the worker
+continues, and the tenant finds the session in the list.
 """
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ if TYPE_CHECKING:
     from zkdeployment.service.users.user_store import ZooKeeperUsers
 
 
-#: Seconds for which a reservation is tried again while other requests overtake it, and again after an answer of
-#: ZooKeeper was lost.
+#  Seconds for which a reservation is repeated while other requests overtake it, or after an answer of  ZooKeeper
+# was lost.
 RESERVING = 10.0
 
 
 def reserve_nodes(request: SessionRequest, adapters: PoolAdapters) -> Reservation | RequestRefusal:
     """Reserve nodes for a new request, whose id is 0.
 
-    Raises ``UnreachableError`` if it remains unknown whether the nodes are reserved.
-
-    All attempts write the same session, so that at most one of them succeeds, even one whose answer was lost and
-    that ZooKeeper executes later than the next one.
+    Raises ``UnreachableError`` if it remains unknown whether the nodes are reserved. All attempts write the same
+    session, so at most one of them succeeds, even if ZooKeeper executes an attempt whose answer was lost after a
+    later attempt.
     """
     store, clock = adapters.store, adapters.clock
     configuration = adapters.store.configuration()
@@ -90,7 +89,7 @@ def reserve_nodes(request: SessionRequest, adapters: PoolAdapters) -> Reservatio
 
 
 def _without_success(lost: UnreachableError | None) -> RequestRefusal:
-    """Return why there is no session after the last attempt; raises the error if an answer was lost."""
+    """Return why the last attempt made no session; raises the error if an answer was lost."""
     if lost is not None:
         raise lost
     message = "can't reserve nodes: other requests were faster every time; try again"
@@ -104,9 +103,9 @@ def _choose(
     read: PoolSnapshot,
     attempt: int,
 ) -> Reservation | RequestRefusal:
-    """Return what a request gets; ids are taken only for requests that nodes are ready for.
+    """Return the reservation or the refusal of a request; ids are taken only if nodes are ready.
 
-    A request does not overtake those that wait for nodes of its pools.
+    A request does not overtake requests that wait for nodes of its pools.
     """
     given = reserve(
         request,
@@ -129,7 +128,7 @@ def _choose(
 
 
 def _find(number: int, adapters: PoolAdapters) -> Reservation | None:
-    """Return the session that an earlier attempt has written, which may have ended since."""
+    """Return the session that an earlier attempt has written, even if it has ended in the meantime."""
     session = adapters.store.session(number)
     if session is None:
         return None
@@ -144,12 +143,12 @@ def queue_now(read: PoolSnapshot, configuration: PoolConfiguration, adapters: Po
 
 
 def _awaited(read: PoolSnapshot, configuration: PoolConfiguration, adapters: PoolAdapters) -> frozenset[str]:
-    """Return the pools that requests in the queue wait for."""
+    """Return the pools for whose nodes requests in the queue wait."""
     return queue_now(read, configuration, adapters).awaited_pools() if read.waiting else frozenset()
 
 
 def _absent(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
-    """Return the hosts of the fleet that are nodes of pools and not registered now."""
+    """Return the hosts of the fleet that are nodes of pools and are not registered now."""
     hosts = {node.host for node in read.nodes.values() if node.host is not None}
     return frozenset(hosts.difference(adapters.present_hosts()) if hosts else hosts)
 
@@ -160,7 +159,7 @@ ANSWERING = 75.0
 #: Seconds after which a request no longer waits for a worker, even if the worker works on the nodes.
 LONGEST = 300.0
 
-#: Attempts to end a reservation while others change it.
+#  Attempts to end a reservation that other processes change concurrently.
 _ATTEMPTS = 20
 
 #: The shortest and the longest time in seconds between two reads of a request in which nothing has changed, and
@@ -238,7 +237,7 @@ def _has_begun(session: TenantSession, adapters: PoolAdapters) -> bool:
 
 
 def _take_back(number: int, adapters: PoolAdapters) -> bool:
-    """Undo a reservation that no worker took, and return whether that was possible.
+    """Undo a reservation that no worker took up, and return whether that was possible.
 
     The claims exclude a worker that takes the nodes at the same moment.
     """
@@ -272,9 +271,9 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class SessionActor:
-    """Who asks for a session: a user of the service, or an operator (``USER@HOST``).
+    """The actor in a request about sessions: a user of the service, or an operator (``USER@HOST``).
 
-    ``tenant`` is the id of the tenant whose sessions alone the actor may see and change; ``None``: all sessions.
+    ``tenant`` is the id of the only tenant whose sessions the actor may see and change; ``None``: all tenants.
     """
 
     by: str
@@ -326,8 +325,8 @@ def request_session(
 
     ``progress`` is called with the reservation, and again at least once a second while the nodes are prepared. If
     no worker takes the nodes, the reservation is undone. Raises ``WaitTimeoutError`` if a worker works on the
-    nodes for too long; the session may begin later then. Raises ``UnreachableError`` if it is not known whether
-    there is a session; its list shows that later.
+    nodes for too long; the session may then still begin later. Raises ``UnreachableError`` if it is not known
+    whether the session exists; the list of sessions shows it later.
     """
     request = SessionRequest(0, tenant, specs, 0, by, ssh_key, at=adapters.clock.now())
     refusal = unfit(request)
@@ -404,7 +403,7 @@ def retire_sessions_of(tenant: int, adapters: PoolAdapters, actor: SessionActor)
 
 
 def unfit(request: SessionRequest) -> RequestRefusal | None:
-    """Return why a request cannot have any session, or ``None``."""
+    """Return why a request can never get a session; ``None`` if it can."""
     tenant = request.tenant
     if tenant.is_retired:
         return _tenant_retired(tenant)
@@ -443,7 +442,7 @@ def _change(
         find_active_session(number, adapters, actor)
         read = adapters.store.read()
         if number not in read.sessions:
-            continue  # it has just ended: the next read finds that
+            continue  # the session has just ended, which the next read finds
         try:
             adapters.store.commit(change(read.sessions[number], read), read)
         except ConflictError:
@@ -463,7 +462,7 @@ def _present(nodes: Iterable[PoolNode | None]) -> Iterable[PoolNode]:
 
 
 def _record(adapters: PoolAdapters, actor: SessionActor, what: str) -> None:
-    """Record an act on a session of any tenant; a tenant's own acts are in the records of its sessions."""
+    """Record an act of an operator or an admin; the acts of a tenant are in the records of its sessions."""
     if actor.tenant is None:
         adapters.acts.record(Act(by=actor.by, what=what, reason="", time=adapters.clock.now()))
 
@@ -471,9 +470,9 @@ def _record(adapters: PoolAdapters, actor: SessionActor, what: str) -> None:
 def retire_tenant(user: User, users: ZooKeeperUsers, adapters: PoolAdapters, act: Act) -> User:
     """End all sessions of a user, retire it permanently, and return it.
 
-    The sessions end first: if this process dies, the user is still there, and can be retired again. Sessions that
-    began in the meantime end afterwards; later requests find the user retired. Raises ``RefusedError`` if the user
-    is retired already.
+    The sessions end first, so that after a crash of this process the user still exists and can be retired again.
+    Sessions that began in the meantime end after the retirement; later requests find a retired user. Raises
+    ``RefusedError`` if the user is retired already.
     """
     actor = SessionActor(act.by)
     retire_sessions_of(user.id, adapters, actor)

@@ -1,7 +1,7 @@
-"""Requests that wait for nodes: how verbs and the service put them into the queue, follow and cancel them.
+"""Puts requests for nodes into the queue, follows and cancels them, for verbs and the service.
 
-A worker gives nodes to the requests of the queue. A client that dies changes nothing: its request waits until it
-gets nodes or expires.
+A worker gives nodes to the requests in the queue. If a client dies, its request stays in the queue until it gets
+nodes or expires.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.tenant_session import NodesSpec
     from zkdeployment.service.users.user import User
 
-#: Attempts to change a request while a worker changes it.
+#  Attempts to change a request that a worker changes concurrently.
 _ATTEMPTS = 20
 
-#: Readings of a request that is neither in the queue nor a session: it may move from one to the other meanwhile.
+#  Reads of a request that was found neither in the queue nor as a session: it may move between two reads.
 _READINGS = 3
 
 #: Seconds between two readings of a request.
 _LOOK = 1.0
 
-#: Seconds after its limit at which a request is ended that no worker has ended.
+#  Seconds after its limit at which the client itself ends a request that no worker has ended.
 _GRACE = 5.0
 
 
@@ -51,7 +51,7 @@ _GRACE = 5.0
 class QueuedRequest:
     """A request: ``request`` while it is in the queue or after it ended in vain, else its ``session``.
 
-    ``place`` is what the request waits for, while it waits.
+    ``place`` is the place in the queue, while the request waits.
     """
 
     request: WaitingRequest | None = None
@@ -70,8 +70,8 @@ def queue_request(
 ) -> WaitingRequest | RequestRefusal:
     """Put a request into the queue for ``wait`` seconds and return it, or return why it cannot wait.
 
-    ``ssh_key`` are as for ``request_session``. Raises ``UnreachableError`` if it is not known whether the request
-    is in the queue; the list of waiting requests shows that later.
+    ``ssh_key`` is as for ``request_session``. Raises ``UnreachableError`` if it is not known whether the request
+    is in the queue; the list of waiting requests shows it later.
     """
     asked = SessionRequest(0, tenant, specs, 0, by, ssh_key)
     refusal = unfit(asked)
@@ -118,7 +118,7 @@ def await_request(
 
 
 def find_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> QueuedRequest:
-    """Return a request that waits or ended lately, or its session.
+    """Return a request that waits or ended recently, or its session.
 
     Raises ``NotFoundError`` and ``ForbiddenError``.
     """
@@ -133,7 +133,7 @@ def find_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> Qu
 
 
 def cancel_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> WaitingRequest:
-    """End the wait of a request and return it; nothing is reserved.
+    """End the wait of a request and return it; the request reserves nothing.
 
     Raises ``NotFoundError``, ``ForbiddenError``, ``RetiredError`` if its wait has ended in vain, and
     ``RefusedError`` if it has a session.
@@ -152,7 +152,7 @@ def cancel_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> 
 
 
 def waiting_requests(adapters: PoolAdapters, actor: SessionActor) -> tuple[RequestPlace, ...]:
-    """Return the requests that wait and that the actor may see, in the order in which they get nodes."""
+    """Return the waiting requests that the actor may see, in the order in which they get nodes."""
     read = adapters.store.read()
     if not read.waiting:
         return ()
@@ -191,7 +191,7 @@ def _end_request(number: int, adapters: PoolAdapters, outcome: str) -> WaitingRe
 
 
 def _write_new(request: WaitingRequest, adapters: PoolAdapters) -> None:
-    """Write a new request once, also if answers of ZooKeeper are lost."""
+    """Write a new request exactly once, even if answers of ZooKeeper are lost."""
     deadline = adapters.clock.monotonic() + RESERVING
     while True:
         try:

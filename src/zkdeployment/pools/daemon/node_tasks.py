@@ -1,4 +1,4 @@
-"""The tasks on nodes that a worker runs, each in a thread and under claims, and what follows from them."""
+"""Runs the tasks of a worker on nodes, each in a thread and under claims, and writes their results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.store.store import ZooKeeperPools
 
 
-#: The change that follows from a task, given what is stored when it is written.
+#  Returns the change that follows from a task, for the records at the time of the write.
 Conclusion: TypeAlias = "Callable[[PoolSnapshot], PoolChange]"
 
 
@@ -57,7 +57,7 @@ class TaskRuns:
         self._clock = clock
 
     def run(self, task: NodeTask) -> Conclusion:
-        """Do what a task asks for and return what follows; raises ``ProgramError`` if all of it failed."""
+        """Carry out a task and return its conclusion; raises ``ProgramError`` if the whole task failed."""
         match task.kind:
             case TaskKind.CONTEXTUALIZE:
                 return self._contextualize(task)
@@ -70,7 +70,7 @@ class TaskRuns:
                 return self._conclude(task, outcome)
 
     def failure(self, task: NodeTask, reason: str) -> Conclusion:
-        """Return what follows from a task that failed for all its nodes."""
+        """Return the conclusion of a task that failed for all its nodes."""
         log = get_logger().bind(nodes=sorted(task.ids), reason=reason)
         if task.kind is TaskKind.CONTEXTUALIZE:
             log.error("session-undone", session=task.session)
@@ -128,7 +128,7 @@ class TaskRuns:
         return self._conclude(task, together)
 
     def _without_keys(self, task: NodeTask, nodes: Sequence[PoolNode]) -> MechanismOutcome:
-        """Remove the keys of tenants from nodes; return the nodes, of which some may have failed."""
+        """Remove the keys of tenants from nodes; return the nodes, some of which may have failed."""
         left = in_parallel(nodes, self.mechanism(task.pool).remove_keys)
         for number, reason in left.items():
             get_logger().warning("key-not-removed", node=number, reason=reason)
@@ -146,7 +146,7 @@ class TaskRuns:
 
 
 def in_parallel(nodes: Sequence[PoolNode], act: Callable[[PoolNode], None]) -> dict[int, str]:
-    """Act on all nodes at once; return the reasons of those for which that failed, by id."""
+    """Call ``act`` for all nodes at the same time; return the reasons of failures, by the ids of the nodes."""
     failures: dict[int, str] = {}
 
     def attempt(node: PoolNode) -> None:
@@ -166,16 +166,16 @@ def in_parallel(nodes: Sequence[PoolNode], act: Callable[[PoolNode], None]) -> d
     return failures
 
 
-#: Runs of playbooks at once: each is a process of Ansible with its own. Other workers take what is left. Some runs
-#: are kept for deprovisioning, and a pool has a few of each kind: playbooks that hang stop no other pool.
+#  Parallel runs of playbooks, each with processes of Ansible. Other workers take further tasks. Some runs  are
+# kept for deprovisioning, and a pool has a few of each kind: playbooks that hang stop no other pool.
 _PLAYBOOKS = 12
 _PROVISIONING = 8
 _OF_POOL = 4
 
-#: Tasks at once about hosts of the fleet, which follow their leases, and as many about the keys of tenants.
+#  Parallel tasks for hosts of the fleet, which follow their leases; and the same number for keys of tenants.
 _TASKS = 100
 
-#: Seconds between two attempts to write a result: when that failed, and when another process was faster.
+#  Seconds between two attempts to write a result: after a failure, and after a concurrent change.
 _AGAIN = 1.0
 _OVERTAKEN = 0.2
 
@@ -191,7 +191,7 @@ class _Lane(Enum):
 class NodeTasks:
     """Runs tasks; ``start`` and ``resume`` belong to one thread.
 
-    ``wake`` is called when a task has ended. ``is_stopped`` returns whether the process is to end.
+    ``wake`` is called when a task has ended. ``is_stopped`` returns whether the process has to end.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class NodeTasks:
 
     @property
     def must_end(self) -> bool:
-        """Whether all tasks are to end as soon as possible, without a result."""
+        """Whether all tasks have to end as soon as possible, without a result."""
         return self._abandoned.is_set() or self._is_stopped()
 
     def has_room(self, task: NodeTask) -> bool:
@@ -240,17 +240,17 @@ class NodeTasks:
         threading.Thread(target=run, name=f"pools-{task.kind.name.lower()}", daemon=True).start()
 
     def abandon(self) -> None:
-        """Make all tasks end without a result: their claims may be lost."""
+        """End all tasks without a result, because their claims may be lost."""
         self._abandoned.set()
 
     def resume(self) -> bool:
-        """Permit tasks again when all those that were abandoned have ended; return whether tasks may begin."""
+        """Permit tasks again when all abandoned tasks have ended; return whether tasks may begin."""
         if self._abandoned.is_set() and not self.busy:
             self._abandoned.clear()
         return not self._abandoned.is_set()
 
     def join(self, timeout: float) -> bool:
-        """Wait until all tasks have ended, up to ``timeout`` seconds; return whether they have."""
+        """Wait up to ``timeout`` seconds until all tasks have ended; return whether they have ended."""
         with self._ended:
             return self._ended.wait_for(lambda: not self._running, timeout)
 
@@ -269,7 +269,7 @@ class NodeTasks:
             self._wake()
 
     def _attempt(self, task: NodeTask) -> Conclusion:
-        """Run a task and return what follows, also if it fails."""
+        """Run a task and return its conclusion, also after a failure."""
         try:
             return self._runs.run(task)
         except AbandonedError as error:
@@ -282,7 +282,7 @@ class NodeTasks:
             return self._runs.failure(task, repr(error))
 
     def _record(self, task: NodeTask, conclusion: Conclusion) -> None:
-        """Write what follows from a task, until it is written or the claims are lost."""
+        """Write the conclusion of a task, repeatedly until it is written or the claims are lost."""
         while True:
             try:
                 read = self._store.read()

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import ConnectionStatus
 
 
-#: Probes at once.
+#  The most parallel probes.
 _TOGETHER = 16
 
 
 class NodeProbes:
-    """Probes all ready nodes once for each call of ``begin``; ``wake`` is called when all results are there."""
+    """Probes all ready nodes once for each call of ``begin``; calls ``wake`` when all results are known."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -55,7 +55,7 @@ class NodeProbes:
         self._is_running = False
 
     def begin(self, probes: Mapping[int, Callable[[], None]]) -> None:
-        """Begin probes, given by the ids of their nodes, unless earlier ones have not ended yet."""
+        """Begin probes, given by the ids of their nodes, unless earlier probes are still running."""
         with self._lock:
             if self._is_running or not probes:
                 return
@@ -63,7 +63,10 @@ class NodeProbes:
         threading.Thread(target=self._run, args=(probes,), name="pools-probes", daemon=True).start()
 
     def take(self) -> Mapping[int, str]:
-        """Return the new results by node: why it did not answer, or an empty text. Each is returned once."""
+        """Return the new results by node: the reason of a failure, or an empty text.
+
+        Each result is returned once.
+        """
         with self._lock:
             results, self._results = self._results, {}
             return results
@@ -81,7 +84,7 @@ class NodeProbes:
 
 
 def _result(probe: Callable[[], None]) -> str | None:
-    """Return why a node did not answer, empty text if it did; ``None`` if that is not known."""
+    """Return the reason why a node did not answer, or an empty text if it did; ``None`` if that is not known."""
     try:
         probe()
     except ProgramError as error:
@@ -97,22 +100,22 @@ def _result(probe: Callable[[], None]) -> str | None:
 #: Seconds from the beginning of a cycle to the next one, however much changes.
 _LEAST_SECONDS = 0.05
 
-#: The part of a session's time without a connection after which tasks are abandoned, and between two questions for
-#: a sign of life; and the part without an answer after which tasks are abandoned. The rest is for them to end.
+#  Parts of a session's timeout: without a connection until tasks are abandoned; between two requests for  a sign
+# of life; and the part without an answer after which tasks are abandoned. The rest is for them to end.
 _PATIENCE = 1 / 6
 _SILENCE = 2 / 3
 
 #: Seconds between two checks of the connection.
 _GUARD = 0.25
 
-#: Seconds until the next cycle after another process was faster.
+#  Seconds until the next cycle after a concurrent change by another process.
 _OVERTAKEN = 0.2
 
 #: Seconds between two removals of old records, and the age at which records are removed.
 _PRUNING = 86400.0
 _KEPT = 366 * 86400.0
 
-#: Seconds that the longest pause after failures lasts.
+#  The longest pause after failures, in seconds.
 _LONGEST_PAUSE = 60.0
 
 
@@ -192,7 +195,7 @@ class PoolWorker:
             get_logger().info("pools-worker-ended", worker=self._name)
 
     def run_cycle(self) -> float:
-        """Do what is due; return the seconds until the next cycle."""
+        """Carry out all due work; return the seconds until the next cycle."""
         try:
             self._keep_claims()
             pause = self._work()
@@ -212,9 +215,9 @@ class PoolWorker:
         return pause
 
     def _keep_claims(self) -> None:
-        """Abandon all tasks if the session with ZooKeeper, and with it their claims, is lost or may be lost.
+        """Abandon all tasks if the session with ZooKeeper, and with it their claims, is or may be lost.
 
-        A client does not learn that its session has expired before it is connected again.
+        A client learns of the expiry of its session only when it is connected again.
         """
         self._check_connection()
         self._connect()
@@ -224,7 +227,7 @@ class PoolWorker:
             self._abandon()
 
     def _check_connection(self) -> None:
-        """Abandon all tasks if there has been no connection for long: the session may end before they do."""
+        """Abandon all tasks after a long time without a connection, because the session may end before they do."""
         now = self._clock.monotonic()
         if self._connection().connected:
             self._lost_at = None
@@ -234,7 +237,7 @@ class PoolWorker:
             self._abandon()
 
     def permitted(self) -> float:
-        """Return the seconds for which the claims of this worker surely hold; abandon all tasks if they do not."""
+        """Return the seconds for which the claims certainly hold; abandon all tasks if that time is over."""
         left = self._heard_at + self._session_time * _SILENCE - self._clock.monotonic()
         if left <= 0:
             self._abandon()
@@ -242,12 +245,12 @@ class PoolWorker:
 
     @property
     def _session_time(self) -> float:
-        """The seconds for which the session survives a silent client: as granted, if that is less than wanted."""
+        """The seconds for which the session survives a silent client: the granted time, if less than requested."""
         granted = self._connection().granted
         return self._session_timeout if granted is None else min(self._session_timeout, granted)
 
     def _listen(self) -> None:
-        """Ask ZooKeeper for a sign of life again and again, and note when the last answered question was asked."""
+        """Ask ZooKeeper for a sign of life repeatedly, and note the time of the last request that was answered."""
         while not self._ended.wait(self._session_time * _PATIENCE):
             asked = self._clock.monotonic()
             with suppress(ZkdeploymentError):
@@ -266,7 +269,7 @@ class PoolWorker:
 
     def _work(self) -> float:
         may_begin = self._tasks.resume()
-        self._sources.read()  # sets the watches before anything else is read
+        self._sources.read()  # this read sets the watches, so it comes first
         self._store.announce(self._name)
         busy = self._tasks.busy
         observation = self._observe()
@@ -287,7 +290,7 @@ class PoolWorker:
         return min(self._interval, until_due, _OVERTAKEN if any(is_overtaken) else self._interval)
 
     def _observe(self) -> PoolObservation:
-        """Read everything: the tenants after the sessions, whose tenants are never unknown or outdated then."""
+        """Read everything: tenants after sessions, so that the tenant of each session is known and current."""
         read = self._store.read()
         sources, now = self._sources.read(), self._clock.now()
         sources = replace(sources, configuration=at_time(sources.configuration, now))
@@ -303,7 +306,7 @@ class PoolWorker:
         return PoolObservation(sources, read, now, reuse, self._probes.take())
 
     def _probe(self, observation: PoolObservation) -> None:
-        """Probe all ready nodes, once in an interval; of several workers, the first one by name does."""
+        """Probe all ready nodes once per interval; among several workers, the first one by name does so."""
         now, workers = self._clock.monotonic(), observation.snapshot.workers
         if now < self._probed_at + self._interval or self._name != min(workers, default=""):
             return
@@ -315,16 +318,16 @@ class PoolWorker:
         )
 
     def _release(self, read: PoolSnapshot, busy: frozenset[int]) -> None:
-        """Release the claims that no task has: the answer to a transaction was lost."""
+        """Release claims without a task, which a transaction with a lost answer may have left."""
         stray = read.own_claims - busy
         if stray:
             get_logger().warning("pool-claims-released", nodes=sorted(stray))
             self._store.commit(PoolChange(released=stray), read)
 
     def _write(self, step: WorkStep, read: PoolSnapshot, impossible: list[str]) -> bool:
-        """Write a step; return false if others were faster: the next cycle decides again then.
+        """Write a step; return false after a concurrent change, so that the next cycle decides again.
 
-        A step that ZooKeeper cannot hold hinders no other step; the reason is added to ``impossible``.
+        A step that is too large for ZooKeeper does not block other steps; the reason is added to ``impossible``.
         """
         try:
             numbers = self._store.take_ids(len(step.new)) if step.new else ()
@@ -341,9 +344,9 @@ class PoolWorker:
         return True
 
     def _begin(self, observation: PoolObservation, busy: frozenset[int], impossible: list[str]) -> Iterator[bool]:
-        """Begin the tasks for which there is room; yield for each whether no other worker was faster.
+        """Begin the tasks for which there is room; yield for each whether this worker got its claims.
 
-        A task that ZooKeeper cannot hold hinders no other task; the reason is added to ``impossible``.
+        A task that is too large for ZooKeeper does not block other tasks; the reason is added to ``impossible``.
         """
         for task in next_tasks(observation, busy):
             if not self._tasks.has_room(task) or self._control.stopping:

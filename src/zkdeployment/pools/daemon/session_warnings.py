@@ -1,7 +1,7 @@
-"""Warnings of tenants before their sessions expire: recorded in the sessions, so that each is given once.
+"""Warns tenants before their sessions expire; sessions record warnings, so that each is given once.
 
-Every service checks the sessions. The first one that records a warning has given it; all services report it as
-an event of the session, and the elected one sends it to the receivers of webhooks.
+Every service checks the sessions. The service that first records a warning has given it; all services report it as
+an event of the session, and the elected service sends it to the receivers of webhooks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.pools.store.store import ZooKeeperPools
 
-#: The longest time in seconds between two checks of the sessions: the clock may be set.
+#  The longest time in seconds between two checks of the sessions, because the clock may be set.
 _LONGEST = 60.0
 
 #: Seconds until the next attempt after an error.
@@ -56,7 +56,7 @@ class SessionWarnings:
     def _run(self) -> None:
         while True:
             self._wake.clear()
-            if self._closed.is_set():  # asked after the event was cleared, so that no call of close is missed
+            if self._closed.is_set():  # checked after the event was cleared, so that no call of close is missed
                 return
             pause = _AGAIN
             try:
@@ -85,6 +85,6 @@ class SessionWarnings:
             try:
                 self._store.commit(PoolChange(sessions=(session,)), read)
             except ConflictError:
-                continue  # another service gave the warning, or the session changed: the feed shows that
+                continue  # another service gave the warning, or the session changed; the feed shows which
             get_logger().info("session-warned", session=session.id, tenant=session.tenant)
         return read.sessions

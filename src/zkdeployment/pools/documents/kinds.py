@@ -38,7 +38,7 @@ _NULLABLE = frozenset({"extends", "mechanism", "fill-level", "levels", "reuse-no
 
 
 class ExtensionError(Exception):
-    """A pool extends one that does not exist, or itself."""
+    """A pool extends itself, or a pool that does not exist."""
 
 
 def extended_names(values: PoolValues) -> tuple[str, ...]:
@@ -48,9 +48,9 @@ def extended_names(values: PoolValues) -> tuple[str, ...]:
 
 
 def merged_pool(name: str, pools: Mapping[str, PoolValues]) -> dict[str, Any]:
-    """Return the values of a pool, merged with those that it extends; raises ``ExtensionError``.
+    """Return the values of a pool, merged with the pools that it extends; raises ``ExtensionError``.
 
-    A key with a meaning whose value is null counts as missing; it also removes what the pool would inherit.
+    A known key with the value null counts as missing, and also removes the inherited value.
     """
     merged = _merged(name, pools, (), {})
     values = {key: value for key, value in merged.items() if value is not None or key not in _NULLABLE}
@@ -60,7 +60,7 @@ def merged_pool(name: str, pools: Mapping[str, PoolValues]) -> dict[str, Any]:
 
 
 def _without_nulls(mechanism: PoolValues) -> dict[str, Any]:
-    """Return a mechanism, or a part of it, without keys whose value is null; variables keep theirs."""
+    """Return a mechanism, or a part of it, without keys whose value is null; variables may be null."""
     kept = ((key, value) for key, value in mechanism.items() if value is not None)
     return {
         key: _without_nulls(value) if isinstance(value, Mapping) and key != "extra-vars" else value
@@ -88,7 +88,7 @@ def _merged(
 
 
 def _deep_merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the union of two mappings; of two values that are no mappings the upper one counts."""
+    """Return the union of two mappings; of two values that are not both mappings, the upper one counts."""
     merged = dict(lower)
     for key, value in upper.items():
         below = merged.get(key)
@@ -141,7 +141,7 @@ _VALUES = {"type": "object", "additionalProperties": _any_value(), "description"
 
 
 def _or_null(form: dict[str, Any]) -> dict[str, Any]:
-    """Return a form that null has, too: a key whose value is null counts as missing, as in Duffy."""
+    """Return a form that also permits null: a key whose value is null counts as missing, as in Duffy."""
     if "nameKind" in form:
         return {"anyOf": [form, {"type": "null"}], "description": form["description"]}
     choices = {"enum": [*form["enum"], None]} if "enum" in form else {}
@@ -232,7 +232,7 @@ _POOLS = {
     "description": "a mapping of names to pools",
 }
 
-#: ``retries`` is a key of Duffy without an effect here.
+#  ``retries`` is a key of Duffy that has no effect in this program.
 _DEFAULTS = mapping_form(
     {},
     {
@@ -256,7 +256,7 @@ FORM = mapping_form(
     {"schema": {}},
 )
 
-#: What a merged pool must have, by the type of its mechanism.
+#  The required keys of a merged pool, by the type of its mechanism.
 _COMPLETE_MECHANISMS: Mapping[str, dict[str, Any]] = {
     "ansible": {
         "type": "object",
@@ -292,7 +292,7 @@ def _all_pools(value: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def _faults(value: Any) -> Iterator[Fault]:
-    """Return the faults of pools that appear only after pools were merged with those that they extend."""
+    """Return the faults that pools have only after they are merged with the pools that they extend."""
     nodepools = value["data"]["nodepools"]
     for name in nodepools["concrete"].keys() & (nodepools.get("abstract") or {}).keys():
         yield (
@@ -319,7 +319,7 @@ def _faults(value: Any) -> Iterator[Fault]:
 
 
 def _merged_faults(pool: Mapping[str, Any]) -> Iterator[str]:
-    """Return what a merged pool lacks, or has in a form that no pool may have."""
+    """Return the missing keys of a merged pool, and its values with invalid forms."""
     for way, message in form_faults(pool, _POOL):
         yield f"with what it extends, {'.'.join(map(str, way)) or 'the pool'} is wrong: {message}"
     mechanism = pool.get("mechanism")
@@ -407,9 +407,9 @@ POOLS: DocumentKind[PoolConfiguration] = DocumentKind(
 
 
 def pools_in_force(documents: PublishedDocuments) -> PoolConfiguration:
-    """Return the pools and the limits of the published document; without one, no pools and the usual limits.
+    """Return the pools and limits of the published document; without one, no pools and the default limits.
 
-    Raises ``TreeError`` for a document that this version cannot read: that does not mean that there are no pools.
+    Raises ``TreeError`` for a document that this version cannot read, because such a document may have pools.
     """
     found = documents.of(POOLS).get(())
     if found is None and (POOLS.name, ()) in documents.contents:

@@ -34,7 +34,7 @@ class AnsibleMechanism:
 class RoleMechanism:
     """Nodes are hosts of this fleet: they have the role ``idle``, and ``leased`` while they are in the pool.
 
-    ``reset`` has as ``provision`` the playbook that installs a host again after a session or restores a snapshot.
+    The playbook ``reset.provision`` installs a host again after a session, or restores a snapshot of it.
     """
 
     idle: str
@@ -55,14 +55,14 @@ Mechanism: TypeAlias = "AnsibleMechanism | RoleMechanism"
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
-    """A pool of nodes that are alike.
+    """A pool of equivalent nodes.
 
-    ``fill_level`` is the number of nodes that the pool keeps ready; a pool without a level lends none. ``reuse``
-    are the values that unused nodes must have to be provisioned into this pool; without it, nodes are made anew.
-    ``node_quota`` is the number of nodes of this pool that a tenant may have (``None``: as many as of all pools).
-    ``schedule`` are other levels at certain times; the first one whose window is open counts.
-    ``run_parallel`` is whether each node has a run of the playbook of its own. ``values`` are all keys of the
-    merged document, for templates.
+    ``fill_level`` is the number of nodes that the pool keeps ready; a pool without a level lends no nodes.
+    ``reuse`` are the values that unused nodes must have to be provisioned into this pool; without it, nodes are
+    made anew. ``node_quota`` is the number of nodes of this pool that a tenant may have (``None``: only the quota
+    for all pools counts). ``schedule`` are other levels at certain times; the first one whose window is open
+    counts. ``run_parallel`` is whether each node has a run of the playbook of its own. ``values`` are all keys of
+    the merged document, for templates.
     """
 
     name: str
@@ -77,7 +77,7 @@ class NodePool:
 
 @dataclass(frozen=True, slots=True)
 class PoolConfiguration:
-    """The pools by their names, and the limits of tenants that have none of their own."""
+    """The pools by their names, and the limits of tenants without limits of their own."""
 
     pools: Mapping[str, NodePool] = field(default_factory=dict)
     defaults: TenantLimits = TenantLimits()  # noqa: RUF009  it cannot be changed

@@ -1,1 +1,1 @@
-"""The side of a lent host: its lease, the access of its tenant, and traces that tenants leave."""
+"""The code of host pools on a lent host: its lease, the access of its tenant, and traces of tenants."""

@@ -1,9 +1,7 @@
-"""Follows the lease of this host, if it can be trusted: takes its role, admits its tenant, and records both.
+"""Follows the lease of this host, if the lease can be trusted: takes its role and admits its tenant.
 
-A host without publishers believes ZooKeeper and does not use this module.
-
-Keys are admitted and removed also while the fleet is stopped or held, because that deploys nothing. A role is
-taken only by a deployment.
+A host without publishers trusts ZooKeeper and does not verify leases. Keys are also admitted and removed while the
+fleet is stopped or held, because that deploys nothing. A role is taken only by a deployment.
 """
 
 from __future__ import annotations
@@ -58,8 +56,8 @@ _LARGEST = 4096
 class VerifiedLeaseFile:
     """A file with one JSON object, ``{"number", "digest"}``, replaced atomically and durably.
 
-    A file that cannot be read is an error: without it, old leases could not be told from new ones. The methods
-    raise ``HostFilesError``.
+    An unreadable file is an error, because without it old leases could not be distinguished from new ones. The
+    methods raise ``HostFilesError``.
     """
 
     def __init__(self, file: Path) -> None:
@@ -101,7 +99,7 @@ class TrustedLeases:
         self._memory = memory
 
     def lease(self, identity: Identity, *, remembers: bool = True) -> Lease | None:
-        """Return the lease of this host, ``None`` if it never had one; remember it before the host follows it.
+        """Return the lease of this host, which is recorded first; ``None`` if the host never had a lease.
 
         Raises ``UntrustedError`` if the lease is not signed, not signed by a publisher, older than one that was
         verified before, or gone; ``TreeError`` if it is malformed; ``HostFilesError`` if the keys or the memory
@@ -182,7 +180,7 @@ class LeaseFollower(HostRole):
         return self._record.is_reached and self._record.lease.role == self._lease.role
 
     def read(self) -> None:
-        """Read the lease, and admit or remove keys accordingly; confirm a lease that changed nothing else."""
+        """Read the lease, and admit or remove keys accordingly; confirm a lease that changes only keys."""
         host = self._host
         if not self._is_loaded:
             has_version = host.version is not None
@@ -193,7 +191,7 @@ class LeaseFollower(HostRole):
         self._lease = Lease(self._idle_role, 0) if lease is None else lease
         _check_number(self._lease, self._record)
         if self._record == LeaseRecord(self._lease, is_reached=True):
-            return  # a tenant may change the file meanwhile
+            return  # a tenant may change the file at the same time
         keys = self._update_keys()
         if self._lease.role == self._record.lease.role:
             self._store(replace(self._record, lease=replace(self._lease, keys=keys)))
@@ -231,7 +229,7 @@ class LeaseFollower(HostRole):
         if self._record.is_reached:
             return
         with failpoints("reach-lease"):
-            if self._lease.role != self._record.lease.role:  # another lease came at the last moment
+            if self._lease.role != self._record.lease.role:  # another lease came in the meantime
                 self._store(replace(self._record, is_reached=True))
                 return
             self._compare()
@@ -240,7 +238,7 @@ class LeaseFollower(HostRole):
             self._store(LeaseRecord(self._lease, is_reached=True))
 
     def _keep_baseline(self) -> None:
-        """Record the facts about an idle host before it takes another role, unless a tenant came since then."""
+        """Record the facts about an idle host before it takes another role, unless a tenant was admitted since."""
         record = self._record
         if record.lease.role == self._idle_role and record.is_reached:
             baseline = self._traces.read_baseline()
@@ -248,9 +246,9 @@ class LeaseFollower(HostRole):
                 self._traces.write_baseline(HostBaseline(self._traces.facts()))
 
     def _compare(self) -> None:
-        """Record the facts about a host in its new role, or compare those of an idle host with the recorded ones.
+        """Record the facts about a host in its new role, or compare an idle host with the recorded facts.
 
-        Raises ``HostFilesError`` if the host differs: no other tenant may get it, because of what its tenant left.
+        Raises ``HostFilesError`` for a difference: no other tenant may get a host on which a tenant left traces.
         """
         baseline = self._traces.read_baseline()
         if baseline is None:
@@ -270,7 +268,7 @@ class LeaseFollower(HostRole):
         self._traces.write_baseline(None)
 
     def _prepare(self, keys: Sequence[str]) -> None:
-        """Record what is restored after a tenant, before keys are admitted."""
+        """Record the state that is restored after a tenant, before keys are admitted."""
         if not keys:
             return
         self._traces.keep_access()
@@ -279,19 +277,19 @@ class LeaseFollower(HostRole):
             self._traces.write_baseline(replace(baseline, is_lent=True))
 
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
-        """Note that a deployment failed, and hand on the lock of the role, for which no other host waits."""
+        """Note that a deployment failed, and release the role's lock, because no host waits for this one."""
         identity = self._host.identity
         self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_roles(identity))
         self._failed = None if is_gated else (revision, self._lease.number)
 
     def note_failure(self) -> None:
-        """Show that the host cannot follow its present lease, also if its error is that of an earlier lease."""
+        """Show that the host cannot follow its present lease, even if its error is from an earlier lease."""
         if self._host.lease_failed != self._lease.number:
             self._reporting.local.host = replace(self._host, lease_failed=self._lease.number)
             self._reporting.registration.refresh()
 
     def forget_failure(self) -> None:
-        """Permit the failed deployment again."""
+        """Permit another attempt of the failed deployment."""
         self._failed = None
 
     def has_failed(self, revision: Revision) -> bool:
@@ -299,7 +297,7 @@ class LeaseFollower(HostRole):
         return self._failed == (revision, self._lease.number)
 
     def show_waiting(self, state: ClusterState) -> None:
-        """Show that the lease waits for the fleet; show nothing if no lease waits."""
+        """Show that the lease waits for the fleet, if a lease waits."""
         host = self._host
         waiting = f"{_WAITS_FOR_ROLE}{self._lease.role} (lease {self._lease.number}): the cluster is {state.value}"
         step = None if self.is_reached else waiting
@@ -312,9 +310,10 @@ class LeaseFollower(HostRole):
         return self._reporting.host
 
     def _update_keys(self) -> tuple[str, ...]:
-        """Remove keys that the lease does not have, and their connections; admit new ones if the role is reached.
+        """Remove keys that the lease lacks, and their connections; admit new keys if the role is reached.
 
-        The record still has removed keys, so that a crash before the end of the connections repeats this.
+        The record keeps removed keys until their connections have ended, so that the removal is repeated after a
+        crash.
         """
         before = (*self._record.lease.keys, *self._admitted())
         keys = admissible_keys(self._lease, before, is_reached=self.is_reached)
@@ -336,7 +335,7 @@ class LeaseFollower(HostRole):
         return keys
 
     def _admitted(self) -> tuple[str, ...]:
-        """Return the keys in the file; none if it cannot be read, which writing it reports."""
+        """Return the keys in the file; empty if the file cannot be read, which a later write reports."""
         try:
             return tuple(self._access.admitted())
         except HostFilesError:

@@ -1,10 +1,8 @@
 """The access of tenants by SSH: root's directory, the keys of tenants, and their connections.
 
-A tenant is root and may leave anything there: more keys, configurations, symbolic links, directories. Nothing is
-read, written or removed through a symbolic link.
-
-A tenant is root and may have left anything there: symbolic links, directories, pipes, wrong rights. Nothing is
-read or written through a symbolic link, and a file is replaced as a whole.
+A tenant is root and may leave anything in the directory: more keys, configurations, symbolic links, directories,
+pipes, wrong permissions. Nothing is read, written or removed through a symbolic link, and a file is replaced as a
+whole.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ class SshDirectory:
     record: Path
 
     def keep(self) -> None:
-        """Record the directory, unless a record exists: it is that of before the first tenant."""
+        """Record the directory, unless a record exists, which has the state before the first tenant."""
         if self.record.exists():
             return
         with self._errors(), self._home() as home:
@@ -115,7 +113,7 @@ class SshDirectory:
             return {"mode": stat.S_IMODE(os.fstat(directory).st_mode), "entries": entries}
 
     def _write(self, home: int, recorded: dict[str, Any] | None) -> None:
-        """Remove what is not recorded, and write what is."""
+        """Remove all entries that are not recorded, and write the recorded ones."""
         status = _status(home, _SAVED_NAME)
         if status is not None and (recorded is None or not stat.S_ISDIR(status.st_mode)):
             _remove(home, _SAVED_NAME)
@@ -150,7 +148,7 @@ def _opened(home: int) -> Iterator[int | None]:
 
 
 def _entry(path: Path) -> dict[str, Any]:
-    """Return the record of a file or a link; of anything else only that it is there."""
+    """Return the record of a file or a link; the record of any other entry only names its kind."""
     status = path.lstat()
     owner = {"mode": stat.S_IMODE(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}
     if stat.S_ISLNK(status.st_mode):
@@ -198,16 +196,16 @@ _LISTENER = b"[listener]"
 
 
 def end_connections(root: Path) -> None:
-    """End the connections to the host whose root directory is ``root``, but not one that this process belongs to.
+    """End the connections to the host with the root directory ``root``, except that of this process.
 
-    A process counts only if its root directory is ``root``: that excludes the containers on the host. For a
-    directory that stands for ``/``, it excludes the machine's own connections.
+    A process counts only if its root directory is ``root``. Containers on the host are therefore excluded, and so
+    are the connections of the machine if the directory stands for ``/``.
     """
     ended = 0
     own = set(_ancestors())
     for process in _PROCESSES.iterdir():
         if process.name.isdecimal() and int(process.name) not in own and _is_connection(process, root):
-            with contextlib.suppress(OSError):  # it ended meanwhile
+            with contextlib.suppress(OSError):  # the process has ended in the meantime
                 os.kill(int(process.name), signal.SIGTERM)
                 ended += 1
     if ended:
@@ -223,7 +221,7 @@ def _is_connection(process: Path, root: Path) -> bool:
 
 
 def _ancestors() -> Iterator[int]:
-    """Yield the ids of this process and those above it."""
+    """Yield the ids of this process and of its ancestors."""
     process = os.getpid()
     while process > 1:
         yield process
@@ -252,7 +250,7 @@ class AuthorizedKeys:
     root: Path
 
     def admitted(self) -> Sequence[str]:
-        """Return the keys of tenants that root admits; the keys of others are not among them."""
+        """Return the keys of tenants that root admits, without keys of other owners."""
         with self._directory(make=False) as directory:
             if directory is None:
                 return ()
@@ -260,7 +258,7 @@ class AuthorizedKeys:
             return tuple(line.decode("utf-8", errors="replace") for line in block or () if line)
 
     def admit(self, keys: Sequence[str]) -> None:
-        """Make root admit exactly these keys of tenants; the keys of others stay. Writes only what differs."""
+        """Make root admit exactly these keys of tenants; keys of other owners stay. Writes only differences."""
         with self._directory(make=bool(keys)) as directory:
             if directory is None:
                 return
@@ -331,7 +329,7 @@ class AuthorizedKeys:
 
 
 def _split(content: bytes) -> tuple[bytes, list[bytes] | None]:
-    """Return what is before the first marker, and the lines after it; ``None`` without a marker."""
+    """Return the text before the first marker, and the lines after it; ``None`` without a marker."""
     lines = content.split(b"\n")
     if _MARKER not in lines:
         return content, None
@@ -340,6 +338,6 @@ def _split(content: bytes) -> tuple[bytes, list[bytes] | None]:
 
 
 def _joined(others: bytes, lines: Sequence[bytes]) -> bytes:
-    """Return the lines after what others have in the file, whose last line may lack its end."""
+    """Return the text of other owners, whose last line may lack its end, followed by these lines."""
     end = b"\n" if others and not others.endswith(b"\n") else b""
     return others + end + b"".join(line + b"\n" for line in lines)

@@ -1,6 +1,6 @@
 """Traces of tenants on this host: accounts, files, listeners and keys, compared with a baseline.
 
-Each fact is a line of text. Facts that differ between two readings of an unchanged host are left out.
+Each fact is a line of text. Facts that differ between two readings of an unchanged host are omitted.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _LARGEST_FILE = 4 * 1024 * 1024
 _VERIFY_LIMIT = 900.0
 _UNITS_LIMIT = 60.0
 
-#: The most bytes of the output of either.
+#  The most bytes of the output of each program.
 _OUTPUT_LIMIT = 16 * 1024 * 1024
 
-#: The first of the ports that the kernel gives to clients: a UDP socket there is no listener.
+#  The first of the ports that the kernel gives to clients; UDP sockets from this port on are not listeners.
 _CLIENT_PORTS = 32768
 
 _UNIT_TYPES = "--type=service,socket,timer,path"
@@ -96,7 +96,7 @@ def _units() -> Iterator[str]:
 
 
 def _output(argv: list[str], limit: float, *, fails: bool) -> str:
-    """Return what a program prints; with ``fails``, exit status 1 is no failure."""
+    """Return the output of a program; with ``fails``, exit status 1 is not a failure."""
     try:
         done = process.run(argv, timeout=limit, output_limit=_OUTPUT_LIMIT)
         if done.status != 1 or not fails:
@@ -161,7 +161,7 @@ class HostTraces:
         return host_facts(self.root, verifies=self.verifies)
 
     def read_baseline(self) -> HostBaseline | None:
-        """Return the facts from before the present lease; ``None`` without any."""
+        """Return the facts from before the present lease; ``None`` if none are recorded."""
         try:
             content = files.read(self.file, _LARGEST)
             return None if content is None else HostBaseline.from_json(json.loads(content))

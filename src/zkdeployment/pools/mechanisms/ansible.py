@@ -46,7 +46,7 @@ _PLACE = "zkdeployment-playbook-"
 #: The number of lines of Ansible's output that an error shows.
 _SHOWN_LINES = 20
 
-#: The most characters of each of them: a line may have the result of a whole task.
+#  The most characters of each of these lines, because a line may have the result of a whole task.
 _SHOWN_CHARACTERS = 1000
 
 
@@ -54,10 +54,10 @@ _SHOWN_CHARACTERS = 1000
 class AnsiblePlaybooks:
     """Runs playbooks, from any thread.
 
-    ``timeout`` is the limit of a playbook in seconds. ``is_stopped`` is asked several times a second; the playbook
-    is ended when it returns true. ``permitted`` returns for how many seconds no other worker can begin the work:
-    a playbook ends before these are over, also if this process dies or does not run meanwhile. ``record`` is
-    called with each run that has ended.
+    ``timeout`` is the limit of a playbook in seconds. ``is_stopped`` is called several times a second, and the
+    playbook is ended when it returns true. ``permitted`` returns the number of seconds in which no other worker
+    can begin the work: a playbook ends before that time is over, even if this process dies or is frozen.
+    ``record`` is called with each run that has ended.
     """
 
     timeout: float = 3600.0
@@ -81,7 +81,7 @@ class AnsiblePlaybooks:
         ``values`` are those of the pool, for the templates in the playbook's variables. Raises ``ProgramError`` if
         the playbook fails, exceeds its time limit, or does not set the fact.
         """
-        end_abandoned_playbooks()  # of a worker that was killed, whose work this may be
+        end_abandoned_playbooks()  # left by a killed worker, whose work this may be
         given = {"duffy_in": {"nodes": [dict(node) for node in nodes]}}
         variables = {**rendered(playbook.extra_vars, {**values, **given}), **given}
         owner = _owner(psutil.Process())
@@ -113,7 +113,7 @@ class AnsiblePlaybooks:
         return ended.output
 
     def _guarded(self, place: Path, name: str) -> _EndedRun:
-        """Return how a playbook ended; all its programs have ended then, unless it succeeded.
+        """Return the outcome of a playbook; unless it succeeded, all its programs have ended, too.
 
         Raises ``AbandonedError`` if the playbook was ended because this worker must not continue.
         """
@@ -154,10 +154,10 @@ class _EndedRun:
 
 
 class _Leash:
-    """The pipe through which a worker permits a playbook to run; closing it ends the playbook.
+    """The pipe through which a worker permits a playbook to run; closing the pipe ends the playbook.
 
-    ``end`` is the descriptor of the end for the program of the playbook. ``is_lost`` is whether the permission ran
-    out.
+    ``end`` is the descriptor of the reading end, for the playbook's guard. ``is_lost`` is whether the permission
+    ran out.
     """
 
     def __init__(self, permitted: Callable[[], float]) -> None:
@@ -194,7 +194,8 @@ class _Leash:
 def _write_variables(place: Path, variables: Mapping[str, Any]) -> None:
     """Write the variables of a playbook as the file of ansible-runner, with all texts in them marked as unsafe.
 
-    Ansible would evaluate templates in the variables otherwise, and tenants, who are root on nodes, write some.
+    Otherwise Ansible would evaluate templates in the variables, some of which come from tenants, who are root on
+    nodes.
     """
     file = place / "env" / "extravars"
     file.parent.mkdir(mode=0o700)
@@ -202,16 +203,16 @@ def _write_variables(place: Path, variables: Mapping[str, Any]) -> None:
 
 
 class _UnsafeDumper(yaml.SafeDumper):
-    """Writes YAML in which texts have the tag by which Ansible knows that they are no templates.
+    """Writes YAML in which texts have the tag that prevents Ansible from evaluating them as templates.
 
-    JSON does not serve: Ansible gives some keys of its objects a meaning.
+    JSON is not usable, because Ansible gives a meaning to some keys of JSON objects.
     """
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
 
     def represent_text(self, text: str) -> yaml.Node:
-        """Represent a text; one that reads as a number or the like has no tag, which would make it one."""
+        """Represent a text; a text that could be read as a number or another value is quoted, without a tag."""
         encodable = text.encode(errors="replace").decode()
         tag = self.resolve(yaml.ScalarNode, encodable, (True, False))  # type: ignore[no-untyped-call]
         return self.represent_scalar("!unsafe" if tag == _YAML_TEXT else _YAML_TEXT, encodable, style='"')
@@ -240,13 +241,13 @@ def end_abandoned_playbooks() -> None:
     _end_programs(is_abandoned)
     for place in Path(tempfile.gettempdir()).glob(f"{_PLACE}*-*"):
         owner = unquote(place.name.removeprefix(_PLACE).rpartition("-")[0])
-        with contextlib.suppress(ValueError):  # it is not named by a worker
+        with contextlib.suppress(ValueError):  # not the name of a worker's directory
             if is_abandoned(f"{owner}/"):
                 shutil.rmtree(place, ignore_errors=True)
 
 
 def _end_programs(is_meant: Callable[[str], bool]) -> None:
-    """Kill what playbooks left running: their tasks have sessions of their own, which ansible-runner leaves."""
+    """Kill programs that playbooks left running; ansible-runner does not end tasks in sessions of their own."""
     for program in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             mark = program.environ().get(_MARK)
@@ -255,7 +256,7 @@ def _end_programs(is_meant: Callable[[str], bool]) -> None:
 
 
 def _owner(process: psutil.Process) -> str:
-    """Return what identifies a process on this machine, also after its id is used again."""
+    """Return a text that identifies a process on this machine, even after its id is reused."""
     return f"{_namespace()}/{process.pid}/{process.create_time()}"
 
 

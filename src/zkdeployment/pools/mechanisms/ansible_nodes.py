@@ -36,7 +36,7 @@ def _name_of(address: str) -> str:
 def reverse_names(
     addresses: Collection[str], limit: float = _LIMIT, lookup: Callable[[str], str] = _name_of
 ) -> Mapping[str, str]:
-    """Return the host names of addresses; those without a valid name, or without one in time, are left out."""
+    """Return the host names of addresses, without addresses that have no valid name, or none in time."""
     found: dict[str, str] = {}
 
     def find(address: str) -> None:
@@ -57,7 +57,7 @@ def reverse_names(
 class AnsibleNodes:
     """Makes and removes nodes by playbooks (a ``PoolMechanism``).
 
-    ``names`` returns the host names of addresses, of those that have one.
+    ``names`` returns the host names of addresses, if they have one.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ def _mechanism(pool: NodePool) -> AnsibleMechanism:
 
 
 def _result(node: PoolNode) -> Mapping[str, Any]:
-    """Return what the playbook returned for a node; an empty mapping for one that it did not provision."""
+    """Return the playbook's result for a node; empty for a node that no playbook provisioned."""
     result: Mapping[str, Any] = node.data.get("provision", {})
     return result
 

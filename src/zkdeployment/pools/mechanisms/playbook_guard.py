@@ -1,10 +1,10 @@
-"""The program that runs one playbook, and ends it with all that it started when its worker is gone.
+"""The program that runs one playbook, and ends it and all its programs when its worker is gone.
 
 The arguments are ``PLACE DESCRIPTOR``. ``PLACE`` is the directory of the run, with the file ``job.json``; the
-result is written to ``outcome.json``. The worker writes into a pipe, whose end for reading is ``DESCRIPTOR``, for
-how many seconds the playbook may still run. When these are over, and when the worker closes the pipe or dies, the
-playbook is killed. The guard ends only after all programs of a playbook that was killed or has failed: programs
-that the playbook leaves behind become children of the guard.
+result is written to ``outcome.json``. The worker writes the number of seconds that the playbook may still run into
+a pipe, whose reading end is ``DESCRIPTOR``. When that time is over, and when the worker closes the pipe or dies,
+the playbook is killed. Programs that a playbook leaves behind become children of the guard. If the playbook failed
+or was killed, the guard ends only after all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The mechanism ``role``: nodes are hosts of this fleet, which their own agents change and give keys to."""
+"""The mechanism ``role``: nodes are hosts of this fleet, whose own agents change roles and write keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 _ROLE_LIMIT = 1800.0
 _KEY_LIMIT = 60.0
 
-#: Seconds for which a host that changes its role may be absent: it may be starting again.
+#  Seconds for which a host that changes its role may be absent, because it may be restarting.
 _ABSENCE_LIMIT = 300.0
 
 #: The most seconds between two reads of the hosts; changes of hosts cause a read at once.
@@ -37,7 +37,7 @@ _LOOK = 1.0
 
 
 class RoleNodes:
-    """Leases hosts of the fleet (a ``PoolMechanism``). ``is_stopped`` returns whether this process is to end.
+    """Leases hosts of the fleet (a ``PoolMechanism``). ``is_stopped`` returns whether this process has to end.
 
     ``playbooks`` runs the playbooks that reset hosts.
     """
@@ -97,12 +97,13 @@ class RoleNodes:
     ) -> MechanismOutcome:
         """Run the playbook that installs hosts again, if there is one; return the nodes for which it failed.
 
-        The hosts get their idle roles first: a host that was installed again deploys the role in its lease.
+        The hosts get their idle roles first, because a host that was installed again deploys the role in its
+        lease.
         """
         if role.reset is None:
             return MechanismOutcome((), (), ())
         for host_id, wanted in idle.items():
-            with contextlib.suppress(TreeError):  # it is reported when the role is awaited
+            with contextlib.suppress(TreeError):  # reported later, when the role is awaited
                 self._give(host_id, wanted, ())
         given = [
             {"id": node.id, "hostname": node.hostname, "ipaddr": node.ipaddr, "data": dict(node.data)}
@@ -143,9 +144,9 @@ class RoleNodes:
             raise ProgramError(f"host {host_id} did not confirm its keys: {failures[host_id]}")
 
     def _change_roles(self, roles: Mapping[str, str], *, needs_version: bool) -> dict[str, str]:
-        """Give hosts their roles and wait until they have them; return the reasons of those that did not, by host.
+        """Give roles to hosts and wait until the hosts have them; return the reasons of failures, by host.
 
-        A lease that is malformed concerns its own host only.
+        A malformed lease affects only its own host.
         """
         given: dict[str, Lease] = {}
         malformed: dict[str, str] = {}
@@ -157,7 +158,7 @@ class RoleNodes:
         return malformed | self._follow(given, _ROLE_LIMIT, needs_version=needs_version, pauses=True)
 
     def _give_back(self, host_id: str, role: RoleMechanism) -> str:
-        """Give a host its idle role without waiting for it; return what is wrong with that, or an empty text."""
+        """Give a host its idle role without waiting for the host; return the problem, or an empty text."""
         try:
             self._give(host_id, self._idle_role(host_id, role), ())
         except TreeError as error:
@@ -165,12 +166,12 @@ class RoleNodes:
         return ""
 
     def _idle_role(self, host_id: str, role: RoleMechanism) -> str:
-        """Return the idle role of a host's own configuration; that of the pool while the host is not known."""
+        """Return the idle role in a host's own configuration, or the pool's while the host is not known."""
         host = self._observed(host_id)
         return role.idle if host is None or host.idle_role is None else host.idle_role
 
     def _give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
-        """Write a lease; while ZooKeeper does not answer, try again, which is safe: an equal lease stays."""
+        """Write a lease, repeatedly while ZooKeeper does not answer; an equal lease stays unchanged."""
         return self._answered(lambda: self._leases.give(host_id, role, keys))
 
     def _observed(self, host_id: str) -> Host | None:
@@ -192,7 +193,7 @@ class RoleNodes:
     def _follow(
         self, given: Mapping[str, Lease], limit: float, *, needs_version: bool, pauses: bool
     ) -> dict[str, str]:
-        """Wait until hosts have reached their leases; return the reasons of those that did not, by host.
+        """Wait until hosts have reached their leases; return the reasons of failures, by host.
 
         With ``pauses``, the time in which the fleet is stopped or held does not count.
         """
@@ -236,7 +237,7 @@ class RoleNodes:
         return lease_progress(seen, lease, needs_version=needs_version)
 
     def _ready(self, node: PoolNode) -> PoolNode:
-        """Return a node as ready, with the present name and address of its host if they are known."""
+        """Return a node as ready, with the present name and address of its host, if known."""
         host = self._observed(_host(node))
         name = node.hostname if host is None else host.identity.name
         address = node.ipaddr if host is None else host.address or node.ipaddr

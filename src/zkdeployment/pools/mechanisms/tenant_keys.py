@@ -1,8 +1,8 @@
 """The keys of tenants on nodes, by the ssh program as root.
 
-The keys are in a block at the end of ``authorized_keys`` that begins with a marker line. Both are as Duffy 3
-writes them, so that nodes can be handed over. A program on the node may drop the marker or move lines: keys are
-removed wherever they are.
+The keys are in a block at the end of ``authorized_keys`` that begins with a marker line. Duffy 3 writes the same
+block, so nodes can be handed over. A program on the node may drop the marker or move lines, so keys are removed
+wherever they are.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#: The options without a configuration file: nodes are made again and again, so their host keys are not known.
+#  The options without a configuration file; host keys are not checked, because nodes are made again and again.
 _OPTIONS = (
     "StrictHostKeyChecking=no",
     "UserKnownHostsFile=/dev/null",
     "CheckHostIP=no",
 )
 
-#: The options in any case: nothing may ask a question, and nothing of this machine is forwarded.
+#  The options in all cases: ssh may not prompt, and may not forward anything from this machine.
 _FIXED_OPTIONS = (
     "BatchMode=yes",
     "ConnectTimeout=10",
@@ -41,7 +41,7 @@ _FIXED_OPTIONS = (
     "ServerAliveCountMax=3",
 )
 
-#: Bytes that a node may print, and characters of them in an error: tenants are root on nodes.
+#  The limits of bytes that a node may print, and of their characters in an error, because tenants are root there.
 _OUTPUT_LIMIT = 65536
 _SHOWN = 500
 
@@ -70,7 +70,7 @@ _LINE = r"\(^\|[[:space:]]\){blob}\([[:space:]]\|$\)"
 #: The command of sed that deletes such lines.
 _DELETION = r"\,{line},d"
 
-#: Ends all connections but this one: the processes of sshd that are not its listener and not above this shell.
+#  Ends all connections but this one: all processes of sshd but its listener and the ancestors of this shell.
 _END_CONNECTIONS = """
 keep=' '
 pid=$$
@@ -105,7 +105,7 @@ class SshTenantKeys:
     def write(self, address: str, keys: Sequence[str]) -> tuple[str, ...]:
         """Make a node admit a tenant's keys instead of those of any earlier tenant.
 
-        Return the keys that are new there; a key that others have put on the node is not.
+        Return the keys that the node did not admit before; a key from another owner counts as admitted.
         """
         find = (_FIND.format(line=shlex.quote(_line_with(key)), number=number) for number, key in enumerate(keys))
         block = "".join(f"{line}\n" for line in (TENANT_MARKER, *keys))
@@ -113,9 +113,9 @@ class SshTenantKeys:
         return tuple(key for number, key in enumerate(keys) if f"known {number}" not in printed)
 
     def remove(self, address: str, keys: Sequence[str]) -> None:
-        """Take all keys of tenants off a node and end the tenant's connections; other keys stay.
+        """Remove all keys of tenants from a node and end the tenant's connections; other keys stay.
 
-        The ``keys`` are removed wherever they are, other keys of tenants from their place in the file.
+        The ``keys`` are removed wherever they are, other keys of tenants only from their place in the file.
         """
         self._run(address, self._cut(keys) + _END_CONNECTIONS)
 

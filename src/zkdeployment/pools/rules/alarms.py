@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage
 
-#: How many nodes and pools a line names.
+#  The limit of nodes and pools that a line names.
 _NAMED = 3
 
-#: Failures of filling in a row that are a problem at once; after the first one, the next try is a minute later.
+#  The number of failures in a row that is a problem at once; after the first failure, the next attempt is a minute
+# later.
 _FAILURES = 2
 
 
@@ -26,9 +27,9 @@ def pool_alarms(
 ) -> Iterator[tuple[Health, str]]:
     """Yield the problems of pools, each with its severity.
 
-    A pool that is being filled normally is no problem, however long that takes: a worker limits it. Otherwise the
-    time that a pool has been below its level is judged by ``limits``, in minutes; ``published_for`` stands for it
-    where it is unknown. ``now`` is in seconds since the epoch.
+    A pool that is being filled normally is never a problem, because the worker limits the time. Otherwise
+    ``limits``, in minutes, apply to the time for which the pool has been below its level, or to ``published_for``
+    if that time is unknown. ``now`` is in seconds since the epoch.
     """
     below = [
         (pool, shortage)
@@ -52,7 +53,7 @@ def pool_alarms(
 def _missing_worker(
     below: list[tuple[PoolOverview, PoolShortage]], now: float, published_for: float, limits: HealthLimits
 ) -> tuple[Health, str]:
-    """Return the problem of pools without any worker, which is as severe as the oldest lack of nodes."""
+    """Return the problem of pools without any worker; the oldest lack of nodes decides the severity."""
     since = min((now - published_for if lack.since is None else lack.since for _, lack in below), default=now)
     health, _ = limits.judge((now - since) / 60)
     lacking = f"; below their levels: {listing([pool.name for pool, _ in below], _NAMED)}" if below else ""
@@ -64,6 +65,6 @@ def _severity(pool: PoolOverview, shortage: PoolShortage, lasting: float, limits
     match shortage.cause:
         case ShortageCause.FAILURES if pool.failures >= _FAILURES:
             return max(health, Health.WARNING)
-        case ShortageCause.NO_NODES:  # all nodes that there are may be leased
+        case ShortageCause.NO_NODES:  # all existing nodes may be leased
             return min(health, Health.WARNING)
     return health

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SessionStep(Enum):
-    """The kinds of changes of a session; the values are the words of events."""
+    """The kinds of changes of a session; the values are the names in events."""
 
     REQUESTED = "requested"  # nodes are reserved, and get the tenant's key
     BEGUN = "begun"  # the tenant has the nodes
@@ -35,7 +35,7 @@ class SessionStep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """A step of a session; ``name`` is that of the tenant, if it is known."""
+    """A step of a session; ``name`` is the tenant's name, if it is known."""
 
     session: TenantSession
     step: SessionStep
@@ -57,7 +57,7 @@ class SessionChange:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """A node that came into another state; ``None`` stands for a node that does not exist."""
+    """A node that changed its state; the state ``None`` stands for a node that does not exist."""
 
     node: PoolNode
     former: NodeState | None

@@ -1,4 +1,4 @@
-"""Levels: how many nodes a pool lacks, which unused ones it takes, and when it tries again after failures."""
+"""Decides how many nodes a pool lacks, which unused nodes it takes, and when it retries after failures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
 
-#: The delays in seconds after failures of provisioning in a row; the last one stays.
+#  The delays in seconds after failures of provisioning in a row; further failures have the last delay.
 _DELAYS = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
 
 
@@ -35,11 +35,11 @@ def plan_filling(
     reuse: Mapping[str, int | str] | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> FillPlan:
-    """Return what brings a pool to its level, or closer to it if it lacks more nodes than are written together.
+    """Return the changes that bring a pool to its level, or closer to it if one transaction is too small.
 
-    ``reuse`` are the values that unused nodes must have, with templates filled in; ``None``: nodes are made anew.
-    ``roles`` are the present hosts of the fleet and their configured roles: a pool of hosts takes those that have
-    its idle role.
+    ``reuse`` has the values that unused nodes must have, with templates filled in; ``None``: nodes are made anew.
+    ``roles`` has the present hosts of the fleet and their configured roles: a pool of hosts takes hosts with its
+    idle role.
     """
     lacking = min((pool.fill_level or 0) - sum(1 for node in nodes if _counts(node, pool)), MOST_NODES)
     if lacking <= 0:
@@ -57,7 +57,7 @@ def plan_filling(
 
 
 def at_time(configuration: PoolConfiguration, now: float) -> PoolConfiguration:
-    """Return a configuration in which each pool has the level that its schedule gives for now."""
+    """Return a configuration in which each pool has the level of its schedule at ``now``."""
     pools = {
         name: replace(
             pool,
@@ -71,10 +71,10 @@ def at_time(configuration: PoolConfiguration, now: float) -> PoolConfiguration:
 
 
 def surplus(pool: NodePool, nodes: Iterable[PoolNode], claimed: Collection[int]) -> tuple[PoolNode, ...]:
-    """Return the nodes that a pool has beyond its level: those that no worker has begun to make, then ready ones.
+    """Return the surplus nodes of a pool: nodes that no worker has begun to make, then ready nodes.
 
-    Of the ready nodes, those that a session had come first, then those that were ready last. ``claimed`` are the
-    ids of nodes that a process works on. A pool without a level keeps its nodes.
+    Of the ready nodes, nodes that a session had come first, then the nodes that became ready last. ``claimed`` are
+    the ids of nodes on which a process works. A pool without a level keeps its nodes.
     """
     if pool.fill_level is None:
         return ()
@@ -89,7 +89,7 @@ def surplus(pool: NodePool, nodes: Iterable[PoolNode], claimed: Collection[int])
 
 
 def next_filling(failures: int, last: float) -> float:
-    """Return when a pool is filled again, after failures in a row of which the last one was at ``last``."""
+    """Return when a pool is filled again after failures in a row, the last of which was at ``last``."""
     return last + _DELAYS[min(failures, len(_DELAYS)) - 1] if failures else last
 
 
@@ -106,7 +106,7 @@ def _counts(node: PoolNode, pool: NodePool) -> bool:
 
 
 def _unused(nodes: Iterable[PoolNode]) -> list[PoolNode]:
-    """Return the unused nodes, the one that was used longest ago first."""
+    """Return the unused nodes; the node that was used longest ago comes first."""
     unused = (node for node in nodes if node.state is NodeState.UNUSED and node.reusable)
     return sorted(unused, key=lambda node: (node.changed, node.id))
 

@@ -1,4 +1,4 @@
-"""How far a host is with a lease, decided from what ZooKeeper has of the lease, the host and the cluster."""
+"""Decides which stage of a lease a host has reached, from snapshots of the lease, the host and the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LeaseStage(Enum):
-    """The stages of a lease; a lease that is not reached is waited for, up to a limit."""
+    """The stages of a lease; a worker waits for the last stage, up to a limit."""
 
     REACHED = "reached"
     ABSENT = "the host is not registered"
@@ -26,7 +26,7 @@ class LeaseStage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseProgress:
-    """The stage of a lease, and for people what the host waits for or why it failed."""
+    """The stage of a lease, and a text for people with the obstacle or the reason of a failure."""
 
     stage: LeaseStage
     reason: str = ""
@@ -36,7 +36,7 @@ class LeaseProgress:
 class LeaseObservation:
     """A host that is registered, its lease, and the cluster, at one moment.
 
-    ``has_acted`` is whether the host's node was written after the lease: an error in it may be older otherwise.
+    ``has_acted`` is whether the host's node was written after the lease; otherwise an error in it may be older.
     """
 
     lease: Lease | None
@@ -46,7 +46,7 @@ class LeaseObservation:
 
 
 def lease_progress(seen: LeaseObservation, lease: Lease, *, needs_version: bool) -> LeaseProgress:
-    """Return how far a host is with a ``lease``.
+    """Return the progress of a host with a ``lease``.
 
     With ``needs_version``, the lease is reached only if the host is also at the cluster version, without an error.
     """

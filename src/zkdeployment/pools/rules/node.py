@@ -1,4 +1,4 @@
-"""The nodes of pools: the table of what happens to them, and the changes that operators ask for."""
+"""The nodes of pools: the table of their states and events, and the changes by operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_VALUE = 200
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Return a text with its beginning and its end, and without its middle if it is longer than ``longest``."""
+    """Return a text, without its middle if it is longer than ``longest``."""
     if len(text) <= longest:
         return text
     left_out = " [...] "
@@ -41,14 +41,14 @@ def shown(value: object) -> str:
     return shortened(repr(value), _LONGEST_VALUE)
 
 
-#: What begins an expression, a statement or a comment of Jinja.
+#  The beginnings of expressions, statements and comments of Jinja.
 _BEGINNINGS = ("{{", "{%", "{#")
 
 
 def template_problem(value: object) -> str | None:
-    """Return why a value may not be stored with a node: a text or a key in it, at any depth, is a template.
+    """Return why a value may not be stored with a node: it contains a template, at any depth.
 
-    Playbooks would evaluate it with the rights of the worker. Return ``None`` for a value without templates.
+    Playbooks would evaluate the template with the rights of the worker. ``None`` for a value without templates.
     """
     left = [value]
     while left:
@@ -63,11 +63,11 @@ def template_problem(value: object) -> str | None:
 
 
 class NodeTransitionError(Exception):
-    """An event cannot happen to a node in its state."""
+    """The state of a node does not permit an event."""
 
 
 class NodeState(Enum):
-    """The states of a node; the values are the words of Duffy's API."""
+    """The states of a node; the values are the names in Duffy's API."""
 
     UNUSED = "unused"
     PROVISIONING = "provisioning"
@@ -100,8 +100,8 @@ _UNUSED, _PROVISIONING, _READY = NodeState.UNUSED, NodeState.PROVISIONING, NodeS
 _CONTEXTUALIZING, _DEPLOYED = NodeState.CONTEXTUALIZING, NodeState.DEPLOYED
 _DEPROVISIONING, _DONE, _FAILED = NodeState.DEPROVISIONING, NodeState.DONE, NodeState.FAILED
 
-#: The state of a node after an event, by the state before it and the event. A node that could not be provisioned
-#: and cannot be used again is deleted; it has no state then.
+#  The state of a node after an event, by the state before it and the event. A node that could not be provisioned
+# and cannot be used again is deleted; it has no state then.
 NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
     (_UNUSED, NodeEvent.CHOSEN): _PROVISIONING,
     (_PROVISIONING, NodeEvent.PROVISIONED): _READY,
@@ -125,10 +125,10 @@ NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
 #: The states in which a node belongs to a session.
 IN_SESSION = frozenset({_CONTEXTUALIZING, _DEPLOYED})
 
-#: What deprovisioning removes from the data of a node that is used again.
+#  The data that deprovisioning removes from a node that is used again.
 PASSING_DATA = frozenset({"error", "nodes_spec", "provision", "unreachable"})
 
-#: Seconds after which a ready node that answers no probe has failed.
+#  Seconds without an answer to a probe after which a ready node has failed.
 _LONGEST_SILENCE = 900.0
 
 
@@ -137,14 +137,14 @@ class PoolNode:
     """A node: a machine that tenants lease.
 
     ``pool`` is the pool that the node is in, also while it is deprovisioned; ``session`` the id of the session
-    that has it. ``host`` is the id of the host of this fleet that the node is, ``None`` for other machines.
-    ``revoked`` is whether the key of the node's last tenant was removed, or was tried to be, after the session.
-    ``keys`` are the public keys of tenants that were added to the node and are to be removed from it.
-    ``begun`` is whether a worker has begun to provision the node: a machine may exist then.
-    ``data`` is what Duffy's API shows: the result of provisioning, the request that the node was chosen for, and
-    the error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node when it
-    was read, which changes with each write; ``None`` for a new one. ``unknown`` are the keys of the record that
-    this version does not know.
+    that has it. If the node is a host of this fleet, ``host`` is the id of the host, otherwise ``None``.
+    ``revoked`` is whether a worker has removed the key of the node's last tenant after the session, or has tried
+    to. ``keys`` are the public keys of tenants that were added to the node and have to be removed from it.
+    ``begun`` is whether a worker has begun to provision the node, so that a machine may exist. ``data`` has the
+    values that Duffy's API shows: the result of provisioning, the request that the node was chosen for, and the
+    error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node when it was
+    read, which changes with each write; ``None`` for a new one. ``unknown`` are the keys of the record that this
+    version does not know.
     """
 
     id: int
@@ -173,7 +173,7 @@ class PoolNode:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the node can be lent: it is ready, and answered the last probe."""
+        """Whether the node can be lent: it is ready, and has answered the last probe."""
         return self.state is NodeState.READY and "unreachable" not in self.data
 
     @property
@@ -238,21 +238,21 @@ def _moment(text: object) -> float | None:
 
 
 def end_of_provisioning(node: PoolNode, now: float) -> PoolNode | None:
-    """Return a node whose provisioning failed: unused if it can be used again, else ``None``: it is deleted."""
+    """Return a node after a failed provisioning: unused if it can be used again, else ``None`` (deleted)."""
     return node.after(NodeEvent.PROVISIONING_FAILED, now) if node.reusable else None
 
 
 def end_of_deprovisioning(node: PoolNode, now: float) -> PoolNode:
-    """Return a node that was deprovisioned: unused if it can be used again, else done."""
+    """Return a node after its deprovisioning: unused if it can be used again, else done."""
     return node.after(NodeEvent.DEPROVISIONED if node.reusable else NodeEvent.REMOVED, now)
 
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
 
-#: A part of a line of values. A quotation mark without a second one is a character like others.
+#  A part of a line of values. A single quotation mark without a partner is an ordinary character.
 _VALUE = re.compile(r'(?:"[^"]*"|\S)+')
 
-#: The states in which a worker is about to change a node.
+#  The states in which a worker is changing, or is about to change, a node.
 _PASSING = frozenset({NodeState.PROVISIONING, NodeState.CONTEXTUALIZING, NodeState.DEPROVISIONING})
 
 
@@ -260,8 +260,8 @@ _PASSING = frozenset({NodeState.PROVISIONING, NodeState.CONTEXTUALIZING, NodeSta
 class NewPoolNode:
     """A machine that becomes an unused node.
 
-    ``host`` is the id of the host of this fleet that it is, ``None`` for other machines. ``data`` are values such
-    as ``architecture``, which pools demand by ``reuse-nodes``.
+    If it is a host of this fleet, ``host`` is its id, otherwise ``None``. ``data`` are values such as
+    ``architecture``, which pools demand by ``reuse-nodes``.
     """
 
     hostname: str
@@ -275,8 +275,8 @@ class NewPoolNode:
 def node_data(texts: Iterable[str]) -> Mapping[str, int | str]:
     """Return the values of a new node, each given as ``KEY=VALUE``.
 
-    Whole numbers are numbers. All else is text, and so is what stands in quotes: ``"2"``. Of a
-    key that is given twice, the last value counts. Raises ``ConfigurationError`` for other texts.
+    Whole numbers become numbers. All other values are text, and so are values in quotes: ``"2"``. If a key is
+    given twice, the last value counts. Raises ``ConfigurationError`` for other texts.
     """
     values: dict[str, int | str] = {}
     for text in texts:
@@ -333,7 +333,7 @@ def node_of_host(
 
 
 def added(new: NewPoolNode, number: int, nodes: Iterable[PoolNode], now: float) -> PoolNode:
-    """Return a new node with an id; raises ``RefusedError`` if one of the present nodes is the same machine."""
+    """Return a new node with an id; raises ``RefusedError`` if the machine is already a node."""
     for node in nodes:
         if new.host is not None and node.host == new.host:
             raise RefusedError(f"host {new.host} is node {node.id} already ({node.state.value})")
@@ -357,9 +357,9 @@ def added(new: NewPoolNode, number: int, nodes: Iterable[PoolNode], now: float) 
 
 
 def drained(node: PoolNode, now: float) -> PoolNode:
-    """Return a node that is to leave the pools: at once if no session uses it, else after its session.
+    """Return a node that leaves the pools: at once if no session uses it, else after its session.
 
-    Raises ``RefusedError`` for nodes that a worker is about to change, and for those that failed or are done.
+    Raises ``RefusedError`` for nodes that a worker is changing, and for nodes that failed or are done.
     """
     match node.state:
         case NodeState.UNUSED:

@@ -1,7 +1,4 @@
-"""Pools, nodes and sessions as operators see them: counts, reasons, and their JSON.
-
-The JSON of these views is in ``overview_json``.
-"""
+"""Pools, nodes and sessions as operators see them: counts, reasons, and their JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ShortageCause(Enum):
-    """Why a pool is below its level; the value is the word of the JSON."""
+    """The causes for which a pool is below its level; the values are the names in the JSON."""
 
     FILLING = "filling"
     NO_WORKER = "no_worker"
@@ -38,10 +35,9 @@ class ShortageCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PoolShortage:
-    """Why a pool has fewer ready nodes than its level.
+    """The reason why a pool has fewer ready nodes than its level.
 
-    ``since`` is when it fell below its level; ``None`` if nothing shows that. ``reason``
-    is a clause for people.
+    ``since`` is when it fell below its level; ``None`` if that is unknown. ``reason`` is a clause for people.
     """
 
     missing: int
@@ -54,8 +50,8 @@ class PoolShortage:
 class PoolOverview:
     """A pool and the number of its nodes in each state.
 
-    ``shortage`` is ``None`` if the pool has its level, or if it has none. ``failures`` is the number of failures
-    of provisioning in a row, ``next_filling`` the time of the next attempt after them.
+    ``shortage`` is ``None`` for a pool at its level, or without a level. ``failures`` is the number of failures of
+    provisioning in a row, ``next_filling`` the time of the next attempt after them.
     """
 
     pool: NodePool
@@ -72,12 +68,12 @@ class PoolOverview:
 
     @property
     def mechanism(self) -> str:
-        """The word of the documents for what makes the nodes."""
+        """The name of the mechanism in documents."""
         return "role" if isinstance(self.pool.mechanism, RoleMechanism) else "ansible"
 
     @property
     def level(self) -> int | None:
-        """The number of nodes that the pool keeps ready; ``None``: it lends none."""
+        """The number of nodes that the pool keeps ready; ``None``: the pool lends no nodes."""
         return self.pool.fill_level
 
     @property
@@ -108,7 +104,7 @@ class PoolOverview:
 
 @dataclass(frozen=True, slots=True)
 class SessionOverview:
-    """A session with the name of its tenant, and the states of its nodes: only of those that it still has."""
+    """A session with the name of its tenant, and the states of the nodes that it still has."""
 
     session: TenantSession
     tenant: str
@@ -141,7 +137,7 @@ def pool_overviews(configuration: PoolConfiguration, snapshot: PoolSnapshot) -> 
 
 
 def find_pool(name: str, pools: Iterable[PoolOverview]) -> PoolOverview:
-    """Return the pool of a name; raises ``NotFoundError`` with the names that there are."""
+    """Return the pool with a name; raises ``NotFoundError`` with the existing names."""
     known = {pool.name: pool for pool in pools}
     if name not in known:
         names = ", ".join(known) or "none: no pools are published"
@@ -227,7 +223,7 @@ def _cause(
 
 
 def _under_way(found: PoolOverview) -> Iterable[str]:
-    """Yield what is being done to the nodes of a pool that lacks nodes."""
+    """Yield the work in progress on the nodes of a pool that lacks nodes."""
     for count, work in (
         (found.provisioning, "being provisioned"),
         (found.deprovisioning, "being deprovisioned"),
@@ -246,7 +242,7 @@ def _below_since(
 ) -> float | None:
     """Return when a pool fell below its level, as a worker recorded it.
 
-    Without a record of that, the pool had its level when a worker last checked it: the last change of a node
+    Without such a record, the pool had its level at the last check of a worker, so the last change of a node
     counts.
     """
     if record is not None and record.below_since is not None:

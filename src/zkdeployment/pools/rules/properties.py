@@ -1,4 +1,4 @@
-"""Properties that a request demands of nodes: an equality, or a bound of a number."""
+"""Properties that a request demands from nodes: an equality, or a bound of a number."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class NodeProperty:
 
 
 def read_property(text: str) -> NodeProperty:
-    """Return the demand that a text writes, such as ``arch=x86_64`` or ``memory>=16``; raises ``ValueError``."""
+    """Parse a demand, such as ``arch=x86_64`` or ``memory>=16``; raises ``ValueError``."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
         raise ValueError(f"expected NAME=VALUE, NAME>=NUMBER or NAME<=NUMBER such as memory>=16, found {text!a}")
@@ -64,7 +64,7 @@ def read_property(text: str) -> NodeProperty:
 
 
 def read_properties(texts: Sequence[str]) -> tuple[NodeProperty, ...]:
-    """Return the demands that texts write; raises ``ValueError``, also for too many."""
+    """Parse demands; raises ``ValueError``, also for too many demands."""
     if len(texts) > MOST_PROPERTIES:
         raise ValueError(f"expected at most {MOST_PROPERTIES} properties, found {len(texts)}")
     return tuple(map(read_property, texts))
@@ -73,8 +73,8 @@ def read_properties(texts: Sequence[str]) -> tuple[NodeProperty, ...]:
 def node_properties(node: PoolNode) -> Mapping[str, PropertyValue]:
     """Return the properties of a node.
 
-    They are its ``hostname``, ``ipaddr`` and ``host``, over those the values in its data, and over these the
-    result of provisioning. Values that are lists or objects are no properties.
+    Properties are its ``hostname``, ``ipaddr`` and ``host``, the values in its data, and the result of
+    provisioning; later sources override earlier ones. Lists and objects are not properties.
     """
     provision = node.data.get("provision")
     found = {
@@ -96,7 +96,7 @@ def meets(node: PoolNode, properties: Sequence[NodeProperty]) -> bool:
 
 
 def unknown_property(pool: str, properties: Iterable[NodeProperty], nodes: Iterable[PoolNode]) -> str | None:
-    """Return which demanded property no node of a pool has, with those that there are; ``None``: each is known."""
+    """Return the demanded property that no node of a pool has, with the existing ones; ``None``: all are known."""
     known = _known(pool, nodes)
     names = sorted({name for found in known for name in found})
     for wanted in properties:
@@ -107,7 +107,7 @@ def unknown_property(pool: str, properties: Iterable[NodeProperty], nodes: Itera
 
 
 def unmet_property(pool: str, properties: Iterable[NodeProperty], nodes: Iterable[PoolNode]) -> str | None:
-    """Return which demand no node of a pool meets, with the values found; ``None`` if each is met."""
+    """Return the demand that no node of a pool meets, with the values found; ``None`` if all are met."""
     known = _known(pool, nodes)
     for wanted in properties:
         values = [found[wanted.name] for found in known if wanted.name in found]
@@ -135,5 +135,5 @@ def _number(text: str) -> float | None:
 
 
 def _are_equal_numbers(text: str, found: PropertyValue) -> bool:
-    """Whether a written number is a number that was found; texts that were found stay texts."""
+    """Whether a number in text form equals a found number; a found text is never a number."""
     return not isinstance(found, str | bool) and _number(text) == found

@@ -1,14 +1,13 @@
-"""The queue of requests that wait for nodes: which may wait, which is next, and what each waits for.
+"""The queue of requests that wait for nodes: which may wait, which is next, and the obstacle of each.
 
-The rule. A request is *admissible* if it fits into the quotas of its tenant, together with the tenant's sessions
-and the tenant's earlier requests, and if its pools have nodes with the properties that it demands. Admissible
-requests that have waited for ``OVERDUE`` seconds come first, the oldest one first, and later requests get no nodes
-of their pools. Among the others, the request of the tenant with the smallest share of its quota comes first, then
-the older one. A request never gets nodes of a pool that an earlier request of the same tenant waits for. The next
-request is the first one in this order for which nodes are ready.
-
-So an admissible request whose pools get enough nodes is served: after ``OVERDUE`` seconds only requests that are
-older than it, of which there is a limited number, get nodes of its pools before it.
+A request is *admissible* if it fits into the quotas of its tenant, together with the tenant's sessions and the
+tenant's earlier requests, and if its pools have nodes with the properties that it demands. Admissible requests
+that have waited for ``OVERDUE`` seconds come first, the oldest one first, and later requests get no nodes of their
+pools. Among the others, the request of the tenant with the smallest share of its quota comes first, then the older
+one. A request never gets nodes of a pool for which an earlier request of the same tenant waits. The next request
+is the first one in this order for which nodes are ready. Therefore an admissible request whose pools get enough
+nodes is served: after ``OVERDUE`` seconds, only the limited number of older requests get nodes of its pools before
+it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ OVERDUE = 600.0
 
 @dataclass(frozen=True, slots=True)
 class TenantStanding:
-    """The nodes that a tenant has by pool, its quotas, and the number of nodes that its share is a part of."""
+    """The nodes that a tenant has by pool, its quotas, and the number of nodes that counts as a whole share."""
 
     held: Counter[str]
     quotas: Quotas
@@ -55,7 +54,7 @@ class TenantStanding:
 
     @property
     def share(self) -> float:
-        """The part of its quota that the tenant has."""
+        """The share of its quota that the tenant uses."""
         return self.held.total() / max(1, self.measure)
 
 
@@ -92,7 +91,7 @@ class RequestPlace:
 class RequestQueue:
     """The requests that wait, in the order in which they get nodes; ``standings`` is keyed by tenant.
 
-    Requests of tenants without a standing get nothing. ``unmet`` are demands that no node meets, by request.
+    Requests of tenants without a standing get no nodes. ``unmet`` has demands that no node meets, by request.
     """
 
     def __init__(
@@ -124,11 +123,11 @@ class RequestQueue:
         return None
 
     def awaited_pools(self) -> frozenset[str]:
-        """Return the pools that admissible requests wait for: others get none of their nodes."""
+        """Return the pools for which admissible requests wait; other requests get no nodes of these pools."""
         return frozenset(pool for request in self._admissible() for pool in request.wanted)
 
     def places(self, ready: Mapping[str, int]) -> dict[int, RequestPlace]:
-        """Return what each request waits for, by id, in the order of the queue."""
+        """Return the place or the obstacle of each request, by id, in the order of the queue."""
         waiting = Counter(pool for request in self.requests for pool in request.wanted)
         before: Counter[str] = Counter()
         places = {}
@@ -145,7 +144,7 @@ class RequestQueue:
         return (request for request in self.requests if self._excess.get(request.id) is None)
 
     def _excesses(self, by_age: Iterable[WaitingRequest]) -> Iterator[tuple[int, str | None]]:
-        """Yield which quota each request exceeds, together with the earlier requests of its tenant."""
+        """Yield the quota that each request exceeds, counted with the earlier requests of its tenant."""
         held = {tenant: standing.held.copy() for tenant, standing in self._standings.items()}
         for request in by_age:
             standing = self._standings.get(request.tenant)
@@ -183,7 +182,7 @@ def request_queue(
 
 
 def _unmet(request: WaitingRequest, read: PoolSnapshot) -> str | None:
-    """Return which demand of a request no node of its pool meets, whatever the states of the nodes are."""
+    """Return the demand of a request that no node of its pool meets, in whatever state the nodes are."""
     nodes = [*read.nodes.values()] if any(spec.properties for spec in request.specs) else []
     problems = (
         problem
@@ -207,7 +206,7 @@ def _ordinal(number: int) -> str:
     return f"{number}{suffix}"
 
 
-#: The most requests in the queue, and those of one tenant; requests that begin at the same moment may exceed this.
+#  The most requests in the queue, in all and per tenant; concurrent requests may exceed these limits.
 MOST_WAITING = 1000
 MOST_OF_TENANT = 50
 
@@ -215,7 +214,7 @@ MOST_OF_TENANT = 50
 def queueing_problem(
     request: SessionRequest, configuration: PoolConfiguration, present: Collection[WaitingRequest]
 ) -> RequestRefusal | None:
-    """Return why a request cannot wait, or ``None``; ``present`` are the records of the queue."""
+    """Return why a request cannot wait; ``None`` if it can. ``present`` are the records of the queue."""
     wanted = request.wanted
     unknown = sorted(wanted.keys() - configuration.pools.keys())
     if unknown:
@@ -272,7 +271,7 @@ def outdated_waits(read: PoolSnapshot, now: float) -> Iterator[WaitingRequest]:
 
 
 def next_due_wait(read: PoolSnapshot) -> Iterator[float]:
-    """Yield when requests expire, and when the records of those that ended are removed."""
+    """Yield when requests expire, and when the records of ended requests are removed."""
     for request in read.waiting.values():
         yield request.expires_at if request.ended_at is None else request.ended_at + KEPT
 
@@ -284,7 +283,7 @@ def grant_next(
     present_hosts: Collection[str],
     now: float,
 ) -> tuple[WaitingRequest, Reservation] | None:
-    """Return the next request of the queue that gets nodes, with its reservation; ``None`` if none does now."""
+    """Return the next request of the queue that gets nodes, with its reservation; ``None`` if no request does."""
     absent = {node.host for node in read.nodes.values() if node.host is not None}.difference(present_hosts)
     ready = ready_by_pool(read.nodes.values(), absent)
 
@@ -315,7 +314,7 @@ def _asked(request: WaitingRequest, tenant: User, read: PoolSnapshot) -> Session
 
 
 def _end(request: WaitingRequest, configuration: PoolConfiguration, tenant: User | None, now: float) -> str:
-    """Return why the wait of a request ends now; empty if the request goes on waiting."""
+    """Return why the wait of a request ends now; empty if the wait continues."""
     if tenant is not None and tenant.is_retired:
         return f"the tenant {tenant} is retired"
     if tenant is not None and tenant.ssh_key is None and request.ssh_key is None:
@@ -335,7 +334,7 @@ def _end(request: WaitingRequest, configuration: PoolConfiguration, tenant: User
 
 
 def request_place_to_json(request: WaitingRequest, place: RequestPlace | None, tenant: str) -> dict[str, Value]:
-    """Return a request with its places, which are missing after its end; times are in seconds since the epoch."""
+    """Return a request with its places, but without places after its end; times are in seconds since the epoch."""
     return {
         "id": request.id,
         "tenant": tenant,

@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """The quotas of one tenant; ``total`` is ``None`` for admins, who have none. Exactly a quota is permitted."""
+    """The quotas of one tenant; ``total`` is ``None`` for admins, who have no quota.
+
+    A tenant may use its whole quota.
+    """
 
     total: int | None = None
     pools: Mapping[str, int] = field(default_factory=dict)
 
     def problem(self, held: int, held_by_pool: Mapping[str, int], wanted: Counter[str]) -> str | None:
-        """Return which quota a request for ``wanted`` nodes exceeds, or ``None``.
+        """Return the quota that a request for ``wanted`` nodes exceeds, or ``None``.
 
         ``held`` is the number of nodes in the tenant's sessions.
         """
@@ -51,7 +54,7 @@ class Quotas:
 
 
 def quotas_of(tenant: User, configuration: PoolConfiguration) -> Quotas:
-    """Return the quotas of a tenant: its own or the default one in all, and those of the pools."""
+    """Return the quotas of a tenant: its own or the default total, and the quotas of the pools."""
     if tenant.is_admin:
         return Quotas()
     pools = {name: pool.node_quota for name, pool in configuration.pools.items() if pool.node_quota is not None}
@@ -65,12 +68,12 @@ def _excess(place: str, wanted: int, held: int, most: int) -> str:
     )
 
 
-#: The most characters of keys in the nodes of a session, which are written together: ZooKeeper takes about 1 MB.
+#  The most characters of keys in the nodes of a session: one transaction, of about 1 MB, writes all of them.
 _MOST_KEY_TEXT = 600_000
 
 
 class RequestProblem(Enum):
-    """Why a request gets no session."""
+    """The reasons why a request gets no session."""
 
     QUOTA = "quota exceeded"
     NO_POOL = "no such pool"
@@ -89,7 +92,7 @@ class RequestProblem(Enum):
 class RequestRefusal:
     """A refused request, with a sentence for the tenant.
 
-    ``others_may_do`` is whether nodes of the request have failed, so that it may succeed with others.
+    ``others_may_do`` is whether nodes of the request have failed, so that it may succeed with other nodes.
     """
 
     problem: RequestProblem
@@ -109,10 +112,10 @@ class Reservation:
 class SessionRequest:
     """A tenant's request.
 
-    ``held`` is the number of nodes in the tenant's active sessions, in all and ``held_by_pool``. ``by`` is who
-    asks: the tenant or an operator. ``ssh_key`` are the public keys for this session, one in each line; ``None``:
-    those of the tenant. ``at`` is when the tenant asked, in seconds since the epoch; ``None``: now. ``waited`` is
-    the request in the queue that this one comes from.
+    ``held`` is the number of nodes in the tenant's active sessions, in all and ``held_by_pool``. ``by`` names the
+    requester: the tenant or an operator. ``ssh_key`` has the public keys for this session, one in each line;
+    ``None``: the keys of the tenant. ``at`` is the time of the request, in seconds since the epoch; ``None``: now.
+    ``waited`` is the request in the queue from which this one comes.
     """
 
     id: int
@@ -140,11 +143,11 @@ def reserve(
     offset: int = 0,
     absent: Collection[str] = (),
 ) -> Reservation | RequestRefusal:
-    """Return the session that a request gets, with the nodes that it reserves, or why it gets none.
+    """Return the session that a request gets, with the nodes that it reserves, or the refusal.
 
-    The nodes that have been ready longest come first, beginning ``offset`` further on: concurrent requests with
-    different offsets rarely choose the same ones. ``absent`` are the ids of hosts of the fleet that are not there.
-    Admins have no quota.
+    The nodes that have been ready longest come first, after a skip of ``offset`` nodes: concurrent requests with
+    different offsets rarely choose the same nodes. ``absent`` are the ids of hosts that are not registered. Admins
+    have no quota.
     """
     limits = effective_limits(request.tenant, configuration.defaults)
     wanted = request.wanted
@@ -185,7 +188,7 @@ def reserve(
 
 
 def size_problem(request: SessionRequest, total: int) -> str | None:
-    """Return why a session would have too many nodes: the record of each node has all keys of the session."""
+    """Return why a session would have too many nodes, given that each node's record has all its keys."""
     if total > MOST_NODES:
         return f"{total} requested, but a session has {MOST_NODES} at most; request several sessions"
     length = len(request.ssh_key or request.tenant.ssh_key or "")
@@ -198,7 +201,7 @@ def size_problem(request: SessionRequest, total: int) -> str | None:
 
 
 def _combined(specs: Iterable[NodesSpec]) -> list[NodesSpec]:
-    """Return the parts of a request, each pool and demand once; parts with more properties choose first."""
+    """Return the parts of a request, merged by pool and demand; parts with more properties choose first."""
     wanted: Counter[tuple[str, tuple[NodeProperty, ...]]] = Counter()
     for spec in specs:
         wanted[spec.pool, spec.properties] += spec.quantity
@@ -207,7 +210,7 @@ def _combined(specs: Iterable[NodesSpec]) -> list[NodesSpec]:
 
 
 def _shortage(spec: NodesSpec, nodes: Collection[PoolNode], ready: int) -> RequestRefusal:
-    """Return why a part of a request gets no nodes: a demand that no node of the pool meets, or too few nodes."""
+    """Return why a part of a request gets no nodes: an unmet demand, or too few nodes."""
     unknown = unknown_property(spec.pool, spec.properties, nodes)
     if unknown is not None:
         return RequestRefusal(RequestProblem.NO_PROPERTY, unknown)
@@ -225,6 +228,6 @@ def _ready(nodes: Iterable[PoolNode], spec: NodesSpec, absent: Collection[str]) 
 
 
 def _reserved(node: PoolNode, session: int, wanted: Mapping[str, int], now: float) -> PoolNode:
-    """Return a node as reserved, with the request that it was chosen for in its data, as Duffy records it."""
+    """Return a node as reserved, with its request in its data, as Duffy records it."""
     spec = {"pool": node.pool, "quantity": wanted[node.pool or ""]}
     return node.after(NodeEvent.RESERVED, now, session=session, data={**node.data, "nodes_spec": spec})

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class MechanismOutcome:
     """The effect of a mechanism on nodes.
 
-    ``nodes`` are the nodes afterwards, ``deleted`` the ids of those that do not exist any more, because they could
-    not be provisioned, and ``problems`` sentences on what was wrong.
+    ``nodes`` are the nodes afterwards, ``deleted`` the ids of nodes that no longer exist, because they could not
+    be provisioned, and ``problems`` sentences about failures.
     """
 
     nodes: tuple[PoolNode, ...]
@@ -45,9 +45,8 @@ class MechanismOutcome:
 def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
     """Return the nodes after the playbook that provisions them.
 
-    The results are about the nodes in their order. A result needs a valid ``ipaddr``; without ``hostname`` the
-    address is the name for the time being. A node without a result was not provisioned, and one whose result has a
-    template neither.
+    The results are in the order of the nodes. A result needs a valid ``ipaddr``; without ``hostname`` the address
+    is the provisional name. A node without a result, or with a template in its result, was not provisioned.
     """
     results, problems = _results(output)
     kept: list[PoolNode] = []
@@ -72,7 +71,8 @@ def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Mechan
 def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
     """Return the nodes after the playbook that deprovisions them.
 
-    A result is about the node whose data of provisioning has all its values. Nodes without a result have failed.
+    A result belongs to the node whose data of provisioning has all values of the result. Nodes without a result
+    have failed.
     """
     results, problems = _results(output)
     left = list(nodes)
@@ -91,7 +91,7 @@ def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Mech
 
 
 def _results(output: object) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Return the results in an output, and what is wrong with it."""
+    """Return the results in an output, and the problems of the output."""
     nodes = output.get("nodes") if isinstance(output, Mapping) else None
     if not isinstance(nodes, list):
         return [], [f"expected duffy_out with a list of nodes, found {shown(output)}"]
@@ -105,7 +105,7 @@ def _ready(node: PoolNode, result: Mapping[str, Any], now: float) -> PoolNode:
 
 
 def _result_problem(result: Mapping[str, Any]) -> str | None:
-    """Return why a result has no usable address, or a value that no playbook may get; ``None`` for a good one."""
+    """Return why a result has no usable address, or a forbidden value; ``None`` for a valid result."""
     address = result.get("ipaddr")
     try:
         ipaddress.ip_address(address if isinstance(address, str) else "")
@@ -115,14 +115,14 @@ def _result_problem(result: Mapping[str, Any]) -> str | None:
 
 
 def _is_about(result: Mapping[str, Any], node: PoolNode) -> bool:
-    """Whether all values of a result, and at least one, are those of a node's provisioning."""
+    """Whether a result has values, and the provisioning of a node has all of them."""
     known = node.data.get("provision")
     if not result or not isinstance(known, Mapping):
         return False
     return all(key in known and known[key] == value for key, value in result.items())
 
 
-#: The most characters of an output that are kept: the last ones.
+#  The limit of kept characters of an output; the last ones are kept.
 _LONGEST = 20_000
 
 
@@ -174,7 +174,7 @@ def run_from_json(value: Mapping[str, Any]) -> PlaybookRun:
 def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now: float) -> PoolChange:
     """Return the change after nodes were provisioned or deprovisioned.
 
-    Nodes that this process has not claimed any more, or that are in another state now, stay unchanged.
+    Nodes that this process no longer claims, or that are in another state, stay unchanged.
     """
     held = _held(task, read)
     nodes = tuple(_carried_over(node, held[node.id]) for node in outcome.nodes if node.id in held)
@@ -194,7 +194,7 @@ def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now:
 def session_begun(
     task: NodeTask, read: PoolSnapshot, now: float, added: Mapping[int, tuple[str, ...]]
 ) -> PoolChange:
-    """Return the change after all nodes of a session got the key of the tenant: its time is on record.
+    """Return the change after all nodes of a session got the key of the tenant, with the time of that.
 
     ``added`` are the keys that nodes did not admit before, by the ids of the nodes.
     """
@@ -208,10 +208,11 @@ def session_begun(
 
 
 def session_undone(task: NodeTask, failures: Mapping[int, str], read: PoolSnapshot, now: float) -> PoolChange:
-    """Return the change after a session could not begin; ``failures`` are the reasons of the nodes that failed.
+    """Return the change after a session could not begin; ``failures`` has the reasons of failed nodes.
 
-    The key of the tenant is off all other nodes: they are ready again. The session is dropped, unless it has ended
-    in the meantime: its nodes wait to be deprovisioned then. A request that waited for the session waits again.
+    The key of the tenant was removed from all other nodes, which are ready again. The session is dropped. If it
+    has ended in the meantime, its nodes wait to be deprovisioned. A request that waited for the session waits
+    again.
     """
     held = _held(task, read)
     nodes = tuple(
@@ -227,7 +228,7 @@ def session_undone(task: NodeTask, failures: Mapping[int, str], read: PoolSnapsh
 
 
 def all_failed(task: NodeTask, reason: str, now: float) -> MechanismOutcome:
-    """Return what becomes of the nodes of a task, other than a session's, that failed as a whole."""
+    """Return the outcome for the nodes of a task without a session that failed as a whole."""
     if task.kind is not TaskKind.PROVISION:
         detail = f"deprovisioning mechanism failed: {reason}"
         return MechanismOutcome(tuple(fail(node, detail, now) for node in task.nodes), (), (reason,))
@@ -237,9 +238,9 @@ def all_failed(task: NodeTask, reason: str, now: float) -> MechanismOutcome:
 
 
 def fail_with_keys(task: NodeTask, left: Mapping[int, str], now: float) -> MechanismOutcome:
-    """Return the nodes that fail because the key of a tenant is still on them, for the reasons in ``left``.
+    """Return the nodes that fail because they still have the key of a tenant, for the reasons in ``left``.
 
-    Such a key does no harm where a playbook or an agent resets the node.
+    Such a key is harmless if a playbook or an agent resets the node.
     """
     mechanism = task.pool.mechanism
     if not isinstance(mechanism, AnsibleMechanism) or mechanism.deprovision is not None:
@@ -259,7 +260,7 @@ def given_up(task: NodeTask, read: PoolSnapshot) -> PoolChange:
 
 
 def _held(task: NodeTask, read: PoolSnapshot) -> dict[int, PoolNode]:
-    """Return the nodes of a task that this process has still claimed, and that are still in the task's state."""
+    """Return the nodes of a task that this process still claims, and that are still in the task's state."""
     return {
         number: read.nodes[number]
         for number in sorted(task.ids & read.own_claims & read.nodes.keys())
@@ -268,7 +269,7 @@ def _held(task: NodeTask, read: PoolSnapshot) -> dict[int, PoolNode]:
 
 
 def _carried_over(after: PoolNode, present: PoolNode) -> PoolNode:
-    """Return a node after a task, with what operators have changed in the meantime."""
+    """Return a node after a task, with the changes by operators in the meantime."""
     return replace(
         after, comment=present.comment, reusable=present.reusable, stamp=present.stamp, unknown=present.unknown
     )

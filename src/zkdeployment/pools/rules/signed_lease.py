@@ -1,4 +1,4 @@
-"""Signed leases, and the state of a host before a lease, with which the host is compared afterwards."""
+"""Signed leases, and the baseline of a host before a lease, with which the host is compared afterwards."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Value
 
 
-#: The namespace of the signatures: a signature of a lease is not valid for a publication, nor the other way round.
+#  The namespace of the signatures, so that no signature is valid both for a lease and for a publication.
 NAMESPACE = "zkdeployment-lease"
 
 _SCHEMA = "signed-lease"
 
-#: Seconds that the number of a lease may be ahead of the time: several leases in one second raise it further.
+#  Seconds by which the number of a lease may be ahead of the time, because each lease raises it.
 _AHEAD = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class SignedLease:
-    """A lease as its node holds it, not checked; ``signature`` is empty without one."""
+    """A lease as its node holds it, not verified; ``signature`` is empty for an unsigned lease."""
 
     lease: Lease
     signature: str = ""
@@ -49,7 +49,7 @@ def lease_text(host_id: str, lease: Lease) -> str:
 
 
 def accepted_lease(text: str, lease: Lease, known: VerifiedLease) -> VerifiedLease:
-    """Return what a host remembers of a lease whose signature is valid for ``text``.
+    """Return the record of a lease whose signature is valid for ``text``.
 
     Raises ``UntrustedError`` if the host verified a later lease before, or another one with the same number.
     """
@@ -70,8 +70,8 @@ def accepted_lease(text: str, lease: Lease, known: VerifiedLease) -> VerifiedLea
 def next_signed_number(verified: int, now: float) -> int:
     """Return the number of a new signed lease: the time in seconds, and larger than the number ``verified``.
 
-    ``verified`` is that of the present lease if its signature is valid, else 0. Raises ``TreeError`` if it is far
-    ahead of ``now``: each host that followed such a lease would refuse all later ones.
+    ``verified`` is the number of the present lease if its signature is valid, else 0. Raises ``TreeError`` if that
+    number is far ahead of ``now``, because hosts that follow such a lease would refuse all later ones.
     """
     if verified > now + _AHEAD:
         raise TreeError(
@@ -82,7 +82,7 @@ def next_signed_number(verified: int, now: float) -> int:
 
 
 def require_signature(signed: SignedLease) -> None:
-    """Return if a lease has a signature, valid or not; raises ``UntrustedError`` if it has none."""
+    """Raise ``UntrustedError`` unless a lease has a signature, valid or not."""
     if not signed.signature:
         raise UntrustedError(
             "the lease of this host is not signed: expected a signature, because this host has publishers in its"
@@ -91,7 +91,7 @@ def require_signature(signed: SignedLease) -> None:
 
 
 def require_no_lease(known: VerifiedLease) -> None:
-    """Return if a host may do without a lease; raises ``UntrustedError`` if it verified one before."""
+    """Raise ``UntrustedError`` if a host without a lease has verified a lease before."""
     if known.number:
         raise UntrustedError(
             f"the lease of this host is gone: expected lease {known.number}, which was verified before, or a later"
@@ -108,7 +108,7 @@ class HostBaseline:
     """The facts about a host before it took the role of a lease, and before a tenant was admitted.
 
     Each fact is a line of text. ``leased`` is ``None`` until the host ran the role of the lease. ``is_lent`` is
-    whether a tenant was admitted since.
+    whether a tenant was admitted after that.
     """
 
     idle: frozenset[str]
@@ -116,10 +116,10 @@ class HostBaseline:
     is_lent: bool = False
 
     def differences(self, now: frozenset[str]) -> Sequence[str]:
-        """Return what differs on the host that has given its role back.
+        """Return the differences of a host that has given its role back.
 
-        A fact may come or go with the services of the role: new is what neither state had, and missing is what
-        both had.
+        Facts may come and go with the services of the role. Therefore a fact is new if neither recorded state had
+        it, and missing if both had it.
         """
         leased = self.idle if self.leased is None else self.leased
         new = (f"new: {fact}" for fact in sorted(now - self.idle - leased))
@@ -143,6 +143,6 @@ class HostBaseline:
 
 
 def shown_differences(differences: Sequence[str]) -> str:
-    """Return differences as text for people; of many, the first ones and the number of the others."""
+    """Return the first differences as text for people, and the number of the others."""
     more = len(differences) - _SHOWN
     return "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")

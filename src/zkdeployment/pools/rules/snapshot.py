@@ -1,4 +1,4 @@
-"""One reading of all pools, the changes that are written together, and their form in storage.
+"""A snapshot of all pools, the changes of one transaction, and their form in storage.
 
 Processes of a newer version may run beside this one: unknown keys are kept, and written again unchanged.
 """
@@ -28,12 +28,12 @@ class FillingRecord:
     """The filling of a pool.
 
     ``failures`` is the number of failures of provisioning in a row, ``last_failure`` the time of the last one in
-    seconds since the epoch, and ``reason`` why it failed. ``values`` are the values of the pool when it was last
-    filled: they serve to deprovision nodes when the pool is no longer in the document, or has another mechanism
-    there. ``below_since`` is when a worker first found that the pool is below its level; ``None`` while it is not.
-    ``level`` is the level in force of a pool whose level depends on the time. ``stamp`` is the version of the
-    record when it was read, ``None`` for a new one; ``unknown`` are the keys of the record that this version does
-    not know.
+    seconds since the epoch, and ``reason`` the reason of that failure. ``values`` are the values of the pool when
+    it was last filled. They are needed to deprovision nodes when the pool has left the document, or has another
+    mechanism there. ``below_since`` is when a worker first found the pool below its level; ``None`` for a pool at
+    its level. ``level`` is the level in force of a pool whose level depends on the time. ``stamp`` is the version
+    of the record when it was read, ``None`` for a new one; ``unknown`` are the keys of the record that this
+    version does not know.
     """
 
     failures: int = 0
@@ -48,21 +48,22 @@ class FillingRecord:
     def after_failure(self, reason: str, begun: float, now: float) -> FillingRecord:
         """Return the record after a failure of nodes that were chosen at ``begun``.
 
-        Failures of nodes that were chosen before the last failure count with it: they are of one attempt.
+        Failures of nodes that were chosen before the last failure belong to the same attempt and are not counted.
         """
         failures = self.failures + (begun >= self.last_failure or not self.failures)
         return replace(self, failures=failures, last_failure=now, reason=shortened(reason))
 
     def seen_at(self, now: float) -> FillingRecord:
-        """Return the record as a process with this time reads it: no failure lies in the future.
+        """Return the record without a failure in the future of this process.
 
-        The clock of the worker that recorded such a failure is ahead, and would delay the filling by as much.
+        Such a failure was recorded by a worker whose clock is ahead, and would delay the filling by the
+        difference.
         """
         below = None if self.below_since is None else min(self.below_since, now)
         return replace(self, last_failure=min(self.last_failure, now), below_since=below)
 
     def after_success(self) -> FillingRecord:
-        """Return the record after nodes were provisioned, or when an operator wants another attempt at once."""
+        """Return the record after nodes were provisioned, or after an operator requested another attempt."""
         return replace(self, failures=0, last_failure=0.0, reason="")
 
 
@@ -99,7 +100,7 @@ _TIMES = frozenset({"created_at", "changed", "expires_at", "last_failure", *_OPT
 
 
 def node_to_json(node: PoolNode) -> dict[str, Any]:
-    """Return a node as JSON; what is not set is left out."""
+    """Return a node as JSON, without unset values."""
     value = {
         "id": node.id,
         "state": node.state.value,
@@ -128,7 +129,7 @@ def node_from_json(value: Mapping[str, Any], stamp: int | None = None) -> PoolNo
 
 
 def session_to_json(session: TenantSession) -> dict[str, Any]:
-    """Return a session as JSON; what is not set is left out."""
+    """Return a session as JSON, without unset values."""
     value = {
         "id": session.id,
         "tenant": session.tenant,
@@ -170,7 +171,7 @@ def session_from_json(value: Mapping[str, Any], stamp: int | None = None) -> Ten
 
 
 def request_to_json(request: WaitingRequest) -> dict[str, Any]:
-    """Return a request that waits as JSON; what is not set is left out."""
+    """Return a request that waits as JSON, without unset values."""
     value = {
         "id": request.id,
         "tenant": request.tenant,
@@ -237,7 +238,7 @@ def _set(value: Mapping[str, Any]) -> dict[str, Any]:
 def _known(
     kind: type[PoolNode | TenantSession | NodesSpec | LeasedNode | FillingRecord | WaitingRequest], value: Any
 ) -> dict[str, Any]:
-    """Return the values of the fields of a record, of which one has the keys that no field has."""
+    """Return the values of the fields of a record; the field ``unknown`` gets all other keys."""
     names = {field.name for field in fields(kind)} - {"stamp", "unknown"}
     known = {name: readable(value[name]) for name in names if name in value}
     for name, item in known.items():
@@ -246,7 +247,7 @@ def _known(
 
 
 def _check(name: str, item: Any) -> None:
-    """Raise ``TypeError`` unless a record may have a value in a field: one bad value would break all lists."""
+    """Raise ``TypeError`` if a field may not have a value, because one bad value would break all lists."""
     is_valid = isinstance(item, _TYPES[name])
     if is_valid and name in _TIMES and item is not None:
         is_valid = 0 <= cast("float", item) <= LATEST
@@ -256,7 +257,7 @@ def _check(name: str, item: Any) -> None:
         raise TypeError(f"{name} is {ascii(item)[:100]}")
 
 
-#: The most nodes that a session, a step or a task has: one transaction writes the records of all its nodes.
+#  The most nodes of a session, a step or a task, because one transaction writes the records of all its nodes.
 MOST_NODES = 200
 
 
@@ -264,12 +265,12 @@ MOST_NODES = 200
 class PoolSnapshot:
     """The nodes that are not done, and the active sessions, by id.
 
-    ``claimed`` are the ids of the nodes that a process is working on, ``own_claims`` those that this process is
-    working on. ``tenants`` are the versions of the guards of tenants, by id: a guard changes with each session of
-    the tenant that begins or ends. ``filling`` is what is recorded about the filling of pools, by name. ``hosts``
-    are the ids of the nodes that are hosts of this fleet, by the ids of the hosts, also of nodes that are done.
+    ``claimed`` are the ids of the nodes on which any process works, ``own_claims`` those on which this process
+    works. ``tenants`` are the versions of the guards of tenants, by id: a guard changes with each session of the
+    tenant that begins or ends. ``filling`` has the records about the filling of pools, by name. ``hosts`` are the
+    ids of the nodes that are hosts of this fleet, by the ids of the hosts, also of nodes that are done.
     ``workers`` are the names of the workers that run. ``waiting`` are the requests that wait for nodes, and those
-    whose wait ended lately, by id.
+    whose wait ended recently, by id.
     """
 
     nodes: Mapping[int, PoolNode] = field(default_factory=dict)
@@ -296,9 +297,9 @@ class PoolSnapshot:
 class PoolChange:
     """Changes that are written in one transaction.
 
-    ``nodes`` and ``sessions`` are written unchanged; new ones have no stamp. ``deleted`` and ``dropped`` are
-    removed without a trace: nodes that could not be made, and sessions that did not begin. ``claimed`` are the ids
-    of nodes that this process begins to work on, ``released`` those that it has finished. ``filling`` are the new
+    ``nodes`` and ``sessions`` are written unchanged; new ones have no stamp. ``deleted`` nodes, which could not be
+    made, and ``dropped`` sessions, which did not begin, are removed without a record. ``claimed`` are the ids of
+    nodes on which this process begins work, ``released`` those that it has finished. ``filling`` are the new
     records of pools, by name: two processes never fill a pool at the same time, because both write its record.
     ``waiting`` are requests that are written, ``answered`` those whose record is removed.
     """

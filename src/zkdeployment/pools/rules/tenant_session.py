@@ -1,4 +1,4 @@
-"""Sessions: what tenants lease, for how long, how that ends, and the warnings before."""
+"""Sessions of tenants: the leased nodes, the lifetime, the end, and the warnings before the end."""
 
 from __future__ import annotations
 
@@ -59,16 +59,15 @@ class LeasedNode:
 class TenantSession:
     """The nodes that a tenant has leased by one request.
 
-    ``tenant`` is the id of the user. ``leased`` records the nodes at the beginning. Times are in
-    seconds since the epoch; ``retired_at`` is ``None`` while the session is active. ``requested_at`` is when the
-    tenant asked for the nodes, and ``begun_at`` when all nodes had its key; ``None``: not recorded, or not yet.
-    ``requested_by`` and ``retired_by`` are users of the service or operators (``USER@HOST``); ``retired_by`` is
-    ``None`` after an expiry. ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are
-    the public keys that the nodes admit instead of the tenant's, one in each line; ``None``: the tenant's.
-    ``waiting_until`` is the time until which the request could wait for nodes (``None``: not at all), ``failures``
-    the number of its earlier sessions whose nodes could not be prepared. ``stamp`` is the version of the session
-    when it was read, ``None`` for a new one. ``unknown`` are the keys of the record that this version does not
-    know.
+    ``tenant`` is the id of the user. ``leased`` records the nodes at the beginning. Times are in seconds since the
+    epoch; ``retired_at`` is ``None`` while the session is active. ``requested_at`` is the time of the request, and
+    ``begun_at`` the time when all nodes had the tenant's key; ``None``: not recorded, or not yet. ``requested_by``
+    and ``retired_by`` are users of the service or operators (``USER@HOST``); ``retired_by`` is ``None`` after an
+    expiry. ``warned_expiry`` is the expiry of which the tenant was warned last. ``ssh_key`` are the public keys
+    that the nodes admit instead of the tenant's, one in each line; ``None``: the tenant's. ``waiting_until`` is
+    the time until which the request could wait for nodes (``None``: not at all), ``failures`` the number of its
+    earlier sessions whose nodes could not be prepared. ``stamp`` is the version of the session when it was read,
+    ``None`` for a new one. ``unknown`` are the keys of the record that this version does not know.
     """
 
     id: int
@@ -114,7 +113,7 @@ def admitted_keys(session: TenantSession, tenant: User | None) -> tuple[str, ...
 
 
 def effective_limits(user: User, defaults: TenantLimits) -> TenantLimits:
-    """Return the limits of a tenant: its own ones, and the defaults for what it has none of."""
+    """Return the limits of a tenant: its own limits, and the defaults for missing ones."""
     return replace(
         defaults,
         node_quota=defaults.node_quota if user.node_quota is None else user.node_quota,
@@ -140,10 +139,10 @@ def new_expiry(
 def retire(
     session: TenantSession, nodes: Iterable[PoolNode], now: float, by: str | None = None
 ) -> tuple[TenantSession, tuple[PoolNode, ...]]:
-    """Return a session after its end, without its keys, and its nodes, which are to be deprovisioned.
+    """Return a session after its end, without its keys, and its nodes, which have to be deprovisioned.
 
-    ``by`` is who ended the session; ``None`` if it expired. A node that is no longer the session's stays
-    unchanged, because it has failed.
+    ``by`` names the person who ended the session; ``None`` if it expired. A node that has failed no longer belongs
+    to the session and stays unchanged.
     """
     released = tuple(
         node.after(NodeEvent.RELEASED, now)
@@ -161,12 +160,12 @@ WARNING = 1800.0
 
 
 def warning_time(session: TenantSession) -> float:
-    """Return when the tenant of a session is to be warned."""
+    """Return when the tenant of a session has to be warned."""
     return session.expires_at - min(WARNING, (session.expires_at - session.created_at) / 2)
 
 
 def due_warnings(sessions: Iterable[TenantSession], now: float) -> tuple[TenantSession, ...]:
-    """Return the sessions whose tenants are to be warned now, in their state after the warning."""
+    """Return the sessions whose tenants have to be warned now, in their state after the warning."""
     return tuple(
         replace(session, warned_expiry=session.expires_at)
         for session in sessions

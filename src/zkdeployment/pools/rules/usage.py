@@ -1,4 +1,4 @@
-"""The use of pools: who had which node and when, and how long requests for sessions waited."""
+"""The use of pools: the leases of nodes by tenants, and the waiting times of requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLease:
-    """A node that a tenant had, from the beginning of a session until its end; ``None``: it has not ended.
+    """A node that a tenant had, from the beginning of a session until its end (``None``: not yet).
 
     Times are in seconds since the epoch.
     """
@@ -54,10 +54,10 @@ class NodeLease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseFilter:
-    """The leases that a request selects: all that match each of the values that are given.
+    """The leases that a request selects: all that match each given value.
 
     ``node`` is the id, the name or the address of a node, ``tenant`` the name of a user. ``since`` is in seconds
-    since the epoch: leases that ended before are left out.
+    since the epoch: leases that ended before are omitted.
     """
 
     node: str | None = None
@@ -105,9 +105,9 @@ LONGEST_WINDOW = 366 * _DAY
 class SessionUse:
     """The use of pools by one session, from the record of the session.
 
-    ``pools`` are the numbers of nodes by pool, ``requested`` and ``begun`` when the tenant asked for the nodes and
-    had access to them (``None``: not recorded, or not yet), ``reserved`` and ``ended`` when the session got its
-    nodes and lost them (``None``: not yet). Times are in seconds since the epoch.
+    ``pools`` are the numbers of nodes by pool, ``requested`` is the time of the request, ``reserved`` when the
+    session got its nodes, ``begun`` when the tenant had access to them, and ``ended`` when the session lost them
+    (``None``: not recorded, or not yet). Times are in seconds since the epoch.
     """
 
     session: int
@@ -126,7 +126,7 @@ class SessionUse:
 
 @dataclass(frozen=True, slots=True)
 class UsageWindow:
-    """A time from ``begin`` to ``end``, in periods of ``step`` seconds; the last one ends early, at ``end``."""
+    """The time from ``begin`` to ``end``, in periods of ``step`` seconds; the last one ends early, at ``end``."""
 
     begin: float
     end: float
@@ -144,9 +144,9 @@ class UsageWindow:
 class TenantUsage:
     """The use of a pool by a tenant in a window.
 
-    ``sessions`` is the number of sessions with nodes of the pool, ``node_hours`` the hours that they held nodes,
-    ``most`` the most nodes at the same time, and ``held`` the average number of nodes in each period. ``waits``
-    are the seconds that the requests of sessions which began in the window waited, the shortest first.
+    ``sessions`` is the number of sessions with nodes of the pool, ``node_hours`` the sum of hours for which they
+    held nodes, ``most`` the most nodes at the same time, and ``held`` the average number of nodes in each period.
+    ``waits`` are the waiting times in seconds of sessions that began in the window, the shortest first.
     """
 
     tenant: str
@@ -228,7 +228,7 @@ def session_use(session: TenantSession) -> SessionUse:
 def usage_window(since: float, now: float) -> UsageWindow:
     """Return the window from ``since``, rounded down to a whole period, until now; a year at most.
 
-    The periods are the shortest of which 60 suffice: hours, six hours, days, three days or weeks.
+    The periods are the shortest ones that give at most 60: hours, six hours, days, three days or weeks.
     """
     begin = min(max(since, now - LONGEST_WINDOW), now)
     step = next((step for step in _STEPS if now - begin <= (_MOST_PERIODS - 1) * step), _STEPS[-1])
@@ -275,7 +275,7 @@ def _average(spans: Iterable[tuple[int, float, float]], begin: float, end: float
 
 
 def _most_at_once(spans: Iterable[tuple[int, float, float]]) -> int:
-    """Return the most nodes at the same time: at one moment, nodes are given back before others are taken."""
+    """Return the most nodes at the same time; at equal times, returned nodes count before taken ones."""
     changes = sorted(change for nodes, begin, end in spans for change in ((begin, nodes), (end, -nodes)))
     most = present = 0
     for _, change in changes:

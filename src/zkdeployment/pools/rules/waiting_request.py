@@ -1,4 +1,4 @@
-"""Requests that wait for nodes: their record, and how their wait ends."""
+"""Requests that wait for nodes: their record, and the end of their wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_WAIT = 7 * 86400.0
 #: Seconds for which the record of a request is kept after its wait has ended without a session.
 KEPT = 3600.0
 
-#: Sessions of a request whose nodes could not be prepared before the request ends.
+#  The number of failed sessions (whose nodes could not be prepared) after which a request ends.
 _TRIES = 3
 
 
@@ -29,11 +29,11 @@ _TRIES = 3
 class WaitingRequest:
     """A request of a tenant that waits for nodes until ``expires_at``; its session gets the same id.
 
-    ``failures`` counts its sessions whose nodes could not be prepared. ``outcome`` is why the wait ended without a
-    session, at ``ended_at``; both are ``None`` while the request waits. ``ssh_key`` are the public keys for the
-    session, one in each line; ``None``: those of the tenant. Times are in seconds since the epoch. ``stamp`` is
-    the version of the record when it was read, ``None`` for a new one. ``unknown`` are the keys of the record that
-    this version does not know.
+    ``failures`` counts its sessions whose nodes could not be prepared. ``outcome`` is the reason why the wait
+    ended without a session, at ``ended_at``; both are ``None`` while the request waits. ``ssh_key`` are the public
+    keys for the session, one in each line; ``None``: those of the tenant. Times are in seconds since the epoch.
+    ``stamp`` is the version of the record when it was read, ``None`` for a new one. ``unknown`` are the keys of
+    the record that this version does not know.
     """
 
     id: int
@@ -65,9 +65,9 @@ class WaitingRequest:
 
 
 def in_queue_again(session: TenantSession, reason: str, now: float) -> tuple[WaitingRequest, ...]:
-    """Return the request of a session whose nodes could not be prepared; nothing if the request did not wait.
+    """Return the request of a session whose nodes could not be prepared; empty if the request did not wait.
 
-    The request keeps its age. The request ends after three such sessions: a request must not use up a whole pool.
+    The request keeps its age. After three such sessions it ends, because a request must not use up a whole pool.
     """
     if session.waiting_until is None:
         return ()

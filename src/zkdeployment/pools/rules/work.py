@@ -1,7 +1,7 @@
-"""Decides what a worker does next from one observation, and which leases the records hold.
+"""Decides the next changes and tasks of a worker from one observation, and the leases in the records.
 
-The states of nodes are the queue of tasks: whatever a dead worker left is found like new work. Claims, which end
-with their worker, keep two workers from the same task.
+The states of nodes are the queue of tasks, so the unfinished work of a dead worker is found like new work. Claims,
+which end with their worker, prevent two workers from doing the same task.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class PoolSources:
     """The sources of pools: their configuration, the tenants by id, and the hosts that are registered, by id.
 
-    ``hosts`` are empty unless a pool has the mechanism ``role``.
+    ``hosts`` is empty unless a pool has the mechanism ``role``.
     """
 
     configuration: PoolConfiguration = field(default_factory=PoolConfiguration)
@@ -51,10 +51,10 @@ class PoolSources:
 
 @dataclass(frozen=True, slots=True)
 class PoolObservation:
-    """Everything that a worker knows at a moment; ``now`` is in seconds since the epoch.
+    """The facts on which a worker decides, at one moment; ``now`` is in seconds since the epoch.
 
-    ``reuse`` are the values that unused nodes must have, with templates filled in, of pools whose nodes are used
-    again. ``probes`` are the results of probes of ready nodes by id: why a node did not answer, or empty text.
+    ``reuse`` has, for pools that reuse nodes, the values that unused nodes must have, with templates filled in.
+    ``probes`` has the results of probes of ready nodes by id: the reason of a failure, or an empty text.
     """
 
     sources: PoolSources
@@ -64,9 +64,9 @@ class PoolObservation:
     probes: Mapping[int, str] = field(default_factory=dict)
 
     def pool_of(self, node: PoolNode) -> NodePool | None:
-        """Return the pool of a node, described with the mechanism that the node was made by; ``None``: unknown.
+        """Return the pool of a node, described with the mechanism that made the node; ``None``: unknown.
 
-        The description is that of the document, or else the one that is recorded.
+        The description comes from the document, else from the record.
         """
         name = node.pool or ""
         known = self.sources.configuration.pools.get(name)
@@ -80,7 +80,7 @@ class PoolObservation:
 class TaskKind(Enum):
     """The work on nodes outside ZooKeeper.
 
-    To revoke is to remove the keys of tenants. Machines that playbooks make are deprovisioned after that, when
+    Revoking removes the keys of tenants. Machines that playbooks make are deprovisioned after the revocation, when
     there is room for another playbook.
     """
 
@@ -91,7 +91,7 @@ class TaskKind(Enum):
 
     @property
     def state(self) -> NodeState:
-        """The state that the nodes are in meanwhile."""
+        """The state of the nodes during the work."""
         return _STATES[self]
 
 
@@ -105,7 +105,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """A task: nodes of one pool, or the nodes of a session that is to begin, and the public keys that they get.
+    """A task: nodes of one pool, or the nodes of a session that has to begin, and the public keys that they get.
 
     ``pools`` are the pools of the nodes, by the ids of the nodes.
     """
@@ -123,7 +123,7 @@ class NodeTask:
 
     @property
     def pool(self) -> NodePool:
-        """The pool of a task that has one."""
+        """The pool of a task that concerns a single pool."""
         return next(iter(self.pools.values()))
 
 
@@ -131,7 +131,7 @@ class NodeTask:
 class WorkStep:
     """A change that is written at once, with the event and the values for the log.
 
-    ``new`` are nodes without ids. Their pool, or their host, is that of the step.
+    ``new`` has nodes without ids, which get the pool or the host of the step.
     """
 
     event: str
@@ -152,7 +152,7 @@ def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[NodeTask]:
-    """Yield the tasks on nodes without a claim; ``busy`` are nodes that this worker still works on."""
+    """Yield the tasks on nodes without a claim; ``busy`` are nodes on which this worker still works."""
     read = observation.snapshot
     free = [
         node
@@ -173,7 +173,7 @@ def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[
 
 
 def _waits_for(node: PoolNode, kind: TaskKind) -> bool:
-    """Whether a node waits for a task: the keys of tenants on machines are removed before all else."""
+    """Whether a node waits for a kind of task; keys of tenants on machines are removed before all other tasks."""
     has_key = node.state is NodeState.DEPROVISIONING and node.has_key and node.host is None
     return node.state is kind.state and has_key == (kind is TaskKind.REVOKE)
 
@@ -203,9 +203,10 @@ def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
-    """Yield the end of requests that waited in vain, the removal of old ones, and the nodes of the next request.
+    """Yield the ends of requests that waited in vain, removals of old ones, and the nodes of the next request.
 
-    Only one request gets nodes: the decision about the next one needs the nodes that tenants have then.
+    Only one request gets nodes, because the decision about the next one depends on the nodes that tenants have
+    then.
     """
     read, sources, now = observation.snapshot, observation.sources, observation.now
     for request in outdated_waits(read, now):
@@ -229,7 +230,7 @@ def _ended_wait(request: WaitingRequest) -> WorkStep:
 
 
 def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:
-    """Yield the next state of each node that no session and no pool has any use for."""
+    """Yield the next state of each node that no session and no pool needs."""
     now = observation.now
     for node in observation.snapshot.nodes.values():
         if node.state in IN_SESSION and node.session not in observation.snapshot.sessions:
@@ -250,7 +251,7 @@ def _nodes_out_of_place(observation: PoolObservation) -> Iterator[WorkStep]:
 def _probed_nodes(observation: PoolObservation) -> Iterator[WorkStep]:
     """Yield the next state of each ready node that a probe found unreachable, or reachable again.
 
-    If no node at all answered, the fault may be that of the worker: no node fails then.
+    If no node at all answered, the worker may be at fault, so no node fails.
     """
     may_fail = not all(observation.probes.values())
     for number, reason in observation.probes.items():
@@ -263,7 +264,7 @@ def _probed_nodes(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
-    """Yield the next state of a node in work whose pool is unknown."""
+    """Yield the next state of a node that waits for a task but has no known pool."""
     if node.state is NodeState.PROVISIONING:
         rest = end_of_provisioning(node, now)
         yield _moved(node, rest, f"the pool {node.pool} is unknown")
@@ -277,7 +278,7 @@ def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
 
 
 def _surplus(observation: PoolObservation) -> Iterator[WorkStep]:
-    """Yield the next state of each node that its pool has beyond its level."""
+    """Yield the next state of each surplus node."""
     read, now = observation.snapshot, observation.now
     for pool in observation.sources.configuration.pools.values():
         made = (node for node in read.nodes.values() if _makes(pool, node))
@@ -293,7 +294,7 @@ def _makes(pool: NodePool, node: PoolNode) -> bool:
 
 
 def _making(node: PoolNode) -> tuple[str, bool]:
-    """Return what the nodes have in common that are made in the same way: the pool, and whether they are hosts."""
+    """Return the key of nodes that are made in the same way: the pool, and whether they are hosts."""
     return node.pool or "", node.host is not None
 
 
@@ -316,7 +317,7 @@ def _new_hosts(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def host_node(host: Host, now: float) -> PoolNode:
-    """Return the node, without an id, that a host of the fleet is."""
+    """Return a host of the fleet as a node, without an id."""
     return PoolNode(
         id=0,
         state=NodeState.UNUSED,
@@ -334,10 +335,10 @@ def _idle_roles(pools: Iterable[NodePool]) -> frozenset[str]:
 
 
 def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
-    """Yield what brings each pool to its level, and the record of each pool that has to be corrected.
+    """Yield the changes that bring each pool to its level, and corrections of records.
 
-    Pools share unused nodes: each is taken by the first pool that it fits. The record of a pool that got another
-    mechanism keeps the former description while the pool has nodes that were made by it.
+    Pools share unused nodes: the first pool that a node fits takes it. If a pool got another mechanism, its record
+    keeps the former description as long as the pool has nodes that the former mechanism made.
     """
     left = dict(observation.snapshot.nodes)
     roles = {
@@ -374,7 +375,7 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def _below_since(pool: NodePool, record: FillingRecord, observation: PoolObservation) -> float | None:
-    """Return since when a pool has been below its level; ``None`` if it is not."""
+    """Return when a pool fell below its level; ``None`` for a pool at its level."""
     nodes = observation.snapshot.nodes.values()
     ready = sum(node.pool == pool.name and node.is_ready for node in nodes)
     if ready >= (pool.fill_level or 0):
@@ -408,8 +409,8 @@ def _is_claimed(session: TenantSession, read: PoolSnapshot) -> bool:
 def recorded_leases(observation: PoolObservation) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return the role and the keys of each host that is a node, by the host's id.
 
-    Roles are those of the pools' document. Only the keys of a registered tenant or of its session are given,
-    and only to a node whose session has begun. Hosts whose role is not known are left out.
+    Roles are those of the pools' document. Only nodes whose session has begun get keys: those of the session or of
+    its registered tenant. Hosts whose role is not known are omitted.
     """
     return {
         node.host: (role, _keys(node, observation))

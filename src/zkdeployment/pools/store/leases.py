@@ -66,7 +66,7 @@ class LeaseKeys:
         return True
 
     def next_number(self, verified: Lease | None) -> int:
-        """Return the number of a new lease; raises ``TreeError`` if that of the verified one is implausible."""
+        """Return the number of a new lease; raises ``TreeError`` if the verified lease has an implausible one."""
         return next_signed_number(0 if verified is None else verified.number, self._now())
 
 
@@ -76,7 +76,7 @@ def _statement(host_id: str, signed: SignedLease) -> SignedStatement:
 
 _PROPERTIES = frozenset({"role", "number", "keys", "signature"})
 
-#: Attempts at a lease while other programs write it.
+#  Attempts to write a lease that other programs write concurrently.
 _ATTEMPTS = 20
 
 
@@ -95,9 +95,9 @@ class ZooKeeperSignedLeases:
 class ZooKeeperLeases:
     """The leases through one session, signed if there are ``keys``.
 
-    With keys, nothing is taken from a lease that none of them signed. The number of a signed lease follows the
-    time, so that it grows even if ZooKeeper loses nodes. All methods may be called from any thread; they raise
-    ``UnreachableError``.
+    With keys, the content of a lease that none of them signed is never used. The number of a signed lease follows
+    the time, so that numbers grow even if ZooKeeper loses nodes. All methods may be called from any thread; they
+    raise ``UnreachableError``.
     """
 
     def __init__(self, session: Session, keys: LeaseKeys | None = None) -> None:
@@ -106,7 +106,7 @@ class ZooKeeperLeases:
         self._has_renewed = keys is None
 
     def renew(self, recorded: Callable[[], Mapping[str, tuple[str, Sequence[str]]]]) -> None:
-        """Sign all leases that are not signed with the key of this worker, once; the key may be new.
+        """Sign all leases that are not signed with the key of this worker, once, because the key may be new.
 
         A lease with another accepted signature stays unchanged. Any other lease is replaced by one with the role
         and the keys that ``recorded`` returns for the host; a host that is not recorded keeps its lease, which is
@@ -118,13 +118,13 @@ class ZooKeeperLeases:
         for name in self._session.children(paths.POOL_LEASES) or ():
             try:
                 if not self._renew(self._keys, unquote(name), records.get(unquote(name))):
-                    return  # another worker changed it: the next call continues
+                    return  # another worker changed the lease: the next call continues
             except TreeError as error:
                 get_logger().warning("lease-not-signed", host=unquote(name), reason=str(error))
         self._has_renewed = True
 
     def _renew(self, keys: LeaseKeys, host_id: str, record: tuple[str, Sequence[str]] | None) -> bool:
-        """Sign one lease if it needs that; return false if another worker was faster."""
+        """Sign one lease if necessary; return false after a concurrent change by another worker."""
         path = paths.lease_path(host_id)
         node = self._session.get(path)
         if node is None:
@@ -150,11 +150,11 @@ class ZooKeeperLeases:
         return True
 
     def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
-        """Give a host a role (``None``: it keeps its own) and keys, with the next number, and return the lease.
+        """Give a host a role (``None``: no change) and keys, with the next number, and return the lease.
 
-        A lease that has both already stays unchanged, unless the host failed to follow it: the next number makes
+        A lease that already has both stays unchanged, unless the host failed to follow it: the next number makes
         the host try again. With ``keys``, a lease without a valid signature is ignored. Raises ``ProgramError`` if
-        a host without a lease is to keep its role, ``TreeError`` if the present lease is malformed.
+        a host without a lease would keep its role, ``TreeError`` if the present lease is malformed.
         """
         self._session.ensure(paths.POOL_LEASES)
         path = paths.lease_path(host_id)
@@ -180,20 +180,20 @@ class ZooKeeperLeases:
         raise UnreachableError(f"{path} is changed all the time by other programs")
 
     def _present(self, host_id: str, path: str, node: Node | None) -> Lease | None:
-        """Return the present lease of a host; with keys, ``None`` for one that none of them signed."""
+        """Return the present lease of a host; with keys, ``None`` for a lease that none of them signed."""
         if self._keys is None:
             return decode_lease(path, node)
         signed = _decode_unverified(path, node)
         return signed.lease if signed is not None and self._keys.accepts(host_id, signed) else None
 
     def _encode(self, host_id: str, lease: Lease, before: Node | None) -> bytes:
-        """Return the data of a lease, with the properties of the one ``before`` that only other versions know."""
+        """Return the data of a lease, with properties of the node ``before`` that only other versions know."""
         signature = {} if self._keys is None else {"signature": self._keys.sign(host_id, lease)}
         unknown = {} if before is None else unknown_keys(before.properties, _PROPERTIES)
         return encode({**unknown, **lease.properties(), **signature})
 
     def observe(self, host_id: str) -> LeaseObservation:
-        """Return what is known about a host and its lease now; raises ``TreeError`` if the lease is malformed."""
+        """Return the present state of a host and its lease; raises ``TreeError`` if the lease is malformed."""
         path = paths.lease_path(host_id)
         lease, host, cluster = self._session.get_many([path, f"{paths.HOSTS}/{host_id}", paths.HOSTS])
         return LeaseObservation(
@@ -220,7 +220,7 @@ def _decode_signed(path: str, node: Node | None) -> SignedLease | None:
 
 
 def _decode_unverified(path: str, node: Node | None) -> SignedLease | None:
-    """Return a lease whose signature is not checked; ``None`` for a malformed one, which no worker signed."""
+    """Return a lease whose signature is not verified; ``None`` for a malformed one, which no worker signed."""
     try:
         return _decode_signed(path, node)
     except TreeError:
@@ -228,7 +228,7 @@ def _decode_unverified(path: str, node: Node | None) -> SignedLease | None:
 
 
 def _has_failed(present: Lease, node: Node | None, host: Node | None) -> bool:
-    """Whether a host shows an error since it got its present lease: it does not try the same lease again."""
+    """Whether a host has shown an error since its present lease; a host does not try the same lease again."""
     if node is None or host is None:
         return False
     shown = Host.from_properties("", host.properties)
@@ -237,6 +237,6 @@ def _has_failed(present: Lease, node: Node | None, host: Node | None) -> bool:
 
 
 def _next_number(present: Lease | None, host: Node | None) -> int:
-    """Return a number that is larger than that of the lease, and than the one that the host has reached."""
+    """Return a number larger than those of the present lease and of the lease that the host has reached."""
     leased = None if host is None else Host.from_properties("", host.properties).leased
     return max(0 if present is None else present.number, 0 if leased is None else leased.number) + 1

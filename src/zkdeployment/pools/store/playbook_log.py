@@ -1,4 +1,4 @@
-"""The last runs of playbooks, with one node in ZooKeeper for each, which not everybody may read."""
+"""The last runs of playbooks, one node in ZooKeeper for each, which only some identities may read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
 
-#: The number of runs that are kept.
+#  The number of kept runs.
 _KEPT = 500
 
 
@@ -44,7 +44,7 @@ class ZooKeeperPlaybookLog:
         return [run for run in decoded if run is not None and node in run.nodes]
 
     def add(self, run: PlaybookRun, take_id: Callable[[], int]) -> None:
-        """Record a run with an id of its own, and remove the oldest ones; logs what goes wrong."""
+        """Record a run with an id of its own, and remove the oldest runs; failures are only logged."""
         try:
             self._session.ensure(paths.POOL_RUNS)
             numbered = replace(run, id=take_id())

@@ -1,6 +1,6 @@
-"""Assembles the reading of the pools from followed nodes; what has not changed is not decoded again.
+"""Assembles a reading of the pools from followed nodes; unchanged nodes are not decoded again.
 
-A session that ends is followed for one more reading, at the place of ended sessions, which shows how it ended.
+A session that ends is followed for one more reading, in the directory of ended sessions, to show how it ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How many sessions that have ended are read.
+#  The limit of ended sessions that are read.
 _MOST_ENDED = 1000
 
 _DOCUMENT: DocumentKey = (POOLS.name, ())
@@ -52,7 +52,7 @@ _LISTS = (paths.POOL_CLAIMS, paths.POOL_WORKERS)
 
 
 class PoolAssembly:
-    """The pools that followed nodes describe: the part of ``ZooKeeperPools.read`` that people and events need."""
+    """The pools in followed nodes: the part of ``ZooKeeperPools.read`` that pages and events need."""
 
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes
@@ -69,7 +69,7 @@ class PoolAssembly:
         yield from map(Read, self._ended_paths())
 
     def reading(self) -> PoolReading:
-        """Return the reading: the same object if nothing of it has changed."""
+        """Return the reading: the same object if nothing in it has changed."""
         configuration = self._decoded.value(document_path(_DOCUMENT), "", _configuration)
         nodes = self._all(paths.POOL_NODES, _node)
         sessions = [session for session in self._all(paths.POOL_SESSIONS, _session) if session.is_active]
@@ -138,7 +138,7 @@ def _filling(name: str, node: Node) -> tuple[str, FillingRecord] | None:
 
 
 def _user(name: str, node: Node) -> tuple[int, str] | None:
-    """Return the id and the name of a user; of the key, nothing is kept."""
+    """Return the id and the name of a user, without anything from the key."""
     number = node.properties.get("id")
     return (number, name) if isinstance(number, int) else None
 

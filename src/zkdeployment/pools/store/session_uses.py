@@ -32,7 +32,7 @@ class ZooKeeperSessionUses:
 
         Raises ``UnreachableError``.
         """
-        # A session that ends meanwhile is read twice, not missed: the active sessions come first.
+        # The active sessions come first, so a session that ends in between is read twice, never missed.
         names = self._session.children(paths.POOL_SESSIONS) or ()
         found = [f"{paths.POOL_SESSIONS}/{name}" for name in names]
         nodes = zip(found, self._session.get_many(found), strict=True)

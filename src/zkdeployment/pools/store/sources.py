@@ -44,17 +44,17 @@ class ZooKeeperPoolSources:
 
         From now on the worker is also woken when nodes, sessions or claims change.
         """
-        outdated, self._outdated = self._outdated, True  # unless all of the following succeeds
+        outdated, self._outdated = self._outdated, True  # the result, unless all of the following succeeds
         changed = self._nodes.refresh(self._wanted)
         while outdated or Read(_DOCUMENT) in changed:
             self._configuration = self._read_configuration()
             outdated = False
-            changed = self._nodes.refresh(self._wanted)  # a pool of hosts, or another document, may be new
+            changed = self._nodes.refresh(self._wanted)  # the document, and with it a pool of hosts, may be new
         self._outdated = False
         return PoolSources(self._configuration, self._tenants(), self._hosts())
 
     def _wanted(self) -> Iterator[Read]:
-        """Yield everything that is followed; hosts only if they are the nodes of a pool."""
+        """Yield all reads to follow; hosts only if a pool has hosts as nodes."""
         yield Read(_DOCUMENT)
         yield Read(paths.POOL_CHANGES)
         yield Read(paths.POOL_CLAIMS, children=True)

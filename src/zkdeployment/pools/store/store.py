@@ -1,12 +1,10 @@
 """The records of pools in ZooKeeper: nodes and sessions, changed by compare-and-set, and those that ended.
 
 A directory has the records of a thousand consecutive ids, so that no list of names becomes too long for ZooKeeper.
-
-Each has one node in ZooKeeper, which is changed by compare-and-set.
-
-The guard of a tenant lists the tenant's active sessions. The guard changes with each of them, so that two
-concurrent requests cannot exceed the quota. A claim is an ephemeral node: it ends with the process that works on
-the node. Each transaction writes the node ``changes``, on which waiting processes have a watch.
+Each record has one node in ZooKeeper. The guard of a tenant lists the tenant's active sessions, and changes with
+each of them, so that two concurrent requests cannot exceed the quota. A claim is an ephemeral node: it ends with
+the process that works on the node. Each transaction writes the node ``changes``, on which waiting processes have a
+watch.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ def decode_record(path: str, node: Node, decode: Callable[[Mapping[str, Any], in
         return None
 
 
-#: Seconds for which a waiting thread stays after a change.
+#  Seconds for which a waiting thread waits for further changes after a change.
 _TOGETHER = 0.1
 
 #: Seconds that a thread waits for the read of another thread.
@@ -77,16 +75,16 @@ class ChangeSignal:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._arming = threading.Lock()  # held during a request; never by the watch
+        self._arming = threading.Lock()  # held during a request, but never by the watch
         self._condition = threading.Condition()
         self._fired = 0
-        self._version: int | None = None  # of the node while the watch is set
+        self._version: int | None = None  # the version of the node while the watch is set
         session.on_change(self._fire)
 
     def wait(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds until the node gets another version; return whether it did.
 
-        Changes that follow closely count as one, so that many waiting requests do not read all the time.
+        Changes in quick succession count as one, so that many waiting requests do not read all the time.
         """
         deadline = time.monotonic() + timeout
         fired, version = self._watched()
@@ -100,7 +98,7 @@ class ChangeSignal:
         return False
 
     def _watched(self) -> tuple[int, int]:
-        """Return how often the watch has fired, and a version of the node whose next change fires it."""
+        """Return how often the watch has fired, and the version of the node on which it is set."""
         with turn(self._arming, _PATIENCE, late_read):
             with self._condition:
                 fired, version = self._fired, self._version
@@ -122,12 +120,12 @@ class ChangeSignal:
 
 _IN_DIRECTORY = 1000
 
-#: Records that are removed in one transaction.
+#  The most records that one transaction removes.
 _REMOVED_TOGETHER = 200
 
 
 def record_path(above: str, number: int) -> str:
-    """Return the path of a record among those of its thousand."""
+    """Return the path of a record in the directory of its thousand ids."""
     return f"{_directory(above, number)}/{number}"
 
 
@@ -147,7 +145,7 @@ class EndedRecords:
             self._known.add(path)
 
     def forget_directories(self) -> None:
-        """Forget which directories exist: another process may have removed empty ones."""
+        """Forget the known directories, because another process may have removed empty ones."""
         self._known.clear()
 
     def read(self) -> Iterator[tuple[str, Node]]:
@@ -172,7 +170,7 @@ class EndedRecords:
         return [(path, node) for path, node in nodes if node is not None]
 
     def remove(self, is_old: Callable[[str, Node], bool]) -> int:
-        """Remove the records for which ``is_old`` is true, and directories without records; return how many."""
+        """Remove the records for which ``is_old`` is true, and empty directories; return the number of records."""
         removed, directories = 0, self._directories()
         for directory in directories:
             found = self._paths(directory)
@@ -180,7 +178,7 @@ class EndedRecords:
             old = [path for path, node in nodes if node is not None and is_old(path, node)]
             for start in range(0, len(old), _REMOVED_TOGETHER):
                 batch = old[start : start + _REMOVED_TOGETHER]
-                with contextlib.suppress(TransactionError):  # another process removes them
+                with contextlib.suppress(TransactionError):  # another process removes these records
                     self._session.commit(*(Delete(path) for path in batch))
                     removed += len(batch)
             if len(old) == len(found) and directory != directories[-1]:
@@ -211,9 +209,9 @@ def registered_hosts(session: Session) -> frozenset[str]:
 def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str], before: float) -> int:
     """Remove the unused records that were last written ``before`` a time; return their number.
 
-    These are the leases of hosts that are neither registered nor pool nodes, and the records about the filling of
-    pools that are not among ``pools`` and have no nodes. A record that came into use after ``read`` was written
-    again, so it stays.
+    Unused are the leases of hosts that are neither registered nor nodes, and the records about the filling of
+    pools that are not among ``pools`` and have no nodes. A record that came into use after ``read`` has a later
+    time, so it stays.
     """
     used = {node.host for node in read.nodes.values()} | registered_hosts(session)
     described = {node.pool for node in read.nodes.values()} | set(pools)
@@ -223,7 +221,7 @@ def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str
     removed = 0
     for path, node in zip(ownerless, session.get_many(ownerless), strict=True):
         if node is not None and node.modified < before:
-            with contextlib.suppress(TransactionError):  # another process has written or removed it
+            with contextlib.suppress(TransactionError):  # another process has written or removed the record
                 session.commit(Delete(path, node.version))
                 removed += 1
     return removed
@@ -231,7 +229,7 @@ def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str
 
 Ended: TypeAlias = "PoolNode | TenantSession"
 
-#: Attempts at the counter while others take ids.
+#  Attempts to increase the counter while other processes take ids.
 _ATTEMPTS = 50
 
 _DIRECTORIES = (
@@ -265,16 +263,18 @@ class ZooKeeperPools:
 
     def read(self) -> PoolSnapshot:
         """Return all nodes that are not done, all active sessions, and the requests that wait for nodes."""
-        # What guards a change is read before what the change is decided on: a guard is never newer than that.
+        # The guards of a change are read before the records on which it is decided, so no guard is newer than
+        # these.
         filling, guards = self._read_guards()
         claims, hosts, workers, waiting, nodes = self._session.look(
             (), (paths.POOL_CLAIMS, paths.POOL_HOSTS, paths.POOL_WORKERS, paths.POOL_WAITING, paths.POOL_NODES)
         )[1]
-        # A request that gets nodes meanwhile is read as waiting: whoever takes its nodes then finds them changed.
+        # A request that gets nodes in between is read as waiting; a process that takes its nodes finds them
+        # changed.
         requests = self._read_some(paths.POOL_WAITING, _numbers(waiting), request_from_json)
         own = self._owned(_numbers(claims))
         found = self._read_some(paths.POOL_NODES, _numbers(nodes), node_from_json)
-        # The sessions come after the nodes: the state of a node is never newer than that of its session.
+        # The sessions are read after the nodes, so the state of a node is never newer than that of its session.
         numbers = _numbers(self._session.children(paths.POOL_SESSIONS))
         active = self._read_some(paths.POOL_SESSIONS, numbers, session_from_json)
         return PoolSnapshot(
@@ -299,7 +299,7 @@ class ZooKeeperPools:
         return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
 
     def waiting(self, number: int) -> WaitingRequest | None:
-        """Return a request that waits for nodes, or whose wait ended lately; ``None`` for an unknown id."""
+        """Return a request that waits for nodes, or whose wait ended recently; ``None`` for an unknown id."""
         found = self._read_some(paths.POOL_WAITING, [number], request_from_json)
         return found[0] if found else None
 
@@ -309,14 +309,14 @@ class ZooKeeperPools:
         return self._signal.wait(timeout)
 
     def announce(self, worker: str) -> None:
-        """List a worker among those that run, for as long as this process is connected; does nothing if it is.
+        """List a worker as running as long as this process is connected; does nothing if it is listed already.
 
         No other process has the name.
         """
         self._ensure_directories()
         path = f"{paths.POOL_WORKERS}/{quote(worker, safe='')}"
         node = self._session.get(path)
-        if node is not None and node.owner != self._session.id:  # of a session of this process that has ended
+        if node is not None and node.owner != self._session.id:  # from an earlier session of this process
             self._session.commit(Delete(path, node.version))
             node = None
         if node is None:
@@ -348,7 +348,7 @@ class ZooKeeperPools:
         return removed + remove_ownerless(self._session, self.read(), self.configuration().pools, before)
 
     def take_ids(self, count: int) -> Sequence[int]:
-        """Return ids that no node and no session has or will have; those that are not used are lost."""
+        """Return new ids for nodes and sessions; unused ids are lost."""
         self._ensure_directories()
         for _ in range(_ATTEMPTS):
             counter = self._session.get(paths.POOLS)
@@ -366,11 +366,11 @@ class ZooKeeperPools:
         raise ConflictError(f"{paths.POOLS} is changed all the time; try again")
 
     def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
-        """Write a change of what was read.
+        """Write a change that was decided on ``read``.
 
         Raises ``ConflictError`` if a node, a session, a request or a record of filling in the change, a session of
-        the same tenant, or the claim of a node has changed since; nothing is written then. Claiming a node changes
-        it: a process that has lost its claim to another one cannot write the node any more.
+        the same tenant, or the claim of a node has changed since; nothing is written then. A claim changes its
+        node, so a process that has lost its claim to another process can no longer write the node.
         """
         self._ensure_directories()
         for node in change.nodes:
@@ -410,7 +410,7 @@ class ZooKeeperPools:
         yield from (Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released))
 
     def _naming_host(self, host: str, number: int, read: PoolSnapshot) -> Operation:
-        """Return the operation that makes a host a node; two processes never make it two nodes.
+        """Return the operation that records a host as a node, so that two processes never make two nodes of it.
 
         A damaged record is written anew.
         """
@@ -459,7 +459,7 @@ class ZooKeeperPools:
         return filling, versions
 
     def _owned(self, claims: Sequence[int]) -> frozenset[int]:
-        """Return those of the claims that this session has made."""
+        """Return the claims that this session has made."""
         nodes = self._session.get_many(_path(paths.POOL_CLAIMS, number) for number in claims)
         return frozenset(
             number
@@ -468,7 +468,7 @@ class ZooKeeperPools:
         )
 
     def _read_hosts(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the ids of the nodes that hosts of the fleet are, by the ids of the hosts."""
+        """Return the ids of the nodes of hosts of the fleet, by the ids of the hosts."""
         nodes = self._session.get_many(f"{paths.POOL_HOSTS}/{name}" for name in names)
         found = ((name, _named_node(node)) for name, node in zip(names, nodes, strict=True) if node)
         return {unquote(name): number for name, number in found if number is not None}
@@ -476,7 +476,7 @@ class ZooKeeperPools:
     def _find(
         self, active: tuple[str, int], ended: str, decode: Callable[[Mapping[str, Any], int], T]
     ) -> T | None:
-        """Return a record: the active one, or else the one that is kept."""
+        """Return a record: the active one, else the ended one."""
         found = self._read_some(active[0], [active[1]], decode)
         node = None if found else self._session.get(ended)
         return found[0] if found else None if node is None else decode_record(ended, node, decode)
@@ -509,7 +509,8 @@ def _writing(
 ) -> Iterator[Operation]:
     """Yield the operations that write the record of a node or a session below ``active``.
 
-    A node that is done and a session that has ended move to ``ended``: what is below ``active`` is read often.
+    A node that is done and a session that has ended move to ``ended``, because everything below ``active`` is read
+    often.
     """
     data, path = pack(record), _path(active, written.id)
     if not written.is_active:
@@ -532,7 +533,7 @@ def _writing_filling(pool: str, record: FillingRecord) -> Operation:
 
 
 def _named_node(record: Node) -> int | None:
-    """Return the id of the node that a host is, by its record; ``None`` if the record is damaged."""
+    """Return the id of the node in the record of a host; ``None`` if the record is damaged."""
     number = record.properties.get("node")
     return number if isinstance(number, int) else None
 
@@ -543,7 +544,7 @@ def _ended_at(record: Ended) -> float:
 
 
 def _version(written: PoolNode | TenantSession | WaitingRequest) -> int:
-    """Return the version at which a node, a session or a request was read; what was never read has none."""
+    """Return the version of a node, a session or a request that was read; raises an error for a new one."""
     if written.stamp is None:
         raise ConflictError(f"{written.id} was never written; read again and retry")
     return written.stamp

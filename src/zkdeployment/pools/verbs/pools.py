@@ -141,7 +141,7 @@ def show(connection: Servers, name: str, output: str) -> None:
 
 
 def describe_shortage(pool: PoolOverview, now: float) -> str:
-    """Return what a pool lacks, why and for how long; empty for a pool at its level."""
+    """Return a sentence with the missing nodes of a pool, the reason and the time; empty at its level."""
     shortage = pool.shortage
     if shortage is None:
         return ""

@@ -72,7 +72,7 @@ def tenant_names(users: Sequence[User]) -> dict[int, str]:
 
 
 def find_tenant(users: ZooKeeperUserReader, name: str) -> User:
-    """Return the tenant of a name; raises ``NotFoundError`` with the tenants that there are."""
+    """Return the tenant with a name; raises ``NotFoundError`` with the existing tenants."""
     found = users.user(name)
     if found is None or not (found.is_retired or found.may(Right.LEASE_NODES)):
         names = [user.name for user in users.users() if user.may(Right.LEASE_NODES)]
@@ -85,7 +85,7 @@ def find_tenant(users: ZooKeeperUserReader, name: str) -> User:
 
 
 def acting_operator() -> SessionActor:
-    """Return the present user on this machine as one who may change the sessions of all tenants."""
+    """Return the present user of this machine as an actor who may change the sessions of all tenants."""
     return SessionActor(new_act("", "").by)
 
 
@@ -97,7 +97,7 @@ def session_view(details: SessionDetails, users: Sequence[User]) -> SessionOverv
 
 
 def print_session(view: SessionOverview, output: str) -> None:
-    """Print a session with what its tenant needs next: the ssh commands, the end, how to extend and retire it."""
+    """Print a session with its ssh commands, its end, and the commands that extend and retire it."""
     if output != "table":
         emit(session_view_to_json(view), output, schema="session")
         return
@@ -120,7 +120,7 @@ def print_session(view: SessionOverview, output: str) -> None:
 
 
 def moment(seconds: float) -> str:
-    """Return a time in seconds since the epoch as people here read it."""
+    """Return a time in seconds since the epoch as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
@@ -184,7 +184,7 @@ def print_waiting(places: Iterable[RequestPlace], tenants: Mapping[int, str]) ->
 
 
 def describe_request(request: WaitingRequest, place: RequestPlace | None, tenant: str) -> str:
-    """Return what a request waits for, since when and until when, or why its wait ended."""
+    """Return a sentence with the obstacle, the beginning and the limit of a wait, or why the wait ended."""
     now = time.time()
     if request.ended_at is not None:
         return f"request {request.id} of {tenant} ended {ago(request.ended_at, now)}: {request.outcome}"
@@ -452,7 +452,7 @@ def _read_delta(_context: click.Context, _option: click.Parameter, given: str | 
 
 
 def _read_moment(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
-    """Return the time in seconds since the epoch that a text means in the local time zone, or in its own."""
+    """Parse a time, in its own or the local time zone, to seconds since the epoch."""
     if given is None:
         return None
     try:
@@ -510,10 +510,7 @@ _YEAR = 366 * 86400.0
 
 
 def read_since(_context: click.Context, _option: click.Parameter, given: str | None) -> float:
-    """Return the time in seconds since the epoch that a date or a duration before now means.
-
-    Without both, that is a year ago.
-    """
+    """Parse a date, or a duration before now, to seconds since the epoch; the default is a year ago."""
     now = time.time()
     if given is None:
         return now - _YEAR

@@ -1,4 +1,4 @@
-"""The forms of acts on pools: what will happen, and what is asked."""
+"""The forms of acts on pools: their consequences and their fields."""
 
 from __future__ import annotations
 

@@ -42,12 +42,12 @@ def form_page(name: str, **values: object) -> str:
 
 
 def usage_page(**values: str) -> str:
-    """Return the address of the page of the use of pools with those of the parameters that are not empty."""
+    """Return the address of the page of the use of pools, with the parameters that are not empty."""
     return with_query(f"{PAGE}/usage", values)
 
 
 def pools_page(**values: str) -> str:
-    """Return the address of the page of pools with those of the parameters that are not empty."""
+    """Return the address of the page of pools, with the parameters that are not empty."""
     return with_query(PAGE, values)
 
 
@@ -77,7 +77,7 @@ _ACTS = {
 
 @dataclass(frozen=True, slots=True)
 class NodeFilterLink:
-    """A link to the nodes in one state, and their number; a selected one leads back to all nodes."""
+    """A link to the nodes in one state, and their number; a selected link leads back to all nodes."""
 
     sign: StatusSign
     count: int
@@ -87,9 +87,9 @@ class NodeFilterLink:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node; ``detail`` is why it failed.
+    """A node; ``detail`` is the reason of its failure.
 
-    ``host`` is the page of the host that the node is, if it is one of this fleet.
+    ``host`` is the page of the host, if the node is a host of this fleet.
     """
 
     id: int
@@ -118,7 +118,7 @@ class NodeList:
 
 
 def node_list(snapshot: PoolSnapshot, parameters: Parameters, now: float, *, may_act: bool) -> NodeList:
-    """Return the page of nodes that the parameters of the address ask for."""
+    """Return the page of nodes that the parameters of the address request."""
     state, text = last_value(parameters, "state"), search_text(parameters)
     state = state if state in {known.value for known in NODE_SIGNS} else ""
     matching = [node for node in pool_nodes(snapshot) if _matches(node, text)]
@@ -183,7 +183,7 @@ PAST_SIZE = 20
 class LeasedNodeLine:
     """A node of a session: its name, its pool, and the command that reaches it.
 
-    ``note`` is what is unusual about the node, or empty; there is no command then.
+    ``note`` describes an unusual state of the node, or is empty; a node with a note has no command.
     """
 
     name: str
@@ -221,7 +221,7 @@ class PastSessionRow:
 def session_rows(
     sessions: Iterable[TenantSession], reading: PoolReading, now: float, *, may_act: bool
 ) -> tuple[SessionRow, ...]:
-    """Return active sessions, those that expire first first."""
+    """Return active sessions in the order of their expiry."""
     views = session_overviews(sessions, reading.snapshot, reading.tenants)
     ordered = sorted(views, key=lambda view: (view.session.expires_at, view.session.id))
     return tuple(_session_row(view, now, may_act=may_act) for view in ordered)

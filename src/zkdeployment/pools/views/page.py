@@ -1,4 +1,4 @@
-"""The page of pools: what is the matter, the levels, the sessions, and the outcome of a request."""
+"""The page of pools: the problems, the levels, the sessions, and the outcome of a request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RequestNotice:
 
 
 def request_notice(number: int, reading: PoolReading, user: User, failure: str) -> RequestNotice:
-    """Return what became of a user's request for a session; ``failure`` is why it did not begin, if known."""
+    """Return the outcome of a user's request for a session; ``failure`` is why it did not begin, if known."""
     session = reading.snapshot.sessions.get(number)
     if session is None or session.tenant != user.id:
         return RequestNotice("bad", failure or f"Session {number} has ended, or did not begin.")
@@ -81,7 +81,7 @@ _WIDTH = 1000
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """A part of a bar: its colour, where it begins, and its width."""
+    """A part of a bar: its colour, its beginning, and its width."""
 
     colour: str
     start: int
@@ -90,7 +90,7 @@ class BarPart:
 
 @dataclass(frozen=True, slots=True)
 class PoolCard:
-    """A pool; ``level`` is ``None`` if it lends no nodes.
+    """A pool; ``level`` is ``None`` for a pool that lends no nodes.
 
     ``counts`` are the numbers of nodes with a word and a colour, without zeros. ``lack`` explains why nodes are
     missing, or is empty; ``since`` is when the pool fell below its level, and ``again`` when it is filled after
@@ -178,7 +178,7 @@ class PoolsView:
     """The page of pools.
 
     ``sessions`` and ``past`` are ``None`` for users who may see no sessions. ``shows_tenants`` is whether these
-    are the sessions of all tenants. ``may_lease`` and ``may_manage`` are what the user may do now.
+    are the sessions of all tenants. ``may_lease`` and ``may_manage`` are the present rights of the user.
     """
 
     headline: str
@@ -235,7 +235,7 @@ def pools_view(
 
 
 def seen_sessions(user: User) -> Callable[[TenantSession], bool] | None:
-    """Return which sessions a user may see; ``None``: none at all."""
+    """Return the filter for sessions that a user may see; ``None`` for a user who may see no session."""
     if user.may(Right.READ_ALL_SESSIONS):
         return lambda _: True
     return (lambda session: session.tenant == user.id) if user.may(Right.LEASE_NODES) else None
@@ -267,7 +267,7 @@ def _verdict(pools: Iterable[PoolOverview], snapshot: PoolSnapshot) -> tuple[str
 
 
 def _own_verdict(user: User, snapshot: PoolSnapshot, now: float) -> tuple[str, str]:
-    """Return what matters most to a tenant in a few words, and its tone."""
+    """Return the most important news for a tenant in a few words, and its tone."""
     own = [session for session in snapshot.sessions.values() if session.tenant == user.id]
     if not own:
         return "You have no nodes", "planned"
@@ -304,7 +304,7 @@ def _sentence(pools: Sequence[PoolOverview], snapshot: PoolSnapshot) -> str:
 
 
 def _allowance(user: User, reading: PoolReading) -> str:
-    """Return how many nodes a tenant has and may have."""
+    """Return a text with the number of a tenant's nodes and its quota."""
     held, limits = reading.snapshot.held(user.id), effective_limits(user, reading.configuration.defaults)
     if user.is_admin:
         return f"You have {count_text(held, 'node')}; admins have no quota." if held else ""

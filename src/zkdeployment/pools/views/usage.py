@@ -1,4 +1,4 @@
-"""The page of the use of pools: who held how many nodes when, and how long requests waited."""
+"""The page of the use of pools: the held nodes over time, and the waiting times of requests."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class UsageView:
 
 
 def usage_seconds(parameters: Parameters) -> float:
-    """Return the seconds before now that the parameters of the address ask for; a month by default."""
+    """Return the length of the requested window, in seconds before now; a month by default."""
     return _range(parameters)[2]
 
 
