@@ -1,4 +1,4 @@
-"""Reads the tree files and documents that a verb is given, and the text that hosts were last ordered to deploy."""
+"""Reads the tree files and documents in a verb's arguments, and the text that hosts last had to deploy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def looks_like_file(path: str) -> bool:
 
 
 def is_whole_tree(names: Iterable[str]) -> bool:
-    """Return whether these are a whole tree, so that all other nodes are removed: directories or revisions."""
+    """Return whether the names are directories or revisions: a whole tree, which removes all other nodes."""
     return any(Path(name).is_dir() or not looks_like_file(name) for name in names)
 
 
@@ -116,7 +116,7 @@ def _read_in_directory(path: Path) -> Iterator[SourceFile]:
 
 
 def with_ordered_text(basis: PredictionBasis, config: Path | None) -> PredictionBasis:
-    """Return the basis with the text that hosts were last ordered to deploy, if the live tree may be another one.
+    """Return the basis with the text that hosts were last ordered to deploy, if the live tree may differ.
 
     The text is that of the git repository around the current directory, or of the configured repository. The basis
     stays unchanged if neither has the revision.
@@ -135,5 +135,5 @@ def _read_ordered(revision: Revision, config: Path | None) -> Sequence[SourceFil
         try:
             return read_local_revision(revision)
         except SourceError:
-            pass  # another repository, or none
+            pass  # the revision is in another repository, or there is no repository
     return configured_revision(config, revision)[1]

@@ -1,4 +1,4 @@
-"""Signals: how they end a command with its cleanup, and how daemons obey them."""
+"""Handles signals: they end a command with its cleanup, and control daemons."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def interrupted_by_signals() -> Iterator[None]:
 
 
 def obey_signals(control: Control, *, hangup: Callable[[], None] | None = None) -> None:
-    """Stop a daemon at SIGTERM and SIGINT; at SIGHUP, call ``hangup``, by default start its next cycle."""
+    """Let SIGTERM and SIGINT stop a daemon; let SIGHUP call ``hangup``, which by default starts its next cycle."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: control.stop())
     signal.signal(signal.SIGHUP, lambda *_: (hangup or control.wake)())

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def service_libraries() -> Iterator[None]:
-    """Import something that needs the libraries of the service.
+    """Surround imports that need the libraries of the service.
 
-    Raises ``ConfigurationError`` if they are not installed.
+    Raises ``ConfigurationError`` if these are not installed.
     """
     with _libraries("the service", "server"):
         yield
@@ -23,7 +23,7 @@ def service_libraries() -> Iterator[None]:
 
 @contextlib.contextmanager
 def pools_libraries() -> Iterator[None]:
-    """Import something that needs the libraries of the worker, as ``service_libraries`` does."""
+    """Surround imports that need the libraries of the worker, as ``service_libraries`` does."""
     with _libraries("the worker of host pools", "pools"):
         yield
 

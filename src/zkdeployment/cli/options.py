@@ -32,7 +32,7 @@ class _Seconds(click.FloatRange):
         super().__init__(min=0, max=LONGEST_WAIT)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number, or fail with what was expected."""
+        """Return the number, or fail with the expected form."""
         seconds = float(super().convert(value, param, ctx))
         if math.isnan(seconds):
             self.fail(f"expected a number of seconds, found {value!r}", param, ctx)

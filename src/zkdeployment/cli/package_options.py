@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-#: The message of a command that was given no repositories.
+#  The message of a command without repositories.
 MISSING = "no repositories are configured: set repositories in [sync] of the configuration, or use --repositories"
 
 

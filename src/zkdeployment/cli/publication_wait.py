@@ -1,4 +1,4 @@
-"""The option ``--wait`` of acts that are commits, and the wait until a commit is published."""
+"""The option ``--wait`` of acts as commits, and the wait until a commit is published."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INTERVAL = 0.5
 
 @dataclass(frozen=True, slots=True)
 class WaitOptions:
-    """Whether an act waits until it is done, and for how many seconds (``None``: without an end)."""
+    """Whether an act waits until it is done, and the limit in seconds (``None``: no limit)."""
 
     waits: bool
     timeout: float | None
@@ -62,7 +62,7 @@ def wait_options(effect: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
 
 
 class PublicationWait:
-    """One wait for the publication of a commit, and for effects that the caller asks for between pauses.
+    """One wait for the publication of a commit, and for effects that the caller reads between pauses.
 
     ``advice`` ends the message of a timeout: the verb that shows the progress.
     """

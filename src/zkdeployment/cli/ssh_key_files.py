@@ -32,7 +32,7 @@ def ssh_key_option(text: str) -> Callable[[Any], Any]:
 def read_ssh_keys(files: Sequence[Path]) -> str | None:
     """Return the public keys in all files, one in each line; ``None`` without files.
 
-    Raises ``ConfigurationError`` if a file cannot be read or has anything else.
+    Raises ``ConfigurationError`` if a file cannot be read, or has other content.
     """
     if not files:
         return None

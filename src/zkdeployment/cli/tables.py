@@ -43,7 +43,7 @@ def styled(line: str, style: str = "", *, cut: bool = False) -> Text:
 
 
 class _Console(Console):
-    """A console that escapes unprintable characters in everything it prints, except rich's own control codes."""
+    """A console that escapes unprintable characters in all output, except rich's own control codes."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments to print."""
@@ -88,7 +88,7 @@ class ResponsiveTable:
     """A table that adapts to a narrow terminal.
 
     Cells of ``whole`` columns are never broken. Other cells are broken into lines or, with ``cut``, shortened.
-    ``dispensable`` columns are left out on a narrow terminal if all their cells are equal. Columns of ``numbers``
+    ``dispensable`` columns are omitted on a narrow terminal if all their cells are equal. Columns of ``numbers``
     are aligned to the right.
     """
 

@@ -1,6 +1,6 @@
-"""Printing of lines; tables and live displays are printed through ``console``.
+"""Prints lines; tables and live displays belong to ``tables``.
 
-Text from live nodes, git and scripts may contain control characters of terminals: these are escaped here.
+Text from live nodes, git and scripts may contain control characters of terminals, which are escaped.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ def yaml_text(value: object) -> str:
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Writes an object at each of its places, also if several places share it."""
+    """Writes an object in full at each of its places, even if several places share it."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  no object gets an alias
         return True

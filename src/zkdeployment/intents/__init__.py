@@ -1,1 +1,1 @@
-"""Intents: which services they govern, their life cycle, approvals, and the status of their resources."""
+"""Intents: the services that they govern, their life cycle, approvals, and the status of their resources."""

@@ -1,7 +1,7 @@
-"""The syncer's part of intents: what it accepted, and the judgement of a revision before its publication.
+"""The syncer's part of intents: its record of accepted approvals, and the judgement of a revision.
 
-The list of left services in ZooKeeper counts only if nothing better is known: an emptied list would have services
-deployed without an approval, and an invented one would have services undeployed.
+The list of left services in ZooKeeper counts only without a better source, because with an emptied list services
+would be deployed without an approval, and with a forged list services would be undeployed.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class AcceptedGovernance:
         self._record: AcceptanceRecord | None = None
 
     def last(self, published: Published) -> Acceptance | None:
-        """Return what this syncer accepted with the last publication; ``None`` before the first one."""
+        """Return the acceptance of this syncer with the last publication; ``None`` before the first one."""
         if self._record is None and self._memory is not None:
             self._record = self._memory.read_accepted()
         return None if self._record is None else self._record.settled(published)
 
     def standing(self, published: Published, signed: SigningRecord | None) -> StandingGovernance:
-        """Return what governs until the next publication; ``signed`` as in ``recorded_governance``.
+        """Return the governance until the next publication; ``signed`` is as in ``recorded_governance``.
 
-        Raises ``UntrustedError`` if ZooKeeper does not hold the list of left services of the last publication, and
-        this syncer does not have it either. Raises ``TreeError`` if that list cannot be read.
+        Raises ``UntrustedError`` if neither ZooKeeper nor this syncer has the list of left services of the last
+        publication. Raises ``TreeError`` if that list cannot be read.
         """
         recorded = recorded_governance(self.last(published), published, signed)
         if recorded is not None:
@@ -82,16 +82,16 @@ class AcceptedGovernance:
         return StandingGovernance(revision, left)
 
     def accept(self, coming: Acceptance, published: Published) -> None:
-        """Record durably what the ``coming`` publication is about to accept; raises ``HostFilesError``.
+        """Record durably the acceptance of the ``coming`` publication; raises ``HostFilesError``.
 
-        ``published`` is the publication that stands. Call ``settle`` when the coming one was written.
+        ``published`` is the current publication. Call ``settle`` when the coming one was written.
         """
         self._write(AcceptanceRecord(self.last(published), coming))
 
     def settle(self) -> None:
         """Record that the publication of the last ``accept`` was written.
 
-        If this record is lost, the next run asks ZooKeeper.
+        If this record is lost, the next run reads ZooKeeper instead.
         """
         if self._record is None or self._record.coming is None:
             return
@@ -114,7 +114,7 @@ class IntentJudge:
     """Reads records of intents from ``store``, and reports of hosts where the decision needs them.
 
     With ``approvals``, only approvals without an objection count. ``accepted`` has the approvals that the syncer
-    accepted: the records in ZooKeeper do not prove which approvals count.
+    accepted, because the records in ZooKeeper do not prove which approvals count.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class IntentJudge:
         self._settled: int | None = None
 
     def judge(self, draft: Draft, published: Published) -> IntentsChange | None:
-        """Return what a draft changes of the intents; ``None`` if there neither were nor are any.
+        """Return the changes of intents by a draft; ``None`` if there are no intents before and after it.
 
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
         An intent that this syncer accepted counts even if ZooKeeper has lost its record.
@@ -147,7 +147,7 @@ class IntentJudge:
         if self._approvals is not None:
             verify = self._approvals.objection
             if before is None and last is not None:
-                before = {}  # ZooKeeper has lost the intents, which are not taken as they stand a second time
+                before = {}  # ZooKeeper has lost the intents, whose states are accepted unverified only once
             is_accepted = accepted_by_syncer(NOTHING_ACCEPTED if last is None else last.approvals)
             instances = known_instances(after, {} if last is None else last.instances, before or {})
             expiry = self._approvals.expiry
@@ -162,7 +162,7 @@ class IntentJudge:
         return replace(change, is_verified=self._approvals is not None)
 
     def _check_releases(self, draft: Draft) -> None:
-        """Raise ``RefusedError`` if approvals need a signature and that of a release does not count."""
+        """Raise ``RefusedError`` if approvals need a signature and the signature of a release does not count."""
         verifier = self._approvals
         if verifier is None:
             return

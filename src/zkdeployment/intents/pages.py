@@ -176,7 +176,7 @@ class PreparedIntentActs:
     def _with_content(
         self, form: ActForm, record: IntentRecord | None, subject: IntentSubject, files: Sequence[SourceFile]
     ) -> ActForm:
-        """Return a form with the content that it approves, what is new in it, and the plan of hosts."""
+        """Return a form with the content that it approves, the changes in it, and the plan of hosts."""
         placed = find_intent(files, subject)
         instantiated = files
         if not placed.intent.state.is_active:
@@ -263,7 +263,7 @@ def _parameters(request: Request) -> dict[str, list[str]]:
 
 
 def _record(request: Request, adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord | None:
-    """Return the record of an intent; while ZooKeeper is away, the last known one without former instances."""
+    """Return the record of an intent; without ZooKeeper, the last known record, without former instances."""
     records = last_known(request).read(Known.INTENTS, adapters.feed.intents, _NO_RECORDS)
     known = next((record for record in records if record.intent.subject == subject), None)
     return read_or(lambda: adapters.feed.intent(subject), known)
@@ -274,7 +274,7 @@ def _reports(request: Request, adapters: ServerAdapters, *instances: IntentInsta
 
 
 def _job(adapters: ServerAdapters, commit: str) -> Job | None:
-    """Return what became of the act after which this page is shown; ``None`` if that is not known."""
+    """Return the outcome of the act after which this page is shown; ``None`` if it is not known."""
     if not commit:
         return None
     try:

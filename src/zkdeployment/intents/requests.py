@@ -56,7 +56,7 @@ def approvals_are_signed(adapters: ServerAdapters) -> bool:
 
 
 def counted_approvals(adapters: ServerAdapters, record: IntentRecord) -> tuple[ApprovalCount, ...]:
-    """Return how many approvals the published content of an intent has; empty without rules.
+    """Return the counts of approvals of an intent's published content; empty without rules.
 
     Raises ``ConfigurationError`` if the file of the rules cannot be read.
     """
@@ -73,7 +73,7 @@ def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecor
 
 
 def read_reports(adapters: ServerAdapters, *instances: IntentInstance) -> FleetReports:
-    """Return what hosts, and the providers of the services of these instances, report."""
+    """Return the reports of hosts, and of the providers of the services of these instances."""
     paths = {service.assignment.path for instance in instances for service in instance.services}
     return adapters.feed.reports(paths)
 
@@ -108,7 +108,7 @@ def resume_group(adapters: ServerAdapters, user: User, subject: IntentSubject, r
 
 
 def preview_act(adapters: ServerAdapters, user: User, subject: IntentSubject, act: IntentAct) -> CommitOutcome:
-    """Return what an act of ``act_on_intent`` would commit; nothing is pushed."""
+    """Return the commit that ``act_on_intent`` would make; nothing is pushed."""
     commits, order = require_commits(adapters), _order(adapters, user, subject, "")
     if act is IntentAct.APPROVE:
         return approve_intent(commits, order, dry_run=True)
@@ -123,7 +123,7 @@ def roll_back(
 
 
 def preview_rollback(adapters: ServerAdapters, user: User, subject: IntentSubject, instance: int) -> CommitOutcome:
-    """Return what a rollback would commit; nothing is pushed."""
+    """Return the commit that a rollback would make; nothing is pushed."""
     order = _order(adapters, user, subject, "")
     return roll_back_intent(require_commits(adapters), order, instance, dry_run=True)
 
@@ -148,7 +148,7 @@ def adopt(
 def preview_adoption(
     adapters: ServerAdapters, user: User, subject: IntentSubject, intent: Intent | None
 ) -> CommitOutcome:
-    """Return what an adoption would commit; nothing is pushed."""
+    """Return the commit that an adoption would make; nothing is pushed."""
     order = _order(adapters, user, subject, "")
     return adopt_intent(require_commits(adapters), order, new=intent, dry_run=True)
 
@@ -156,16 +156,17 @@ def preview_adoption(
 def release(
     adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str, *, contents: Collection[str] = ()
 ) -> CommitOutcome:
-    """Deploy services that left the governance of their intent as the tree has them.
+    """Deploy services that left the governance of their intent, with their content in the tree.
 
-    ``contents`` are the digests of the contents that the user has seen; without any, all contents are released.
+    ``contents`` are the digests of the contents that the user has seen; without digests, all contents are
+    released.
     """
     order = replace(_release_order(adapters, user, paths, reason), contents=contents)
     return release_services(require_commits(adapters), order)
 
 
 def preview_release(adapters: ServerAdapters, user: User, paths: Sequence[str]) -> CommitOutcome:
-    """Return what a release would commit; nothing is pushed."""
+    """Return the commit that a release would make; nothing is pushed."""
     order = _release_order(adapters, user, paths, "")
     return release_services(require_commits(adapters), order, dry_run=True)
 
@@ -211,7 +212,7 @@ def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason:
     return replace(order, deployed=deployed)
 
 
-#: How many instances' counts are kept, and of how many the resources, too.
+#  The limits of instances whose counts are kept, and of instances whose resources are kept, too.
 _KEPT = 2000
 _KEPT_WHOLE = 8
 
@@ -227,7 +228,7 @@ class _Kept:
 
 
 class IntentResources:
-    """The resources of the instances that clients asked for last. Any thread may call the methods."""
+    """The resources of the instances that clients requested last. Any thread may call the methods."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -244,7 +245,7 @@ class IntentResources:
             return kept.rows or ()
 
     def counts(self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports) -> StatusCounts:
-        """Return how many resources of an instance have each status."""
+        """Return the number of an instance's resources by status."""
         with self._lock:
             kept = self._current(subject, instance, reports) or self._keep(subject, instance, reports)
             return kept.counts

@@ -1,8 +1,8 @@
 """Verifies and makes the signatures of approvals, and reads the rules of approvals.
 
-The content of an intent was brought by the first commit of the branch that has it, after which it never changed.
-If that commit has no valid signature, the next commit that has one vouches for it. The branch is followed through
-the first parents of its commits.
+The signer of a content is the signer of the commit that brought it: the earliest commit of the branch since which
+the content has not changed. If that commit has no valid signature, the signer of the next validly signed commit
+counts. The branch is followed through the first parents of its commits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_rules(file: Path | None) -> tuple[ApprovalRule, ...] | None:
     return None if file is None else parse_rules(read_keys(file).decode("utf-8", "replace"), str(file))
 
 
-#: The most commits that are searched for the one that brought a content.
+#  The most commits that are searched for the commit that brought a content.
 _SEARCHED = 1000
 
 
@@ -86,20 +86,20 @@ class GitApprovals:
         return self.missing(snapshot)
 
     def missing(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> str | None:
-        """Return whose approvals are missing besides those that the document names; ``None`` if none are."""
+        """Return a sentence with the approvals that the document lacks; ``None`` if it has enough."""
         approval = snapshot.intent.approval
         approvers = () if approval is None else [one.by for one in each_approval(approval)]
         return missing_approvals(self._rules(snapshot), approvers)
 
     def counted(self, snapshot: IntentSnapshot) -> tuple[ApprovalCount, ...]:
-        """Return how many approvals the content of an intent has by its document; empty without rules.
+        """Return the counts of approvals in an intent's document; empty without rules.
 
         Raises ``ConfigurationError`` if the file of the rules cannot be read.
         """
         return counted_approvals(snapshot, read_rules(self.rules))
 
     def expiry(self, snapshot: IntentSnapshot) -> str | None:
-        """Return why an approval begins nothing any more, because of its age; ``None`` if it does."""
+        """Return why an approval is too old to begin an instance or an update; ``None`` if it is not."""
         approval = snapshot.intent.approval
         return None if approval is None else expiry(self._rules(snapshot), approval.instance, self.now())
 
@@ -112,7 +112,7 @@ class GitApprovals:
     ) -> str | None:
         """Return why the approval of one person does not count; ``None`` if it counts.
 
-        ``keys`` are the names of those who approved by their keys; the approver is added.
+        ``keys`` maps the keys of approvers to their names; the approver is added.
         """
         rules = self._rules(snapshot)
         if approval.instance and not any(rule.may_approve(approval.by) for rule in rules):
@@ -134,7 +134,7 @@ class GitApprovals:
     def _signer(
         self, snapshot: IntentSnapshot | ReleaseSnapshot, revision: str, allowed_signers: Path
     ) -> KeyOwner | None:
-        """Return who signed the content of an intent: the commit that brought it, or the next signed one."""
+        """Return the signer of an intent's content: of the commit that brought it, or of the next signed one."""
         git = self.git()
         commits = [revision, *self._with_same_content(git, snapshot, revision)]
         for commit in reversed(commits):
@@ -186,7 +186,7 @@ def mirror_approvals(sync: SyncSettings, source: GitSource) -> GitApprovals | No
 
 
 def approval_rules(sync: SyncSettings) -> tuple[ApprovalRule, ...] | None:
-    """Return the rules of approvals, ``None`` if none are configured; raises ``ConfigurationError``."""
+    """Return the rules of approvals, ``None`` without a configured file; raises ``ConfigurationError``."""
     return read_rules(sync.approval_rules)
 
 

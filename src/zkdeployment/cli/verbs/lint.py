@@ -159,7 +159,7 @@ def command(
 def _check_options(
     paths: tuple[str, ...], *, hook: bool, branch: str | None, since: str | None, approvers: Path | None
 ) -> None:
-    """Raise ``UsageError`` if it is not clear which tree is to be checked."""
+    """Raise ``UsageError`` if the options do not name exactly one tree to check."""
     if hook and (paths or since is not None):
         raise click.UsageError("expected no PATH with --hook" if paths else "expected no --since with --hook")
     if not hook and not paths and since is None:
@@ -183,7 +183,7 @@ class _Rules:
 
 
 def _repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
-    """Return the repositories to ask; raises ``ConfigurationError`` without any."""
+    """Return the chosen repositories; raises ``ConfigurationError`` without any."""
     repositories = chosen_repositories(given, config)
     if not repositories:
         raise ConfigurationError(MISSING)
@@ -253,11 +253,10 @@ def _check_hook(branch: str | None, approvals: GitApprovals | None, rules: _Rule
 
 
 def _files_before(commit: str, rules: _Rules, files: Sequence[SourceFile]) -> Sequence[SourceFile]:
-    """Return the files that a change to ``files`` is judged by.
+    """Return the files before a change, with which ``files`` are compared.
 
-    The tree is read only if documents govern it before or after the change, or for packages.
-
-    The result is empty if the commit does not exist.
+    The tree is read only if documents govern it before or after the change, or for a check of packages. The result
+    is empty if the commit does not exist.
     """
     documents = read_documents_of(commit)
     is_judged = has_intents(documents) or (

@@ -47,7 +47,7 @@ _HEADINGS = {
     Outlook.REPEATS: "would repeat their deployments",
     Outlook.NOTHING: "would do nothing",
 }
-#: How many hosts of a group the short form names.
+#  The limit of hosts of a group that the short form names.
 _NAMED = 5
 
 
@@ -136,7 +136,7 @@ def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequ
 def _checked(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]) -> Prediction:
     """Return the prediction with the findings about packages, if there are repositories.
 
-    A person at a terminal is told if there are no repositories; comments on merge requests need not repeat it.
+    A notice at a terminal reports missing repositories; comments on merge requests omit the notice.
     """
     repositories = chosen_repositories(given, _config())
     if repositories:

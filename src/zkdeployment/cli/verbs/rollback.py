@@ -129,7 +129,7 @@ def _list_undone(outcome: CommitOutcome) -> None:
 
 
 def _confirm(outcome: CommitOutcome, operator: OperatorAdapters) -> None:
-    """Show what hosts would do, and ask; raises ``Abort`` without a yes."""
+    """Show the steps of hosts, and ask; raises ``Abort`` unless the answer is yes."""
     basis = with_ordered_text(operator.prediction_basis(), click.get_current_context().params["config"])
     predicted = predict(review(outcome.files), basis, revision=None, title="the rollback")
     for line in (*predicted.warnings, *short_lines(predicted.forecast)):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _NOT_AS_WANTED = 4
 
-#: How many instances and targets of a service are named.
+#  The limit of instances and targets of a service that the table names.
 _NAMED = 5
 
 _COLOURS = {

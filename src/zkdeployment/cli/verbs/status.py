@@ -99,11 +99,11 @@ def _since(since: float | None) -> str:
     return "" if since is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
 
 
-#: Seconds between two reads while hosts work, and while the fleet is converged.
+#  Seconds between two reads while hosts deploy, and while the fleet is converged.
 _BUSY = 1.0
 _IDLE = 5.0
 
-#: Lines besides the hosts: the summary, the counts of hosts left out, the cursor.
+#  Lines besides the hosts: the summary, the counts of omitted hosts, the cursor.
 _FRAME = 3
 _MOST_STOPS = 5
 

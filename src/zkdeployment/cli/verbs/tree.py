@@ -242,7 +242,7 @@ def diff_tree(connection: Servers, files: tuple[str, ...], revision: str | None,
 
 
 def _compare_strategy(operator: OperatorAdapters, files: Iterable[SourceFile], *, whole: bool) -> StrategyChange:
-    """Return the change of the published strategy; files that are a part of a tree may leave it out."""
+    """Return the change of the published strategy; files that are a part of a tree may omit it."""
     documents = read_documents(document_files(files))
     refuse_errors(documents.errors)
     published = operator.fleet.strategy()
@@ -250,7 +250,7 @@ def _compare_strategy(operator: OperatorAdapters, files: Iterable[SourceFile], *
 
 
 def _published(operator: OperatorAdapters) -> Revision:
-    """Return the revision that was published completely; raises ``RefusedError`` if it does not exist."""
+    """Return the completely published revision; raises ``RefusedError`` if it does not exist."""
     published = operator.fleet.snapshot().published
     if published is None:
         raise RefusedError("there is no completely published revision to compare with; give FILEs or --revision")

@@ -69,7 +69,7 @@ def read_duration(_context: click.Context, _option: click.Parameter, given: str 
 
 
 def _read_expiry(_context: click.Context, _option: click.Parameter, given: str | None) -> float | None:
-    """Return the time in seconds since the epoch that a date or a duration from now means."""
+    """Parse a date, or a duration from now, to seconds since the epoch."""
     if given is None:
         return None
     seconds, now = duration_seconds(given), time.time()
@@ -289,7 +289,7 @@ def retire(connection: Servers, name: str, reason: str) -> None:
 
 
 def _warn_of_checks(connection: Servers, system: str) -> None:
-    """Warn of the check instances that a retired monitoring system cannot remove any more."""
+    """Warn of the check instances that a retired monitoring system can no longer remove."""
     from zkdeployment.checks.opening import open_checks  # noqa: PLC0415  other commands start faster
 
     with open_checks(connection) as checks:

@@ -35,7 +35,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseOrder:
-    """The request to release left services at these ``paths``: by whom, and why.
+    """The request to release left services at these ``paths``, with its author and reason.
 
     ``left`` are all services that left governance. ``permit`` raises an error if the author may not act on a path.
     ``contents`` are the digests of the contents that the author has seen, if the author named any.
@@ -60,8 +60,8 @@ def release_services(
 ) -> CommitOutcome:
     """Write the releases of left services, with their contents at the tip, into documents of their own.
 
-    Releases that have taken effect are removed. ``sign`` signs the approval of a release. Where several people
-    have to approve, the release is pending and collects their signatures. Raises ``NotFoundError`` for a path that
+    Releases that have taken effect are removed. ``sign`` signs the approval of a release. If several people have
+    to approve, the release stays pending and collects their signatures. Raises ``NotFoundError`` for a path that
     is not among the left services, ``RefusedError`` if a release would not count, and what ``TreeCommits.commit``
     raises.
     """
@@ -120,7 +120,7 @@ def _release(
     order: ReleaseOrder,
     sign: ApprovalSigner | None,
 ) -> ServiceRelease:
-    """Return the release of a left service, with the former signatures if these only lack others."""
+    """Return the release of a left service, with the former signatures if these only lack further ones."""
     if left.path not in reviewed.linted.tree:
         raise RefusedError(f"{left.path} is not in the tree at the tip of the branch; nothing is to be released")
     content = service_content(left.path, left.target, reviewed.linted.tree)
@@ -150,7 +150,7 @@ def _release(
 def _counted(
     verifier: GitApprovals, branch: BranchSnapshot, release: ServiceRelease, content: IntentContent
 ) -> ServiceRelease:
-    """Return a release, pending if it only lacks approvals of other people.
+    """Return a release, marked as pending if it only lacks approvals of other people.
 
     Raises ``RefusedError`` if its signatures do not count.
     """
@@ -165,7 +165,7 @@ def _counted(
 
 
 def pending_releases(commits: TreeCommits, outcome: CommitOutcome, paths: Collection[str]) -> Iterator[str]:
-    """Yield whose approvals the releases of these paths lack after an act."""
+    """Yield, for each release of these paths after an act, the people whose approvals it lacks."""
     if commits.approvals is None:
         return
     reviewed = review(outcome.files)
@@ -179,7 +179,7 @@ def pending_releases(commits: TreeCommits, outcome: CommitOutcome, paths: Collec
 def _without_settled(
     files: Sequence[SourceFile], reviewed: Review, left: Sequence[LeftService]
 ) -> dict[str, bytes | None]:
-    """Return the files that change when releases are removed that release no left service any more."""
+    """Return the changed files after the removal of releases that no longer release any left service."""
     changed: dict[str, bytes | None] = {}
     for (kind, _), entry in reviewed.documents.entries.items():
         if kind == RELEASE.name and not any(entry.value.names(one) for one in left) and entry.file not in changed:

@@ -1,6 +1,6 @@
 """Acts on intents: commits that approve, instantiate, apply and terminate them, or change their documents.
 
-The life cycle decides what an act may do in the state that the tip of the branch has. If the syncer refuses the
+The life cycle decides whether an act is permitted in the state at the tip of the branch. If the syncer refuses the
 tip, acts may also start from the published state. Every function raises ``NotFoundError`` for an unknown subject,
 ``RefusedError`` if the state forbids the act or an earlier act on the subject is not published yet, and what
 ``TreeCommits.commit`` raises.
@@ -72,9 +72,9 @@ if TYPE_CHECKING:
 
 
 def require_seen(subject: str, found: str, *seen: str | None) -> None:
-    """Raise ``RefusedError`` if the digest that was ``found`` is not among those that the author has seen.
+    """Raise ``RefusedError`` if the author has not ``seen`` the content with the digest ``found``.
 
-    An author who named no digest is not asked.
+    Without named digests, nothing is checked.
     """
     named = [digest for digest in seen if digest is not None]
     if named and found not in named:
@@ -90,13 +90,13 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentOrder:
-    """The request for an act on an intent: by whom, and why.
+    """The request for an act on an intent, with its author and reason.
 
-    ``record`` is what the last publication recorded about the intent, ``None`` if it was never published.
-    ``permit`` raises an error if the author may not act on an intent; it is called with the intent as the branch
-    has it, and with what is to replace it. ``left`` are the services that left the governance of their intents,
-    ``deployed`` the published targets. ``published`` is the published revision, ``refused`` are the revisions that
-    the syncer refused. ``audit`` records the act.
+    ``record`` is the record of the intent in the last publication, ``None`` if it was never published. ``permit``
+    raises an error if the author may not act on an intent; it is called with the intent in the branch, and with
+    its replacement. ``left`` are the services that left the governance of their intents, ``deployed`` the
+    published targets. ``published`` is the published revision, ``refused`` are the revisions that the syncer
+    refused. ``audit`` records the act.
     """
 
     subject: IntentSubject
@@ -111,7 +111,7 @@ class IntentOrder:
     audit: ActAudit | None = None
 
     def is_refused(self, branch: BranchSnapshot, tip: IntentSnapshot | None) -> bool:
-        """Whether the syncer does not publish the tip of the branch, where the intent is ``tip``."""
+        """Whether the syncer refuses the tip of the branch, in which the intent is ``tip``."""
         return branch.tip in self.refused or is_refused(self.record, tip)
 
 
@@ -124,7 +124,7 @@ def intent_order(
     by: str,
     permit: Callable[[Intent], None] = lambda _intent: None,
 ) -> IntentOrder:
-    """Return the order of an act, with what the last publication recorded.
+    """Return the order of an act, with the record of the last publication.
 
     ``by`` is the name of the author in the audit.
     """
@@ -151,9 +151,9 @@ def approve_intent(
 ) -> CommitOutcome:
     """Write the approval of the content at the tip into the document of a group.
 
-    ``content`` is the digest of the content that the approver has seen: another content is refused. ``sign``
-    signs the approval. A dry run may do without a signature that is needed. Where several people have to approve,
-    the act adds a signature to the approval of this content.
+    ``content`` is the digest of the content that the approver has seen; any other content is refused. ``sign``
+    signs the approval. A dry run needs no signature. If several people have to approve, the act adds a signature
+    to the approval of this content.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
@@ -175,9 +175,10 @@ def approve_intent(
 def approve_files(
     files: Sequence[SourceFile], order: IntentOrder, *, sign: ApprovalSigner | None = None
 ) -> dict[str, bytes | None]:
-    """Return the files that change when the content that they have is approved before they are pushed.
+    """Return the changed files after the approval of their content, before they are pushed.
 
-    So an instantiated group with ``update: approve`` gets the approval of its new content in the same change.
+    In this way an instantiated group with ``update: approve`` gets the approval of its new content in the same
+    change.
     """
     placed = find_intent(files, order.subject, place="in these files")
     snapshot = placed.snapshot
@@ -214,8 +215,8 @@ def adopt_intent(
 ) -> CommitOutcome:
     """Take over deployed services unchanged: approve the content at the tip, and instantiate it, in one commit.
 
-    Services that the tip changes, or that are not deployed, are refused. ``new`` is the intent if the branch has
-    no document of it yet. ``content`` is the digest of the content that the author has seen. Raises
+    Services that the tip changes, or that are not deployed, are refused. ``new`` is the intent if the branch does
+    not have its document yet. ``content`` is the digest of the content that the author has seen. Raises
     ``RefusedError`` if approvals need a signature and this one does not count.
     """
 
@@ -240,7 +241,7 @@ def adopt_intent(
 def adopt_files(
     files: Sequence[SourceFile], order: IntentOrder, *, sign: ApprovalSigner | None = None
 ) -> dict[str, bytes | None]:
-    """Return the files that change when the intent that they have is adopted before they are pushed."""
+    """Return the changed files after the adoption of their intent, before they are pushed."""
     return _adopted(find_intent(files, order.subject, place="in these files"), order, sign)
 
 
@@ -291,7 +292,7 @@ def roll_back_intent(
             return FileChanges({}, subject)
         files = restored_content(branch.files, commits.files(event.revision), order.subject, event.content)
         restored = find_intent(FileChanges(files, "").apply(branch.files), order.subject)
-        runs = update and restored.snapshot.is_approved  # the content that runs keeps its approval
+        runs = update and restored.snapshot.is_approved  # the running content keeps its approval
         approval = None if runs else _approval(restored.snapshot, state, order, sign)
         return FileChanges(files | with_state(restored, state, approval), subject)
 
@@ -316,7 +317,7 @@ def change_state(
 ) -> CommitOutcome:
     """Instantiate, apply or terminate an intent.
 
-    The termination of a deployed intent whose document the tip lacks brings the document back.
+    The termination of a deployed intent restores its document if the tip lacks it.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
@@ -399,7 +400,7 @@ def _find(commits: TreeCommits, branch: BranchSnapshot, order: IntentOrder) -> P
 
 
 def _removal_hint(record: IntentRecord | None) -> str:
-    """Return what brings back the document of a deployed intent; an empty text if nothing of it is deployed."""
+    """Return a hint how to restore the document of a deployed intent; empty if it has no deployed service."""
     if record is None or not record.intent.state.is_active:
         return ""
     subject = subject_text(record.intent.subject)
@@ -434,7 +435,7 @@ def _commit(
     *,
     dry_run: bool,
 ) -> CommitOutcome:
-    """Commit an act, ``what`` in the words of the audit, and record it."""
+    """Commit an act, and record it in the audit as ``what``."""
     revision = order.published
     basis = ChangeBasis(
         known=_known(order),
@@ -452,7 +453,7 @@ def _commit(
 def _approval(
     snapshot: IntentSnapshot, state: IntentState, order: IntentOrder, sign: ApprovalSigner | None
 ) -> Approval:
-    """Return the approval of the content of an intent, for a new instance or for the one that runs in a state."""
+    """Return the approval of the content of an intent, for a new or the running instance, in a state."""
     approval = Approval(snapshot.content.digest, order.author.email, order.reason)
     if sign is None:
         return approval
@@ -467,7 +468,7 @@ def _next_approval(
     order: IntentOrder,
     sign: ApprovalSigner | None,
 ) -> Approval:
-    """Return the approval of an intent, with the former signatures if these only lack that of another person."""
+    """Return the approval of an intent, with the former signatures if these only lack another person's."""
     verifier, former, missing = commits.approvals, snapshot.intent.approval, snapshot.objection
     if (
         verifier is None
@@ -484,7 +485,7 @@ def _next_approval(
 
 
 def _cosigned(former: Approval, order: IntentOrder, sign: ApprovalSigner) -> Approval | None:
-    """Return an approval with the signature of another person; ``None`` if this person has signed it."""
+    """Return an approval with the signature of another person; ``None`` if this person already signed it."""
     signed = sign(order.subject, replace(former, by=order.author.email, reason=order.reason, also=()))
     return cosigned(former, signed)
 
@@ -495,7 +496,7 @@ def _approvals(snapshot: IntentSnapshot, order: IntentOrder) -> Iterator[Approva
 
 
 def _approval_step(tip: IntentSnapshot, branch: BranchSnapshot, order: IntentOrder) -> LifeCycleStep:
-    """Return what the approval does; raises ``RefusedError``.
+    """Return the life cycle step of an approval; raises ``RefusedError``.
 
     On a refused tip, an update in place may be approved afterwards.
     """
@@ -505,7 +506,7 @@ def _approval_step(tip: IntentSnapshot, branch: BranchSnapshot, order: IntentOrd
 
 
 def _step_at(tip: IntentSnapshot, act: IntentAct, branch: BranchSnapshot, order: IntentOrder) -> LifeCycleStep:
-    """Return what an act does in the first of the states from which it may start; raises ``RefusedError``."""
+    """Return the step of an act from the first state from which it may start; raises ``RefusedError``."""
     first, *others = starting_points(order.record, tip) if order.is_refused(branch, tip) else (tip,)
     try:
         return _step(first, act, order)
@@ -525,7 +526,7 @@ def _step(
     changed: IntentSnapshot | None = None,
     is_terminating: bool = False,
 ) -> LifeCycleStep:
-    """Return what an act does; raises ``RefusedError`` with the changes since the approval, if there are any."""
+    """Return the step of an act; raises ``RefusedError`` with the changes since the approval, if there are any."""
     approval, approved = snapshot.intent.approval, None if order.record is None else order.record.approved
     if approval is None or approved is None or approved.digest != approval.content:
         approved = None  # the approved content was never published
@@ -554,7 +555,7 @@ def _require_published(
 ) -> None:
     """Raise ``RefusedError`` if an earlier act on the intent is not published.
 
-    Acts that correct a refused tip wait for nothing.
+    Acts that correct a refused tip never wait.
     """
     published = None if order.record is None else order.record.intent
     reason = unpublished_act(order.subject, None if tip is None else tip.intent, published)

@@ -30,7 +30,7 @@ from zkdeployment.service.users.user import User
 def published_document(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -> dict[str, Any]:
     """Return the published document of an intent, with the state that the intent has.
 
-    Where rules of approvals are configured, the document also has the ``counts`` of its approvals.
+    If rules of approvals are configured, the document also has the ``counts`` of its approvals.
     """
     document = intent_document(record.intent)
     document["data"]["state"] = record.state.value
@@ -40,7 +40,7 @@ def published_document(record: IntentRecord, counts: Sequence[ApprovalCount] = (
 
 
 def intent_summary(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -> dict[str, Any]:
-    """Return an intent as the list of all intents has it."""
+    """Return an intent in the form of the list of all intents."""
     intent, snapshot = record.intent, record.snapshot
     return {
         "subject": subject_text(intent.subject),
@@ -67,8 +67,8 @@ def _address(intent: Intent) -> str:
 def requested_intent(body: GroupDocument | ClusterDocument, names: Mapping[str, str]) -> Intent:
     """Return the intent of a request, Created and without an approval.
 
-    ``names`` are those of the address. Raises ``ConfigurationError`` if the document has others; a document of an
-    invalid form is answered by 422.
+    ``names`` are the names in the address. Raises ``ConfigurationError`` if the names in the document differ. The
+    answer to a document of an invalid form is 422.
     """
     document = body.model_dump(by_alias=True, exclude_none=True, exclude={"approvals"})
     for name, value in names.items():
@@ -131,7 +131,7 @@ UNCHANGED: dict[int | str, dict[str, Any]] = {
     200: {"model": CommitReference, "description": "There was nothing to change."}
 }
 
-#: The response with a difference, which is text if the request asks for it.
+#  The response with a difference, which is text if the request accepts text.
 TEXT_OR_JSON: dict[int | str, dict[str, Any]] = {
     200: {"description": "The difference.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }

@@ -22,9 +22,9 @@ RELEASE_SCHEMA = "zkdeployment/Release/v1"
 
 @dataclass(frozen=True, slots=True)
 class ServiceRelease:
-    """The order to deploy a left service as the tree has it, whose content is the approved one.
+    """The order to deploy a left service with the approved content in the tree.
 
-    A release ``is_pending`` while it collects approvals: it has no effect before all people have signed it.
+    A release ``is_pending`` while it collects approvals; it has no effect before all people have signed it.
     """
 
     path: str
@@ -36,11 +36,11 @@ class ServiceRelease:
 
     @property
     def subject(self) -> IntentSubject:
-        """The subject of a release's signature, beside the content; no intent has such a subject."""
+        """The subject in a release's signature; no intent has such a subject."""
         return "release", self.path, self.target or "", subject_text(self.former), self.revision
 
     def releases(self, left: LeftService, content: str) -> bool:
-        """Whether this releases a left service whose content in the tree has this digest."""
+        """Whether this document releases a left service whose content in the tree has this digest."""
         return self.names(left) and not self.is_pending and self.approval.content == content
 
     def names(self, left: LeftService) -> bool:

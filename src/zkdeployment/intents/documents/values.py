@@ -1,4 +1,4 @@
-"""Intents: what people want to be deployed together, and in which state of its life cycle it is.
+"""Intents: services that are deployed together, and the state of their life cycle.
 
 A deployment intent group governs subtrees of the tree for all of their targets. The network intents of a cluster
 govern service nodes for one target. Reading their documents belongs to ``kinds``, decisions to ``intents.rules``.
@@ -36,7 +36,7 @@ class IntentState(Enum):
 
 
 class UpdateRule(Enum):
-    """How an instantiated group changes: after its termination, or in place if the new content is approved."""
+    """The rule for changes of an instantiated group: after its termination, or in place with an approval."""
 
     TERMINATE = "terminate"
     APPROVE = "approve"
@@ -62,11 +62,11 @@ class FurtherApproval:
 class Approval:
     """The approval of one content, given by its digest.
 
-    ``signature`` covers the subject, the content, the ``state`` and the number of the ``instance``. The state is
-    what is approved: a new instance (Approved), what runs (Instantiated), or the end of governance (Released). A
-    signed approval begins or changes one instance only: the number grows with each approval, and is at least the
-    time of the approval. Both are empty in approvals without a signature.
-    ``also`` are the approvals of other people.
+    ``signature`` covers the subject, the content, the ``state`` and the number of the ``instance``. The state
+    names the approved step: a new instance (Approved), the running instance (Instantiated), or the end of
+    governance (Released). A signed approval begins or changes only one instance: the number grows with each
+    approval, and is at least the time of the approval. State and number are empty in approvals without a
+    signature. ``also`` are the approvals of other people.
     """
 
     content: str
@@ -138,7 +138,7 @@ class ClusterIntents:
 
     @property
     def update(self) -> UpdateRule:
-        """Applied network intents change after their termination only."""
+        """Applied network intents change only after their termination."""
         return UpdateRule.TERMINATE
 
     @property
@@ -157,7 +157,7 @@ Intent: TypeAlias = DeploymentIntentGroup | ClusterIntents
 
 
 def subject_text(subject: IntentSubject) -> str:
-    """Return a subject as commands and messages write it: ``p1/store/v1/shop``."""
+    """Return a subject in the form of commands and messages: ``p1/store/v1/shop``."""
     return "/".join(subject)
 
 

@@ -1,7 +1,8 @@
-"""Rules of approvals: which approvers may approve services below a path, how many have to, and for how long.
+"""Rules of approvals: for each path, the permitted approvers, their number, and the life of approvals.
 
-The rules are in a file of the configuration, which documents cannot weaken. Each line has a path, the number of
-approvals, the days for which an approval counts (``-``: for ever), and the names of approvers (``*``: all).
+The rules are in a file that the configuration names, so documents cannot weaken them. Each line has a path, the
+number of approvals, the days for which an approval counts (``-``: for ever), and the names of approvers (``*``:
+all).
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _DAY = 86_400
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRule:
-    """The number of approvals that services at and below a path need, and whose; without names, of all approvers.
+    """The number of approvals that services at and below a path need, and the permitted approvers.
 
-    An approval counts for some ``days``; ``None``: for ever.
+    Without names, all approvers are permitted. An approval counts for some ``days``; ``None``: for ever.
     """
 
     path: str
@@ -47,7 +48,7 @@ class ApprovalRule:
 class ApprovalCount:
     """The approvals that a content has for one rule.
 
-    ``approvers`` are those who approved, ``awaited`` the others who may; empty: all approvers may. ``expires`` is
+    ``approvers`` have approved; ``awaited`` are the others who may approve; empty: all approvers. ``expires`` is
     when the approvals stop counting, in seconds since the epoch; ``None``: never.
     """
 
@@ -63,7 +64,7 @@ class ApprovalCount:
         return max(self.needed - len(self.approvers), 0)
 
     def __str__(self) -> str:
-        """Return the count as a sentence; without the expiry."""
+        """Return the count as a sentence, without the expiry."""
         by = f": {', '.join(self.approvers)}" if self.approvers else ""
         more = (
             f"; needs {self.missing} more of {', '.join(self.awaited) or 'the approvers'}" if self.missing else ""
@@ -71,7 +72,7 @@ class ApprovalCount:
         return f"{len(self.approvers)} of {self.needed} approvals for {self.path}{by}{more}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the count as ``-o json`` and the HTTP API have it."""
+        """Return the count as ``-o json`` and the HTTP API print it."""
         return {
             "path": self.path,
             "needed": self.needed,
@@ -106,8 +107,8 @@ def parse_rules(text: str, file: str) -> tuple[ApprovalRule, ...]:
 def rules_for(paths: Iterable[str], rules: Sequence[ApprovalRule]) -> tuple[ApprovalRule, ...]:
     """Return the rules that an approval of services at and below some paths has to meet.
 
-    For each path these are the rule of the longest path above it, and all rules below it: who approves a wide
-    subtree approves everything in it.
+    For each path these are the rule with the longest path at or above it, and all rules below it, because the
+    approval of a wide subtree approves everything in it.
     """
     found: dict[ApprovalRule, None] = {}
     for path in paths:
@@ -122,7 +123,7 @@ def rules_for(paths: Iterable[str], rules: Sequence[ApprovalRule]) -> tuple[Appr
 def count_approvals(
     rules: Iterable[ApprovalRule], approvers: Collection[str], approved: float | None = None
 ) -> tuple[ApprovalCount, ...]:
-    """Return the approvals for each rule, by the names of those who approved.
+    """Return the approvals for each rule; ``approvers`` are the names of the people who approved.
 
     ``approved`` is the time of the first approval, if the approvals can expire.
     """
@@ -139,7 +140,7 @@ def count_approvals(
 
 
 def missing_approvals(rules: Iterable[ApprovalRule], approvers: Collection[str]) -> str | None:
-    """Return whose approvals are missing, by the names of those who approved; ``None`` if there are enough."""
+    """Return a sentence with the missing approvals; ``None`` if those of ``approvers`` suffice."""
     missing = "; ".join(str(count) for count in count_approvals(rules, approvers) if count.missing)
     return missing or None
 
@@ -149,7 +150,7 @@ def _end(rule: ApprovalRule, approved: float) -> float | None:
 
 
 def expiry(rules: Iterable[ApprovalRule], approved: float, now: float) -> str | None:
-    """Return why an approval counts no longer that was given at a time; ``None`` if it counts."""
+    """Return why an approval from the time ``approved`` no longer counts; ``None`` if it counts."""
     for rule in rules:
         end = _end(rule, approved)
         if end is not None and now > end:

@@ -1,11 +1,11 @@
-"""Approvals: what is signed, which signatures count, and what a syncer accepted.
-
-ZooKeeper holds both as well, but whoever can write to ZooKeeper can change them there. The syncer records them on
-its own machine, and a signed publication has the digest of the left services for the other syncers.
+"""Approvals: the signed text, the signatures that count, and the record of what a syncer accepted.
 
 A signature covers the subject, the digest of the content, the state and the number of the instance. A signature
-counts if one of the approvers made it who is not the signer of the content: two people review what is deployed.
-The signature counts for one instance: a revert does not make an earlier approval valid again.
+counts if one of the approvers made it who did not also sign the content, so that two people review each deployed
+content. Each signature counts for one instance, so a revert does not make an earlier approval valid again.
+ZooKeeper holds accepted approvals and left services, too, but every client with write access could change them
+there. Therefore the syncer records them on its own machine, and a signed publication has the digest of the left
+services for other syncers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.signing.standing import SigningRecord
 
 
-#: What a syncer accepted: the fingerprint of each group that was approved or deployed, by the text of its subject.
+#  The approvals that a syncer accepted: fingerprints of approved or deployed groups, by the text of the subject.
 AcceptedApprovals: TypeAlias = "Mapping[str, str]"
 
 NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
@@ -48,7 +48,7 @@ NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class AcceptedInstance:
-    """The last instance of a group: its number in the signed approval, 0 without one, and whether it runs."""
+    """The last instance of a group: its number in the signed approval (0 if unsigned), and whether it runs."""
 
     number: int
     is_running: bool
@@ -72,18 +72,18 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class AcceptanceRecord:
-    """The record of what a syncer accepted: with its ``last`` publication (``None`` before the first one).
+    """The acceptances of a syncer: with its ``last`` publication (``None`` before the first one), and ``coming``.
 
-    ``coming`` belongs to a publication that may not be written yet; ``None`` if that is known.
+    ``coming`` belongs to a publication that may not be written yet; ``None`` if there is no such publication.
     """
 
     last: Acceptance | None
     coming: Acceptance | None = None
 
     def settled(self, published: Published) -> Acceptance | None:
-        """Return what was accepted with the last publication, judged by the records of publications in ZooKeeper.
+        """Return the acceptance with the last publication, which ZooKeeper identifies.
 
-        An approval of a publication that was never written has to be valid when the next publication is written.
+        The approvals of a publication that was never written are verified again for the next publication.
         """
         coming, ordered = self.coming, published.revision or published.ordered
         is_written = coming is not None and ordered == coming.revision and published.sequence >= coming.sequence
@@ -101,10 +101,10 @@ class StandingGovernance:
 def recorded_governance(
     own: Acceptance | None, published: Published, signed: SigningRecord | None
 ) -> StandingGovernance | None:
-    """Return what governs by a syncer's ``own`` record; ``None`` if another syncer has published since.
+    """Return the governance in a syncer's ``own`` record; ``None`` if another syncer has published since.
 
-    ``signed`` is the signed publication that stands, with sequence 0 if it is not known; ``None`` if publications
-    are not signed. Then only ZooKeeper shows whether another syncer has published.
+    ``signed`` is the current signed publication, with sequence 0 if it is not known; ``None`` if publications are
+    not signed. Without signatures, only ZooKeeper shows whether another syncer has published.
     """
     if own is None or own.left is None:
         return None
@@ -116,13 +116,13 @@ def recorded_governance(
 
 
 def standing_list(published: Published, signed: SigningRecord | None) -> tuple[Revision | None, str | None]:
-    """Return the revision of the publication that stands, and the digest of its left services if it is known."""
+    """Return the revision of the current publication, and the digest of its left services, if known."""
     if signed is not None and signed.sequence:
         return signed.revision, signed.left
     return published.revision or published.ordered, published.left
 
 
-#: The namespace of signatures of approvals, as ``ssh-keygen -Y sign -n`` takes it.
+#  The namespace of signatures of approvals, for ``ssh-keygen -Y sign -n``.
 APPROVAL_NAMESPACE = "zkdeployment-approval"
 
 
@@ -135,7 +135,7 @@ class ReleaseSnapshot:
 
 
 def content_digest(approved: Intent | ServiceRelease, reviewed: Review) -> str | None:
-    """Return the digest of the content of an intent or a release in a revision; ``None`` if it is not there."""
+    """Return the digest of an intent's or a release's content in a revision; ``None`` if it is missing."""
     tree = reviewed.linted.tree
     if isinstance(approved, ServiceRelease):
         is_there = approved.path in tree
@@ -161,21 +161,21 @@ def each_approval(approval: Approval) -> tuple[Approval, ...]:
 
 
 def cosigned(former: Approval, signed: Approval) -> Approval | None:
-    """Return an approval with the signed one of another person; ``None`` if this person approved it before."""
+    """Return an approval with the signed approval of another person; ``None`` if this person already approved."""
     if signed.by in {one.by for one in each_approval(former)}:
         return None
     return replace(former, also=(*former.also, FurtherApproval(signed.by, str(signed.signature), signed.reason)))
 
 
 def approved_paths(approved: Intent | ServiceRelease) -> tuple[str, ...]:
-    """Return the paths at and below which an approval has services deployed."""
+    """Return the paths at and below which an approval permits the deployment of services."""
     if isinstance(approved, ServiceRelease):
         return (approved.path,)
     return tuple(path for paths in approved.apps.values() for path in paths)
 
 
 def counted_approvals(snapshot: IntentSnapshot, rules: Sequence[ApprovalRule] | None) -> tuple[ApprovalCount, ...]:
-    """Return how many approvals the content of a group has by its document; signatures are not verified.
+    """Return the counts of approvals in the document of a group; signatures are not verified.
 
     Empty without rules (``None``), and for clusters, which need no approval. Approvals of another content or of
     a terminated instance do not count. Approvals of the running instance do not expire.
@@ -193,14 +193,14 @@ def counted_approvals(snapshot: IntentSnapshot, rules: Sequence[ApprovalRule] | 
 
 
 def name_objection(approval: Approval, approver: KeyOwner) -> str | None:
-    """Return why an approval does not count that names another person than its signer; ``None`` if it counts."""
+    """Return an objection if an approval names another person than its signer, else ``None``."""
     if approval.by == approver.name:
         return None
     return f"it names {approval.by} as its approver, but {approver.name} signed it"
 
 
 def reuse_objection(approval: Approval, instance: AcceptedInstance | None) -> str | None:
-    """Return why a signed approval does not count for another instance than its own; ``None`` if it counts.
+    """Return an objection if a signed approval was given for another instance, else ``None``.
 
     ``instance`` is the last instance of the group; ``None`` if the group had none, or if it is not known.
     """
@@ -217,7 +217,7 @@ def reuse_objection(approval: Approval, instance: AcceptedInstance | None) -> st
 
 
 def documented_instance(snapshot: IntentSnapshot | None) -> AcceptedInstance | None:
-    """Return the last instance by the document of a group; ``None`` if the document does not name one."""
+    """Return the last instance in the document of a group; ``None`` if the document names no instance."""
     intent = None if snapshot is None else snapshot.intent
     if intent is None or intent.approval is None:
         return None
@@ -227,7 +227,7 @@ def documented_instance(snapshot: IntentSnapshot | None) -> AcceptedInstance | N
 
 
 def own_content_objection(approver: KeyOwner, signer: KeyOwner | None) -> str | None:
-    """Return why an approval does not count whose approver also signed the content; ``None`` if it counts."""
+    """Return an objection if the approver also signed the content, else ``None``."""
     if signer is None or not approver.is_same(signer):
         return None
     return f"{approver.name} signed the approval and also the commit that brought the content; another person must"
@@ -243,8 +243,7 @@ def with_objections(
     """Return the intents with the objections to their approvals.
 
     ``objection`` is called only for approvals of the present content that were not accepted before. ``instances``
-    are the last known instances. ``expiry`` is asked about approvals of other instances than
-    the running one.
+    are the last known instances. ``expiry`` is called for approvals of instances other than the running one.
     """
     found = {}
     for subject, snapshot in snapshots.items():
@@ -261,9 +260,9 @@ def with_objections(
 
 
 def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable[[IntentSnapshot], bool]:
-    """Return whether the records of publications show that an approval was accepted.
+    """Return a function: whether the records of publications show that a group's approval was accepted.
 
-    Every client that can write to ZooKeeper can write these records, so deployments must not depend on them.
+    Every client with write access to ZooKeeper can write these records, so deployments must not depend on them.
     """
 
     def is_accepted(snapshot: IntentSnapshot) -> bool:
@@ -279,7 +278,7 @@ def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable
 
 
 def accepted_by_syncer(accepted: AcceptedApprovals) -> Callable[[IntentSnapshot], bool]:
-    """Return whether a syncer accepted a group with exactly this content and this approval."""
+    """Return a function: whether the syncer accepted a group with exactly its content and approval."""
 
     def is_accepted(snapshot: IntentSnapshot) -> bool:
         return accepted.get(subject_text(snapshot.intent.subject)) == _fingerprint(snapshot)
@@ -288,7 +287,7 @@ def accepted_by_syncer(accepted: AcceptedApprovals) -> Callable[[IntentSnapshot]
 
 
 def newly_accepted(snapshots: Mapping[IntentSubject, IntentSnapshot]) -> dict[str, str]:
-    """Return what a syncer accepts with a publication of these intents: approved groups, and deployed ones."""
+    """Return the fingerprints that a syncer accepts with a publication: of approved and of deployed groups."""
     return {
         subject_text(subject): _fingerprint(snapshot)
         for subject, snapshot in snapshots.items()
@@ -302,7 +301,7 @@ def known_instances(
     accepted: Mapping[str, AcceptedInstance],
     records: Mapping[IntentSubject, IntentRecord],
 ) -> dict[IntentSubject, AcceptedInstance]:
-    """Return the last instances of groups: those that a syncer accepted, else those that publications recorded."""
+    """Return the last instances of groups, from the syncer's record, else from the records of publications."""
     found = {}
     for subject in snapshots:
         record = records.get(subject)
@@ -317,7 +316,7 @@ def known_instances(
 def accepted_instances(
     last: Mapping[str, AcceptedInstance], snapshots: Mapping[IntentSubject, IntentSnapshot]
 ) -> dict[str, AcceptedInstance]:
-    """Return the last instances of groups after a publication of these intents, also of groups that are gone."""
+    """Return the last instances of groups after a publication of these intents, including removed groups."""
     instances = {subject: replace(instance, is_running=False) for subject, instance in last.items()}
     for subject, snapshot in snapshots.items():
         approval = snapshot.intent.approval
@@ -328,9 +327,9 @@ def accepted_instances(
 
 
 def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[IntentSnapshot], bool]) -> str | None:
-    """Return why a group that stays deployed must not be, where approvals need a signature; ``None`` if it may.
+    """Return why a group may not stay deployed where approvals need a signature; ``None`` if it may.
 
-    Only ZooKeeper shows that the group was deployed before, unless the syncer accepted it.
+    Unless the syncer accepted the group, only ZooKeeper shows that the group was deployed before.
     """
     intent = snapshot.intent
     is_governed = isinstance(intent, DeploymentIntentGroup) and snapshot.state.is_active
@@ -341,7 +340,7 @@ def deployment_objection(snapshot: IntentSnapshot, is_accepted: Callable[[Intent
 
 
 def _fingerprint(snapshot: IntentSnapshot) -> str:
-    """Return the digest of a group's subject, content and approval; the signature counts byte for byte."""
+    """Return the digest of a group's subject, content and approval, including the exact signature."""
     approval = snapshot.intent.approval
     value = [snapshot.intent.subject, snapshot.content.digest, None if approval is None else asdict(approval)]
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""Content: what an approval covers, as values by node and as a digest.
+"""The content that an approval covers, as values by node and as a digest.
 
 The content of an intent is its description and its subtrees, with all links resolved and all targets included. A
-property that a link leads to counts with its value, wherever it stands. A symbolic link counts with the whole
-subtree that it leads to, because scripts read through it.
+property link counts with the value of its target, wherever the target is. A symbolic link counts with the whole
+subtree of its target, because scripts read through it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class IntentContent:
     """The content of an intent.
 
-    ``nodes`` maps each path of its subtrees, also of those that symbolic links lead to, to the resolved
-    properties. ``sources`` are the properties elsewhere that property links lead to, by node and name.
+    ``nodes`` maps each path of its subtrees, including the targets of symbolic links, to the resolved properties.
+    ``sources`` has the targets of property links outside of the subtrees, by node and name.
     """
 
     description: Mapping[str, object]
@@ -37,14 +37,14 @@ class IntentContent:
 
     @property
     def digest(self) -> str:
-        """The digest of the content, ``sha256:…``; the places where property links find values do not count."""
+        """The digest of the content, ``sha256:…``, without the places of the targets of property links."""
         value = {**self.description, "nodes": self.nodes}
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def intent_content(intent: Intent, tree: Tree) -> IntentContent:
-    """Return the content of an intent in a tree; the tree is the one of all files, with layers."""
+    """Return the content of an intent in the tree of all files, with layers."""
     reader = _ContentReader(tree, intent.target)
     for paths in intent.apps.values():
         for path in paths:
@@ -53,14 +53,14 @@ def intent_content(intent: Intent, tree: Tree) -> IntentContent:
 
 
 def service_content(path: str, target: str | None, tree: Tree) -> IntentContent:
-    """Return the content of one service, for a target or for all targets, which no document describes."""
+    """Return the content of one service without a document, for one target or for all targets."""
     reader = _ContentReader(tree, target)
     reader.add(path)
     return IntentContent({}, reader.nodes, reader.sources)
 
 
 def changed_paths(old: IntentContent, new: IntentContent) -> tuple[str, ...]:
-    """Return the paths of all nodes that differ, sorted: also those elsewhere that links lead to."""
+    """Return the paths of all nodes that differ, sorted, including targets of links outside of the subtrees."""
     sources = old.sources.keys() | new.sources.keys()
     elsewhere = {
         path
@@ -95,7 +95,7 @@ def content_from_json(value: Mapping[str, Any]) -> IntentContent:
 
 
 class _ContentReader:
-    """Reads subtrees; a subtree that several links lead to is read once."""
+    """Reads subtrees; a subtree that is the target of several links is read once."""
 
     def __init__(self, tree: Tree, target: str | None) -> None:
         self._tree = tree
@@ -104,7 +104,7 @@ class _ContentReader:
         self.sources: dict[tuple[str, str], Value] = {}
 
     def add(self, top: str) -> None:
-        """Add a subtree, and those that its symbolic links lead to."""
+        """Add a subtree, and the target subtrees of its symbolic links."""
         waiting = [top]
         while waiting:
             path = waiting.pop()
@@ -122,7 +122,7 @@ class _ContentReader:
                 yield name
 
     def _resolved(self, path: str) -> Iterator[tuple[str, Value]]:
-        """Yield the properties of a node with the values that its links lead to.
+        """Yield the properties of a node with the values of its links.
 
         A broken link counts in its written form.
         """
@@ -142,7 +142,7 @@ class _ContentReader:
                 yield key, value
 
     def _linked(self, path: str) -> Iterator[str]:
-        """Yield the paths that the symbolic links of a node lead to."""
+        """Yield the targets of the symbolic links of a node."""
         for key in self._tree.nodes[path]:
             if key.endswith(SYMBOLIC_LINK):
                 target = self.nodes[path][key]

@@ -85,7 +85,7 @@ def find_intent(
 def with_state(
     placed: PlacedIntent, state: IntentState, approval: Approval | None = None
 ) -> dict[str, bytes | None]:
-    """Return the file that changes when an act gives an intent a new state, and, if given, a new approval."""
+    """Return the changed file after an act gives an intent a new state and, if given, a new approval."""
     changes: dict[Way, object] = {}
     if placed.intent.state is not state:
         changes["data", "state"] = state.value
@@ -105,7 +105,7 @@ def with_new_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str, by
 
 
 def with_removed_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str, bytes | None]:
-    """Return the file that brings back the published document of an intent; nothing if it is there."""
+    """Return the file that restores the published document of an intent; empty if the document exists."""
     is_there = _entry(review(files).documents, intent.subject) is not None
     return {} if is_there else _with_document(files, intent)
 
@@ -127,7 +127,7 @@ def described_as(present: Intent, wanted: Intent) -> Intent:
 
 
 def with_description(placed: PlacedIntent, wanted: Intent) -> dict[str, bytes | None]:
-    """Return the file that changes when an intent gets another description; its state and approval stay."""
+    """Return the changed file after an intent gets another description; its state and approval stay."""
     present = placed.intent
     changes: dict[Way, object] = {}
     if isinstance(present, DeploymentIntentGroup) and isinstance(wanted, DeploymentIntentGroup):
@@ -145,13 +145,13 @@ def with_description(placed: PlacedIntent, wanted: Intent) -> dict[str, bytes | 
 
 
 def without_intent(placed: PlacedIntent) -> dict[str, bytes | None]:
-    """Return the file that changes when the document of an intent is removed."""
+    """Return the changed file after the removal of the document of an intent."""
     rest = remove_document(placed.text, placed.position)
     return {placed.file: rest.encode() if rest.strip() else None}
 
 
 def unpublished_act(subject: IntentSubject, tip: Intent | None, published: Intent | None) -> str | None:
-    """Return which earlier act is in the branch and not published; ``None`` without one.
+    """Return the earlier act that is in the branch but not published; ``None`` if there is no such act.
 
     Acts change states and approvals. A subject without a document counts as Created.
     """
@@ -209,10 +209,10 @@ _NAMED = 5
 def restored_content(
     present: Sequence[SourceFile], past: Sequence[SourceFile], subject: IntentSubject, digest: str
 ) -> dict[str, bytes | None]:
-    """Return the files that change when an intent gets the content with this digest, which ``past`` files have.
+    """Return the changed files after an intent gets the content with this digest from ``past`` files.
 
-    Whole files are restored: those of the nodes that the content has or had, and of the nodes that its links lead
-    to. Raises ``RefusedError`` if the past files have another content, or if other nodes would change, too.
+    Whole files are restored: those that define nodes of the past or present content, or targets of its links.
+    Raises ``RefusedError`` if the past files have another content, or if other nodes would change, too.
     """
     name = subject_text(subject)
     before = find_intent(past, subject, place="in the revision of the instance").snapshot
@@ -245,12 +245,12 @@ def restored_content(
 
 
 def _nodes(content: IntentContent) -> set[str]:
-    """Return the nodes of a content, and those elsewhere that its property links lead to."""
+    """Return the nodes of a content, and the targets of its property links elsewhere."""
     return {*content.nodes, *(path for path, _ in content.sources)}
 
 
 def _restored_files(present: Review, past: Review, owned: Collection[str]) -> dict[str, bytes | None]:
-    """Return the past content of the tree files that define these nodes, then or now."""
+    """Return the past content of the tree files that define these nodes, in the past or at present."""
     old, new = _contents(past), _contents(present)
     names = {
         file.name

@@ -1,4 +1,4 @@
-"""Governance: which intent governs which service, what is wrong with that, and paths that govern no service."""
+"""Governance: the intent of each service, faults of governance, and paths that govern no service."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ INTENT_KINDS = frozenset(INTENT_PATHS)
 
 @dataclass(frozen=True, slots=True)
 class GovernedService:
-    """A service of an app of an intent, as one target is to run it."""
+    """A service of an app of an intent, for one target."""
 
     app: str
     target: str
@@ -68,12 +68,12 @@ class Governance:
         return bool(self.intents or self.left)
 
     def withheld(self, whole: Targets) -> frozenset[ServiceTarget]:
-        """Return the services of the ``whole`` tree's targets that are not deployed."""
+        """Return the services of the ``whole`` tree's targets that are withheld."""
         withheld = withheld_services(self.intents, governed_services(self.intents, whole)) if self.intents else ()
         return frozenset((*withheld, *self._left_withheld(whole)))
 
     def with_groups(self, targets: Targets) -> Targets:
-        """Return the targets with the groups that failures stop instead of the fleet."""
+        """Return the targets, each assignment with the group that a failure stops instead of the fleet."""
         groups = [intent for intent in self.intents if intent.fleet_stop is FleetStop.GROUP]
         if not groups:
             return targets
@@ -90,7 +90,7 @@ class Governance:
         return {name: tuple(group(one, name) for one in assignments) for name, assignments in targets.items()}
 
     def _left_withheld(self, whole: Targets) -> Iterator[ServiceTarget]:
-        """Yield the services that stay withheld after they left governance, and that no intent has now."""
+        """Yield the services that stay withheld because they left governance and no intent governs them now."""
         left: dict[str, list[LeftService]] = defaultdict(list)
         for one in self.left:
             if one.is_withheld:
@@ -112,7 +112,7 @@ def read_intents(documents: Documents) -> tuple[Intent, ...]:
 
 
 def published_governance(documents: PublishedDocuments, left: Iterable[LeftService]) -> Governance:
-    """Return the groups and the clusters that were published, with the services that left governance."""
+    """Return the published groups and clusters, with the services that left governance."""
     return Governance((*documents.of(GROUP).values(), *documents.of(CLUSTER).values()), tuple(left))
 
 
@@ -136,7 +136,7 @@ def governed_services(
 
 
 def governing_intents(intents: Iterable[Intent], services: Iterable[ServiceTarget]) -> dict[ServiceTarget, Intent]:
-    """Return the intent that governs each of some services for a target; services without one are left out."""
+    """Return the intent that governs each service for its target, without ungoverned services."""
     owners = _Owners(intents)
     return {(path, target): found[0].intent for path, target in services if (found := owners.of(path, target))}
 
@@ -149,13 +149,13 @@ def is_governed(intents: Iterable[Intent], path: str, target: str | None) -> boo
 def withheld_services(
     intents: Iterable[Intent], governed: Mapping[IntentSubject, Iterable[GovernedService]]
 ) -> frozenset[ServiceTarget]:
-    """Return the services that are not deployed, because their intents are neither Instantiated nor Applied."""
+    """Return the withheld services, whose intents are neither Instantiated nor Applied."""
     inactive = (intent.subject for intent in intents if not intent.state.is_active)
     return frozenset(service.key for subject in inactive for service in governed.get(subject, ()))
 
 
 def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -> Iterator[GovernanceFault]:
-    """Yield a fault for each path that is no node, and for each intent that governs a service of another one."""
+    """Yield a fault for each path without a node, and for each service that two intents govern."""
     intents = tuple(intents)
     for intent in intents:
         for app, paths in intent.apps.items():
@@ -165,7 +165,7 @@ def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -
                     yield GovernanceFault(intent.subject, app, position, message)
     owners = _Owners(intents)
     reported = set()
-    for target, assignments in targets.items() if intents else ():  # most trees have none, and many targets
+    for target, assignments in targets.items() if intents else ():  # most trees have no intents, but many targets
         for assignment in assignments if not target.startswith("/") else ():
             found = owners.of(assignment.path, target)
             for other in found[1:]:
@@ -180,7 +180,7 @@ def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -
 
 
 def intent_problems(documents: Documents, tree: Tree, targets: Targets) -> Iterator[Problem]:
-    """Yield the problems of intents with the tree: paths that are no nodes, services under two intents.
+    """Yield the problems of intents with the tree: paths without nodes, services under two intents.
 
     ``targets`` are those of the whole tree, with nothing withheld.
     """
@@ -231,7 +231,7 @@ class _Owners:
                     self._by_path.setdefault(path, []).append(_Owner(intent, app, position))
 
     def of(self, path: str, target: str | None) -> list[_Owner]:
-        """Return what governs a service for a target, each intent once, the widest path first.
+        """Return the intents that govern a service for a target, each once, the widest path first.
 
         ``None`` stands for all targets.
         """
@@ -244,7 +244,7 @@ class _Owners:
 
 
 def _paths_to(path: str) -> Iterator[str]:
-    """Yield the paths of the nodes above a node, the highest first, and its own."""
+    """Yield the paths of the nodes above a node, from the top, and then its own path."""
     end = path.find("/", 1)
     while end > 0:
         yield path[:end]
@@ -266,7 +266,8 @@ _NAMED = 5
 def coverage_problems(documents: Documents, tree: Tree, targets: Targets) -> Iterator[Problem]:
     """Yield a warning for each path of an intent that governs no service, and for services behind links.
 
-    ``targets`` are those of the whole tree, with nothing withheld. Paths that are no nodes are errors elsewhere.
+    ``targets`` are those of the whole tree, with nothing withheld. Paths without nodes are reported by
+    ``intent_problems``.
     """
     entries = [entry for (kind, _), entry in documents.entries.items() if kind in INTENT_PATHS]
     if not entries:
@@ -278,7 +279,7 @@ def coverage_problems(documents: Documents, tree: Tree, targets: Targets) -> Ite
 
 
 def idle_paths(intent: Intent, nodes: Mapping[str, Properties]) -> tuple[str, ...]:
-    """Return the paths of an intent at or below which these nodes have no service for it, sorted."""
+    """Return the paths of an intent that govern no service among these nodes, sorted."""
     link = f"{_DEPLOY}{SYMBOLIC_LINK}"
     services = {
         path
@@ -314,9 +315,9 @@ class _Coverage:
         return next((above for above in _upwards(parent_path(path)) if above in self.services), None)
 
     def linked(self, top: str, target: str | None) -> Iterator[tuple[str, str]]:
-        """Yield each link outside services, below a node, to a service that no intent governs, with the service.
+        """Yield each link below a node to a service that no intent governs, with the service.
 
-        Links of services themselves lead to what the services read.
+        Links of service nodes are omitted, because they lead to data that the services read.
         """
         waiting = [top]
         while waiting:
@@ -372,7 +373,7 @@ def _path_messages(intent: Intent, path: str, coverage: _Coverage) -> Iterator[s
 
 
 def _services(nodes: Mapping[str, Properties]) -> dict[str, set[str]]:
-    """Return the targets that each service node lists; without those that links add."""
+    """Return the targets that each service node lists, without targets from links."""
     services: dict[str, set[str]] = {}
     for path, properties in nodes.items():
         parent, _, name = path.rpartition("/")

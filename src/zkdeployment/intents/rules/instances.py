@@ -1,8 +1,7 @@
-"""Instances: what each instantiation of an intent has deployed, its events, and the history of an intent.
+"""Instances: the services of each instantiation of an intent, its events, and the history of an intent.
 
-They answer who approved what ran. Texts and numbers of events are bounded, because publications write them.
-
-The history of an intent changes with the effects of each publication. Its JSON form is what publications write.
+The history shows who approved each deployed content. Publications write it, so the lengths of texts and the
+numbers of events are limited.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class InstanceEvent:
     is_verified: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the event as publications write it, and as the API and the verb print it."""
+        """Return the event in the form that publications write, and that the API and the verb print."""
         value = asdict(self)
         return {"event": value.pop("kind").value, **value}
 
@@ -117,7 +116,7 @@ def approved_event(instance: int, events: Iterable[InstanceEvent]) -> InstanceEv
 
 
 def with_event(events: tuple[InstanceEvent, ...], event: InstanceEvent) -> tuple[InstanceEvent, ...]:
-    """Return the events of an instance with another one; of very many, the first and the last are kept."""
+    """Return the events of an instance with a new one; the first event and the last ones are kept."""
     after = (*events, event)
     return after if len(after) <= KEPT_EVENTS else (after[0], *after[-KEPT_EVENTS + 1 :])
 
@@ -159,9 +158,9 @@ KEPT_INSTANCES = 20
 class InstanceService:
     """A service that an instance has on a target.
 
-    The assignment is the last one that was wanted, with the most instances that the target ever had to run.
-    ``wanted`` is the number of them that it has to run now. ``properties`` are those of the service node, with
-    links resolved.
+    The assignment is the last wanted one, with the largest number of instances that the target ever had to run.
+    ``wanted`` is the number of instances that it has to run now. ``properties`` are those of the service node,
+    with links resolved.
     """
 
     app: str
@@ -178,7 +177,7 @@ class IntentInstance:
     ``id`` is the sequence of the publication that began it, ``changed`` of the one that changed it last.
     ``instantiated`` and ``terminated`` are seconds since the epoch, ``by`` is the author. ``target`` is the only
     target of a cluster's instance. ``final`` is the status of its resources after its end, once it is recorded.
-    ``events`` tell who began, changed and ended it, and who approved that.
+    ``events`` record who began, changed and ended it, and who approved each content.
     """
 
     id: int
@@ -235,7 +234,7 @@ def advance_instances(
 ) -> tuple[IntentInstance, ...]:
     """Return the instances of an intent after a publication, oldest first.
 
-    ``services`` are those that the intent governs now, ``properties`` the resolved ones by path.
+    ``services`` are the services that the intent governs now, ``properties`` their resolved properties by path.
     """
     if IntentEffect.BEGIN_INSTANCE in effects:
         begun = IntentInstance(
@@ -275,7 +274,7 @@ def advance_instances(
 def _services(
     last: Iterable[InstanceService], services: Iterable[GovernedService], properties: Mapping[str, Properties]
 ) -> tuple[InstanceService, ...]:
-    """Return the services of an instance: those that are wanted now, and those that were wanted before."""
+    """Return the services of an instance: the services wanted now, and those wanted before."""
     before = {(service.app, service.target, service.assignment.path): service for service in last}
     merged = {key: replace(service, wanted=0) for key, service in before.items()}
     for service in services:
@@ -347,7 +346,7 @@ class InstanceHistory:
 
     @classmethod
     def of(cls, instance: IntentInstance) -> InstanceHistory:
-        """Return what the history keeps of an instance."""
+        """Return the part of an instance that the history keeps."""
         return cls(instance.id, instance.instantiated, instance.terminated, instance.by, instance.events)
 
     def to_json(self) -> dict[str, Any]:
@@ -362,7 +361,7 @@ class InstanceHistory:
 
 
 def merged_history(*parts: Iterable[InstanceHistory]) -> tuple[InstanceHistory, ...]:
-    """Return the last instances of several records of one intent, oldest first; later records count."""
+    """Return the last instances of several records of one intent, oldest first; later records take precedence."""
     by_id = {instance.id: instance for part in parts for instance in part}
     return tuple(by_id[number] for number in sorted(by_id))[-KEPT_INSTANCES:]
 
@@ -378,7 +377,7 @@ def intent_history(
 ) -> tuple[InstanceHistory, ...]:
     """Return the instances of an intent, newest first; raises ``NotFoundError`` for a subject without a record.
 
-    ``archived`` are those of earlier documents of the subject, which were removed.
+    ``archived`` are the instances of removed documents of the subject.
     """
     former = tuple(archived)
     if record is None and not former:

@@ -1,4 +1,4 @@
-"""Governance begins and ends only by an act: what leaves it stays as published, what it gains keeps running."""
+"""Ensures that governance begins and ends only by an act: left services stay as published, adopted ones run on."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FormerGovernance:
-    """A published state: its governance, its tree, its targets and the services that these lack.
+    """A published state: its governance, its tree, its targets, and the services withheld from these.
 
-    ``tree`` is the tree of all files, which contents are read from; a publication that was interrupted may have
-    changed the live tree since.
+    ``tree`` is the tree of all files, from which contents are read; an interrupted publication may have changed
+    the live tree.
     """
 
     governance: Governance
@@ -59,8 +59,8 @@ class GovernanceChange:
     """The governance after a change.
 
     ``left`` are the services that leave governance with the change. ``releases`` are the documents that release
-    services which left it earlier, ``outdated`` those that release another content of such services, ``pending``
-    those that lack approvals.
+    services which left earlier, ``outdated`` the documents that release another content of such services,
+    ``pending`` the documents that lack approvals.
     """
 
     after: Governance = NO_GOVERNANCE
@@ -75,8 +75,8 @@ def change_governance(
 ) -> GovernanceChange:
     """Return the governance after a change to ``tree`` that is published with ``documents`` as ``revision``.
 
-    ``text`` is the tree of all files, which contents are read from; ``tree`` also has nodes that are in no file.
-    A service that left governance stays left until a release of its content, or an intent, covers it, or until the
+    ``text`` is the tree of all files, from which contents are read; ``tree`` also has nodes that are in no file. A
+    service that left governance stays left until a release of its content, or an intent, covers it, or until the
     service is gone from the tree.
     """
     intents = read_intents(documents)
@@ -148,9 +148,9 @@ def adoption_problems(
 ) -> Iterator[Problem]:
     """Yield an error for each intent that would undeploy services which it did not govern before.
 
-    ``had`` are the targets that hosts have under the ``former`` governance. If only files are known, but not what
-    is published, ``had`` also has services that an intent left undeployed. The state Terminated means that nothing
-    is deployed, so it then yields a warning.
+    ``had`` are the targets that hosts have under the ``former`` governance. If only files are known, and not the
+    publication, ``had`` also has services that an intent left undeployed. In this case an intent in the state
+    Terminated yields only a warning, because the state means that nothing is deployed.
     """
     deployed = {
         (assignment.path, target)

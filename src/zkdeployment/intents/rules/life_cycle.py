@@ -1,4 +1,4 @@
-"""The life cycle of intents: the acts, and the table of what each of them does in each state.
+"""The life cycle of intents: the acts, and the table of the effects of each act in each state.
 
 Verbs and the HTTP API derive each act from ``perform``. ``revisions`` judges whole changes with the same table.
 """
@@ -23,7 +23,7 @@ _SHOWN_PATHS = 20
 
 
 class IntentAct(Enum):
-    """An act of a person on an intent; each value is the act in the manual's words."""
+    """An act of a person on an intent; each value is the manual's term for the act."""
 
     APPROVE = "approve"
     INSTANTIATE = "instantiate"
@@ -76,9 +76,9 @@ _APPLY = LifeCycleStep(_APPLIED, frozenset({IntentEffect.BEGIN_INSTANCE}))
 _TERMINATE = LifeCycleStep(_TERMINATED, frozenset({IntentEffect.END_INSTANCE}))
 _REMOVE = LifeCycleStep(None, guard=IntentGuard.TERMINATION_COMPLETE)
 
-#: What each act does in each state, or why it is refused. Groups are never Applied, clusters neither Approved nor
-#: Instantiated. A group whose document has the state Approved, but whose content differs from the approved one, is
-#: Created.
+#  The effects of each act in each state, or why it is refused. Groups are never Applied, clusters neither Approved
+# nor  Instantiated. A group whose document has the state Approved, but whose content differs from the approved
+# one, is  Created.
 LIFE_CYCLE: Mapping[tuple[IntentState, IntentAct], LifeCycleStep | RefusalReason] = {
     (_CREATED, IntentAct.APPROVE): _APPROVE,
     (_APPROVED, IntentAct.APPROVE): LifeCycleStep(_APPROVED),
@@ -124,7 +124,7 @@ _CLUSTER_ACTS = frozenset({IntentAct.APPLY})
 
 @dataclass(frozen=True, slots=True)
 class IntentSnapshot:
-    """An intent and its content in one revision; ``objection`` is why the approval does not count, if so."""
+    """An intent and its content in one revision; ``objection`` is the reason why the approval does not count."""
 
     intent: Intent
     content: IntentContent
@@ -146,7 +146,7 @@ class IntentSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """Why an act, or a change, is refused: the subject with its state and approver, and the nodes that changed."""
+    """The refusal of an act or a change: the subject with its state and approver, and the changed nodes."""
 
     subject: IntentSubject
     state: IntentState
@@ -155,7 +155,7 @@ class IntentRefusal:
     paths: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the refusal as one sentence, in which nothing stands twice."""
+        """Return the refusal as one sentence without repetitions."""
         is_said = self.approved_by is None or self.approved_by in self.reason
         approved = "" if is_said else f", approved by {self.approved_by}"
         more = len(self.paths) - _SHOWN_PATHS
@@ -174,7 +174,7 @@ def perform(
     is_terminating: bool = False,
     approved: IntentContent | None = None,
 ) -> LifeCycleStep | IntentRefusal:
-    """Return what an act does to an intent, or why the act is refused.
+    """Return the step of an act on an intent, or the refusal of the act.
 
     ``changed`` is the intent after an update of an instantiated group. ``is_terminating`` is whether hosts still
     have deployments of the last instance. ``approved`` is the content that was approved, if it is known: a refusal
@@ -223,11 +223,11 @@ def _not_approved(snapshot: IntentSnapshot) -> str:
 
 
 def uncounted_approval(subject: IntentSubject, objection: str) -> str:
-    """Return why a group is not approved whose approval does not count, and what to do."""
+    """Return the message that the approval of a group does not count, with the reason and what to do."""
     return f"its approval does not count: {objection}; {signature_hint(subject)}"
 
 
 def signature_hint(subject: IntentSubject) -> str:
-    """Return how a group is approved where approvals need a signature."""
+    """Return the hint how to approve a group where approvals need a signature."""
     command = f"zkdeployment intent approve {subject_text(subject)} --key FILE"
     return f"this fleet needs signed approvals; use '{command}' at a terminal"

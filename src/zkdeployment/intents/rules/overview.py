@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IntentOverview:
-    """One intent: what the last publication recorded, and what the tip of the branch has.
+    """One intent: its record in the last publication, and its state at the tip of the branch.
 
-    ``record`` is ``None`` for an intent that was never published, ``tip`` for one that is not at the tip, or if
-    the tip was not read. One of them is there. ``rules`` are those of approvals; ``None`` if they are not known.
+    ``record`` is ``None`` for an intent that was never published, ``tip`` for an intent that is not at the tip, or
+    if the tip was not read. At least one of them exists. ``rules`` are the rules of approvals; ``None`` if they
+    are not known.
     """
 
     record: IntentRecord | None
@@ -58,12 +59,12 @@ class IntentOverview:
 
     @property
     def approvals(self) -> tuple[ApprovalCount, ...]:
-        """How many approvals the present content has for each rule; empty without rules."""
+        """The approvals that the present content has for each rule; empty without rules."""
         return counted_approvals(self.snapshot, self.rules)
 
     @property
     def approved_content(self) -> IntentContent | None:
-        """The content that was approved last; ``None`` without an approval, or if it was never published."""
+        """The last approved content; ``None`` without an approval, or if the content was never published."""
         approved = None if self.record is None else self.record.approved
         is_last = approved is not None and self.approval is not None and approved.digest == self.approval.content
         return approved if is_last else None
@@ -104,7 +105,7 @@ def intent_overviews(
     tip: Mapping[IntentSubject, IntentSnapshot],
     rules: Sequence[ApprovalRule] | None = None,
 ) -> tuple[IntentOverview, ...]:
-    """Return all intents that were published or are at the tip, sorted: groups by project, then clusters."""
+    """Return all intents that are published or at the tip, sorted: groups by project, then clusters."""
     published = {record.intent.subject: record for record in records}
     subjects = sorted({*published, *tip}, key=lambda subject: (-len(subject), subject))
     return tuple(IntentOverview(published.get(subject), tip.get(subject), rules) for subject in subjects)
@@ -148,9 +149,9 @@ def difference_to_json(old: IntentContent, new: IntentContent) -> dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ContentComparison:
-    """A content, and the one ``before`` with which people compare it.
+    """A content, and the content ``before`` with which people compare it.
 
-    ``approval`` is the last approval. ``remark`` is why the whole content counts as new, or empty.
+    ``approval`` is the last approval. ``remark`` is the reason why the whole content counts as new, or empty.
     """
 
     subject: IntentSubject
@@ -180,9 +181,9 @@ class ContentComparison:
 
 
 def compare_content(overview: IntentOverview) -> ContentComparison:
-    """Compare the content of a group with the one that was approved last; raises ``RefusedError`` for a cluster.
+    """Compare the content of a group with the last approved one; raises ``RefusedError`` for a cluster.
 
-    A content without a published approval is compared with nothing.
+    Without a published approval, the whole content counts as new.
     """
     intent, content = overview.intent, overview.snapshot.content
     if isinstance(intent, ClusterIntents):
@@ -208,9 +209,9 @@ def compare_content(overview: IntentOverview) -> ContentComparison:
 
 
 def compare_before_approval(record: IntentRecord | None, snapshot: IntentSnapshot) -> ContentComparison:
-    """Compare a content that is to be approved with the one that the published approval covers.
+    """Compare a content that awaits approval with the content of the published approval.
 
-    The document of the snapshot may have the new approval already.
+    The document of the snapshot may already have the new approval.
     """
     intent, published = snapshot.intent, None if record is None else record.intent.approval
     if isinstance(intent, DeploymentIntentGroup):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IntentsChange:
-    """The published records, the intents of the next publication, and what they do to the instances.
+    """The published records, the intents of the next publication, and their effects on instances.
 
     ``services`` are the services that each intent governs. ``finals`` are the final statuses that the publication
     records: those of terminated instances whose intents are instantiated again. ``is_verified`` is whether the
@@ -66,7 +66,7 @@ class IntentsChange:
         )
 
     def _former_instances(self, former: IntentRecord | None) -> tuple[IntentInstance, ...]:
-        """Return the instances so far; the last one with its final status, if this publication records it."""
+        """Return the former instances, the last one with its final status if this publication records it."""
         if former is None:
             return ()
         final = self.finals.get(former.intent.subject)
@@ -83,10 +83,11 @@ def change_intents(
     reports: FleetReports | None,
     objections: Mapping[IntentSubject, str] = MappingProxyType({}),
 ) -> IntentsChange:
-    """Return what publishing the intents of a revision changes; raises ``RefusedError`` with all refusals.
+    """Return the changes by a publication of a revision's intents; raises ``RefusedError`` with all refusals.
 
     ``before`` are the published records, ``None`` for a fleet that has never published an intent. ``reports`` are
-    needed only if ``awaiting_reports`` names intents. ``objections`` are why groups must not be deployed.
+    needed only if ``awaiting_reports`` names intents. ``objections`` are the reasons why groups must not be
+    deployed.
     """
     published = {} if before is None else before
     judged = judge_change(
@@ -110,9 +111,9 @@ def change_intents(
 def expected_refusals(
     before: Iterable[IntentRecord], after: Mapping[IntentSubject, IntentSnapshot]
 ) -> tuple[IntentRefusal, ...]:
-    """Return why the intents of a revision would be refused over the published records, as far as these tell.
+    """Return the refusals of a revision's intents that follow from the published records alone.
 
-    Signatures of approvals, and whether hosts still undeploy an instance, are not known here.
+    Signatures of approvals are not checked, nor whether hosts still undeploy an instance.
     """
     published = {record.intent.subject: record for record in before}
     if not published:
@@ -174,7 +175,7 @@ def _terminating(
     after: Mapping[IntentSubject, IntentSnapshot],
     reports: FleetReports,
 ) -> list[IntentSubject]:
-    """Return the removed intents of whose last instance hosts still have deployments."""
+    """Return the removed intents whose last instance still has deployments on hosts."""
     return [
         record.intent.subject
         for record in awaiting_reports(before, after)

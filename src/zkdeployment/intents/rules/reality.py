@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDeployment:
-    """A marker of a host: the package, its version, and the sequence of the publication it was deployed in."""
+    """A marker of a host: the package, its version, and the sequence of the publication that deployed it."""
 
     package: str | None = None
     version: str | None = None
@@ -33,11 +33,11 @@ class RecordedDeployment:
 
 @dataclass(frozen=True, slots=True)
 class ReportedHost:
-    """A host as it reported itself.
+    """The reports of a host.
 
-    ``deployments`` are the markers of its inventory, ``None`` if it never published one. ``completed`` is the
-    sequence of the last publication that it deployed completely. ``was_seen`` is ``False`` for a host name in the
-    tree that no known host has. ``lacking`` are the services that it lacks of that publication.
+    ``deployments`` are the markers of its inventory, ``None`` if it never published an inventory. ``completed`` is
+    the sequence of the last publication that it deployed completely. ``was_seen`` is ``False`` for a host name in
+    the tree that no known host has. ``lacking`` are the services of that publication that the host lacks.
     """
 
     identity: Identity
@@ -54,7 +54,7 @@ class ReportedHost:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The targets that select the host: its role, or its name and its id if it has none."""
+        """The targets that select the host: its role, or, without a role, its name and its id."""
         role = self.identity.role
         return (role,) if role is not None else self.identity.target_names
 
@@ -77,7 +77,7 @@ class ServiceProvider:
 
 
 class ReportedHosts:
-    """The hosts by their targets and by their ids; of several reports of one host the last one counts."""
+    """The hosts by their targets and by their ids; if a host has several reports, the last one counts."""
 
     def __init__(self, hosts: Iterable[ReportedHost]) -> None:
         self.by_id = {host.identity.id: host for host in sorted(hosts, key=_by_id)}
@@ -148,7 +148,7 @@ def _present(host: Host, inventory: KnownHost | None, results: Mapping[str, Host
     if failure is None:
         failure = next((one.failed for one in host.lacking.values() if one.failed is not None), None)
     if failure is None and result is not None and result.failed is not None:
-        # The agent was restarted after the failure; its new node does not have it.
+        # The agent was restarted after the failure, and its new node does not have the failure.
         failure = result.failed if result.failed.sequence > completed else None
     return ReportedHost(
         host.identity,
@@ -283,7 +283,7 @@ RSYNC_RULES: tuple[tuple[RsyncStatus, str, Callable[[ResourceFacts], bool]], ...
     (RsyncStatus.PENDING, "otherwise", lambda _: True),
 )
 
-#: The status by what the inventory of the host has.
+#  The status, by whether the inventory of the host has the marker.
 CLUSTER_RULES: dict[bool | None, tuple[ClusterStatus, str]] = {
     None: (ClusterStatus.UNKNOWN, "its host never published an inventory"),
     False: (ClusterStatus.NOT_PRESENT, "the inventory of its host has no marker of it"),
@@ -293,7 +293,7 @@ CLUSTER_RULES: dict[bool | None, tuple[ClusterStatus, str]] = {
 
 @functools.cache
 def rsync_status(facts: ResourceFacts) -> RsyncStatus:
-    """Return what was done with a resource."""
+    """Return the status of the last action on a resource."""
     return next(status for status, _, holds in RSYNC_RULES if holds(facts))
 
 

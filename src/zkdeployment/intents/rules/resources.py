@@ -48,8 +48,8 @@ class ResourceDetails(NamedTuple):
 class ResourceRow(NamedTuple):
     """One resource.
 
-    ``rsync`` is ``None`` for a resource that is not wanted and that exists only in reality. ``was_host_seen`` is
-    ``False`` if no known host has the name that the tree names.
+    ``rsync`` is ``None`` for an unwanted resource that only hosts report. ``was_host_seen`` is ``False`` if no
+    known host has the name that the tree names.
     """
 
     app: str
@@ -67,8 +67,7 @@ def instance_resources(
 ) -> tuple[ResourceRow, ...]:
     """Return the resources of an instance, each once, sorted by app, cluster and name.
 
-    Without ``with_reality`` the details have nothing of what hosts report, and resources that exist only in
-    reality are left out.
+    Without ``with_reality``, details from hosts and resources that only hosts report are omitted.
     """
     if instance.final is not None:
         return tuple(row_from_json(value) for value in instance.final)
@@ -77,7 +76,7 @@ def instance_resources(
 
 
 def is_terminating(rows: Iterable[ResourceRow]) -> bool:
-    """Whether a host still has a deployment that is to be undeployed."""
+    """Whether a host still has to undeploy a deployment."""
     return any(row.rsync is not None and row.exists is ClusterStatus.PRESENT for row in rows)
 
 
@@ -98,7 +97,7 @@ class _ResourceReader:
         self._providers, self._strays = self._match(reports.providers if with_reality else ())
 
     def read(self) -> Iterator[ResourceRow]:
-        """Yield the wanted resources, those that are not wanted any more, then what exists besides them."""
+        """Yield the wanted resources, resources that are no longer wanted, then further ones that hosts report."""
         for is_wanted in (True, False):
             for service in self._instance.services:
                 wanted = self._wanted_details(service) if self._with_details else None
@@ -118,7 +117,7 @@ class _ResourceReader:
             yield from self._unmatched_providers()
 
     def _selected(self, target: str) -> Sequence[ReportedHost]:
-        """Return the hosts of a target; a host name that no host has stands for a host that was never seen."""
+        """Return the hosts of a target; an unknown host name counts as a host that was never seen."""
         hosts = self._hosts.of(target)
         if not hosts and is_host_name(target):
             return (ReportedHost(Identity(target, target), is_present=False, was_seen=False),)
@@ -155,7 +154,7 @@ class _ResourceReader:
         )
 
     def _wanted_details(self, service: InstanceService) -> ResourceDetails:
-        """Return what the resources of a service have in common."""
+        """Return the details that all resources of a service share."""
         assignment = service.assignment
         spec: dict[str, Any] = {
             "package": assignment.package,
@@ -184,7 +183,7 @@ class _ResourceReader:
         return ResourceDetails(wanted.labels, host.facts, wanted.spec, status)
 
     def _unwanted_markers(self) -> Iterator[ResourceRow]:
-        """Yield the deployments below the paths of the apps that are recorded on hosts, but are no resources."""
+        """Yield deployments below the paths of the apps that hosts record, but that are not resources."""
         apps: dict[str, str | None] = {}
         for host in self._hosts.by_id.values():
             for deployment, marker in (host.deployments or {}).items():
@@ -229,7 +228,7 @@ class _ResourceReader:
     def _match(
         self, providers: Sequence[ServiceProvider]
     ) -> tuple[dict[tuple[str, Deployment], list[ServiceProvider]], list[ServiceProvider]]:
-        """Return the providers of each wanted resource, and those that belong to none."""
+        """Return the providers of each wanted resource, and the remaining providers."""
         matched: dict[tuple[str, Deployment], list[ServiceProvider]] = {}
         strays = []
         for provider in {provider.path: provider for provider in providers}.values():
@@ -264,7 +263,7 @@ class _ResourceReader:
         return target is None or target in host.targets
 
     def _cluster_of(self, path: str, host: ReportedHost) -> str:
-        """Return the target of a service that selects a host; without one the host's role or id."""
+        """Return the target of a service that selects a host, else the host's role or id."""
         targets = self._services.get(path, {}).keys() & host.targets
         return min(targets, default=host.identity.role or host.identity.id)
 
@@ -277,9 +276,9 @@ def resource_name(host: ReportedHost, deployment: Deployment) -> str:
 def _reported(
     host: ReportedHost, deployment: Deployment, assignment: Assignment | None, marker: RecordedDeployment | None
 ) -> dict[str, Any]:
-    """Return what a host reports about a deployment: its marker, and the step and the error of the host.
+    """Return the report of a host about a deployment: its marker, and the step and the error of the host.
 
-    A step and an error that concern another deployment are left out.
+    A step and an error that concern another deployment are omitted.
     """
     recorded = (
         None
@@ -294,7 +293,7 @@ def _reported(
 def _concerns_another(
     failure: DeploymentFailure | None, deployment: Deployment, assignment: Assignment | None
 ) -> bool:
-    """Whether a failure is that of other deployments; ``assignment`` is ``None`` for one that is not wanted."""
+    """Whether a failure concerns other deployments; ``assignment`` is ``None`` for an unwanted deployment."""
     if failure is None or (failure.path is None and not failure.packages):
         return False
     if assignment is None:
@@ -303,7 +302,7 @@ def _concerns_another(
 
 
 def row_to_json(row: ResourceRow) -> dict[str, Any]:
-    """Return a row with its details in the form that the final status of an instance is recorded in."""
+    """Return a row with its details, in the recorded form of an instance's final status."""
     details = row.details or ResourceDetails()
     return {
         "app": row.app,
@@ -339,7 +338,7 @@ def _order(row: ResourceRow) -> tuple[str, str, str, str]:
 #: The resources that a message names.
 _NAMED = 10
 
-#: What each status means for a wait.
+#  The meaning of each status for a wait.
 _REASONS = {
     RsyncStatus.PENDING: "pending",
     RsyncStatus.RETRYING: "its host is absent",
@@ -351,9 +350,9 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class InstanceProgress:
-    """The resources of an instance after an act: how many are done, and which have failed or are waited for.
+    """The resources of an instance after an act: the number of done ones, and the failed and awaited ones.
 
-    ``unseen`` are not done because their hosts were never seen; nothing waits for these.
+    ``unseen`` resources are not done because their hosts were never seen; they are not awaited.
     """
 
     done: int
@@ -363,7 +362,7 @@ class InstanceProgress:
 
     @property
     def awaited(self) -> str:
-        """The resources that are waited for, with the reasons, in one line."""
+        """The awaited resources, with the reasons, in one line."""
         return _named(self.waiting)
 
     @property
@@ -378,13 +377,13 @@ class InstanceProgress:
 
 
 def instance_progress(rows: Iterable[ResourceRow], *, is_active: bool) -> InstanceProgress:
-    """Return the progress of an instance that is to be deployed (``is_active``) or undeployed.
+    """Return the progress of an instance that has to be deployed (``is_active``) or undeployed.
 
-    Resources of absent hosts are waited for, those of hosts that were never seen are not. Resources that exist
-    only in reality do not count.
+    Resources of absent hosts are awaited, resources of hosts that were never seen are not. Resources that only
+    hosts report do not count.
     """
     wanted = RsyncStatus.APPLIED if is_active else RsyncStatus.TERMINATED
-    # An update in place also undeploys what is not wanted any more.
+    # An update in place also undeploys services that are no longer wanted.
     done = {wanted, RsyncStatus.TERMINATED}
     counted = [row for row in rows if row.rsync is not None]
     unfinished = [row for row in counted if row.rsync not in done and row.rsync is not RsyncStatus.FAILED]

@@ -1,10 +1,8 @@
 """Reads the intents of a revision, and judges the change from one revision to another.
 
-Several acts may arrive in one change. Each state can be reached from each other one by acts; only the rules below
-limit that. They are looked up in the table of the life cycle.
-
-The published state and the tip then differ for good: no publication brings them together. An act may start from
-either of them.
+Several acts may arrive in one change. Acts lead from each state to each other state, within the rules of this
+module, which look up the table of the life cycle. After a refusal, the published state and the tip stay different,
+so an act may start from either of them.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ _NO_EFFECTS: frozenset[IntentEffect] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class IntentJudgement:
-    """The outcome for a change: why it is refused, or what it does to the instance of each subject."""
+    """The judgement of a change: the refusals, or the effects on the instance of each subject."""
 
     refusals: tuple[IntentRefusal, ...]
     effects: Mapping[IntentSubject, frozenset[IntentEffect]]
@@ -86,9 +84,9 @@ def judge_change(
 ) -> IntentJudgement:
     """Judge the change from the intents of one revision to those of another.
 
-    ``old`` is ``None`` for a fleet that has never published an intent: the new ones are taken as they stand.
-    ``terminating`` are the subjects of whose last instance hosts still have deployments. ``approved`` are the
-    known contents that were approved before: refusals name what has changed since.
+    ``old`` is ``None`` for a fleet that has never published an intent: the new intents are accepted in their
+    present states. ``terminating`` are the subjects whose last instance still has deployments on hosts.
+    ``approved`` are the known contents that were approved before: refusals name the changes since.
     """
     refusals: list[IntentRefusal] = []
     effects: dict[IntentSubject, frozenset[IntentEffect]] = {}
@@ -117,7 +115,7 @@ def _judge(
     is_terminating: bool,
     approved: IntentContent | None,
 ) -> _Outcome:
-    """Return the effects of the change of one subject on its instance, or why it is refused."""
+    """Return the effects of the change of one subject on its instance, or the refusal."""
     if before is not None and after is None:
         return _effects(perform(before, IntentAct.REMOVE, is_terminating=is_terminating))
     if before is not None and after is not None and before.state.is_active:
@@ -146,7 +144,7 @@ def _judge_active(before: IntentSnapshot, after: IntentSnapshot) -> _Outcome:
 def _judge_beginning(
     before: IntentSnapshot | None, after: IntentSnapshot, known: IntentContent | None
 ) -> _Outcome:
-    """Judge a change after which an intent's services are deployed, and before which they were not."""
+    """Judge a change that begins the deployment of an intent's services."""
     if isinstance(after.intent, ClusterIntents):
         last = replace(after, intent=replace(after.intent, state=IntentState.CREATED))
         return _effects(perform(last, IntentAct.APPLY))
@@ -184,7 +182,7 @@ def _effects(outcome: LifeCycleStep | IntentRefusal) -> _Outcome:
 
 
 def has_intents(files: Iterable[SourceFile]) -> bool:
-    """Whether documents among these files are intents; trees without them need not be compared."""
+    """Whether these files contain intents; trees without intents need not be compared."""
     return bool(read_intents(read_documents(document_files(files))))
 
 
@@ -195,12 +193,12 @@ def change_refusals(
     *,
     known: Mapping[IntentSubject, IntentRecord] = MappingProxyType({}),
 ) -> tuple[IntentRefusal, ...]:
-    """Return why the change from the files ``before`` to a reviewed tree breaks the life cycle of intents.
+    """Return the refusals of the change from the files ``before`` to a reviewed tree.
 
-    Documents are taken as they stand if there were no intents before. Whether hosts still undeploy an instance is
-    not known here: only the syncer judges that. A tree with errors is not judged. ``objection`` is asked why the
-    approval of a present content does not count, if the change concerns the intent and the ``known`` records of
-    publications have not accepted the approval.
+    If there were no intents before, documents are accepted in their present states. Only the syncer judges whether
+    hosts still undeploy an instance. A tree with errors is not judged. ``objection`` is called for the approval of
+    a present content if the change concerns the intent and the ``known`` records of publications have not accepted
+    the approval.
     """
     if reviewed.errors or not has_intents(before):
         return ()
@@ -223,9 +221,9 @@ def governance_problems(
 ) -> Iterator[Problem]:
     """Yield the problems of a change by which services leave governance, or come under an intent.
 
-    ``left`` are the services that left governance earlier, ``deployed`` the published targets. Without these, a
-    service that no document before the change governs counts as deployed, unless the new document has the state
-    Terminated.
+    ``left`` are the services that left governance earlier, ``deployed`` the published targets. Without
+    ``deployed``, a service that no document governed before the change counts as deployed, unless the new document
+    has the state Terminated.
     """
     if reviewed.errors or not (read_intents(reviewed.documents) or has_intents(before)):
         return
@@ -280,7 +278,7 @@ def is_refused(record: IntentRecord | None, tip: IntentSnapshot | None) -> bool:
 
 
 def starting_points(record: IntentRecord | None, tip: IntentSnapshot) -> tuple[IntentSnapshot, ...]:
-    """Return the intent as acts on a refused tip find it: in its published state, then in that of the tip.
+    """Return the intent in the states from which acts on a refused tip may start: published, then tip.
 
     The content and the document are those of the tip.
     """
@@ -289,7 +287,7 @@ def starting_points(record: IntentRecord | None, tip: IntentSnapshot) -> tuple[I
 
 
 def is_refused_update(record: IntentRecord | None, tip: IntentSnapshot) -> bool:
-    """Whether the content of an instantiated group changed that may be updated in place, without an approval."""
+    """Whether a group with updates in place is instantiated and changed its content without an approval."""
     if record is None or not record.intent.state.is_active or tip.is_approved:
         return False
     before, after = record.intent, tip.intent

@@ -29,7 +29,7 @@ _LONGEST_ID = 18
 
 
 class StatusOutput(Enum):
-    """How much of the resources the status shows."""
+    """The level of detail of the resources in a status."""
 
     SUMMARY = "summary"
     ALL = "all"
@@ -41,8 +41,8 @@ class StatusOutput(Enum):
 class StatusQuery:
     """The part of a status that is shown. Values of one filter are alternatives, different filters combine.
 
-    ``resources`` are names of resources, paths of nodes, and patterns of either, as ``_selects`` takes them.
-    ``instance`` is the id of an instance; ``lists_instances`` asks for the list of instances instead.
+    ``resources`` are names of resources, paths of nodes, and patterns of either: see ``_selects``. ``instance`` is
+    the id of an instance; ``lists_instances`` requests the list of instances instead.
     """
 
     output: StatusOutput = StatusOutput.ALL
@@ -53,9 +53,9 @@ class StatusQuery:
     lists_instances: bool = False
 
     def select(self, rows: Iterable[ResourceRow], known: Collection[IntentSubject]) -> tuple[ResourceRow, ...]:
-        """Return the rows that the filters admit; the output rsync has nothing that exists only in reality.
+        """Return the rows that the filters admit; the output rsync omits resources that only hosts report.
 
-        ``known`` are the clusters of Cluster documents, by which ``PROVIDER+NAME`` is understood.
+        ``known`` are the clusters of Cluster documents, which resolve ``PROVIDER+NAME``.
         """
         names = frozenset(name for provider, name in known if f"{provider}+{name}" in self.clusters)
         clusters = self.clusters | names
@@ -85,7 +85,7 @@ def _selects(wanted: str, row: ResourceRow) -> bool:
 
 
 def _service_path(row: ResourceRow) -> str:
-    """Return the path in the name of a resource: ``HOST:PATH.N`` of a deployment; that of a provider is a path."""
+    """Return the path in the name of a resource: ``HOST:PATH.N`` for a deployment, a path for a provider."""
     if row.kind != DEPLOYMENT_KIND:
         return row.name
     return row.name[row.name.find(":/") + 1 :].rpartition(".")[0]
@@ -110,7 +110,7 @@ def read_query(parameters: Mapping[str, Sequence[str]]) -> StatusQuery:
 def require_apps(query: StatusQuery, intent: Intent) -> None:
     """Raise ``ConfigurationError`` if a query names an app that the intent lacks.
 
-    An unknown cluster or resource is no error.
+    An unknown cluster or resource is not an error.
     """
     if unknown := sorted(query.apps - intent.apps.keys()):
         subject, names = subject_text(intent.subject), ", ".join(sorted(intent.apps))
@@ -140,8 +140,8 @@ def _queried_instance(values: Sequence[str]) -> int | None:
 def status_body(record: IntentRecord, query: StatusQuery, reports: FleetReports) -> dict[str, Any]:
     """Return the status of an intent: of its newest instance, or of the one that the query names.
 
-    An intent that was never instantiated has its identity and its state only. Raises ``NotFoundError`` for an
-    instance that is not recorded.
+    The status of an intent that was never instantiated has only its identity and its state. Raises
+    ``NotFoundError`` for an instance that is not recorded.
     """
     if query.lists_instances and query.instance is None:
         return instances_body(record.instances)

@@ -1,1 +1,1 @@
-"""The records of intents in ZooKeeper, and the record of what a syncer accepted."""
+"""The records of intents in ZooKeeper, and the record of a syncer's acceptances."""

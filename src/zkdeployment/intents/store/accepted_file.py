@@ -1,4 +1,4 @@
-"""The file in which a syncer records what it accepted of intents."""
+"""The file in which a syncer records its acceptances."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LARGEST = 64 << 20
 class AcceptedFile:
     """A file with one JSON object, replaced atomically.
 
-    The object has what was accepted with the ``last`` publication and with the ``coming`` one, which is written at
-    that moment.
+    The object has the acceptances with the ``last`` publication, and with the ``coming`` one while that is
+    written.
     """
 
     def __init__(self, file: Path) -> None:

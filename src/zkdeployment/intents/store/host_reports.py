@@ -23,7 +23,7 @@ _REQUESTS = 16
 
 
 def read_reports(session: Session, services: Collection[str]) -> FleetReports:
-    """Return what all known hosts and the providers of these services report, without any clusters."""
+    """Return the reports of all known hosts and of the providers of these services, without clusters."""
     directories = {f"{service}/{PROVIDERS}": service for service in sorted(services)}
     (targets,), (registered, known, *instances) = session.look(
         [paths.TARGETS], [paths.HOSTS, paths.INVENTORY, *directories]

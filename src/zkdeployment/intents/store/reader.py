@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#: The most removed intents, and the most bytes of one, that are kept.
+#  The most kept removed intents, and the most bytes of one.
 _MOST = 200
 _BYTES = 128 * 1024
 
@@ -40,7 +40,7 @@ def read_former(session: Session, subject: IntentSubject) -> tuple[InstanceHisto
 
 
 def removed_histories(session: Session, names: Iterable[str]) -> dict[str, tuple[InstanceHistory, ...]]:
-    """Return the instances of the intents at these nodes, which are to be removed."""
+    """Return the instances of the intents at these nodes, whose removal is due."""
     found = {name: read_record(session, tuple(map(unquote, name.split(":")))) for name in sorted(names)}
     return {
         name: tuple(map(InstanceHistory.of, record.instances))
@@ -99,7 +99,7 @@ class ZooKeeperIntents:
     """The published intents, through one session.
 
     The number of requests does not grow with the number of hosts. All methods raise ``UnreachableError``. Damaged
-    records are left out and logged.
+    records are omitted and logged.
     """
 
     def __init__(self, session: Session) -> None:
@@ -108,7 +108,7 @@ class ZooKeeperIntents:
     def records(self) -> tuple[IntentRecord, ...]:
         """Return the records of all intents, sorted by subject.
 
-        Of the instances before the last one they have only what lists of instances show.
+        Instances before the last one have only the values that lists of instances show.
         """
         return read_records(self._session)
 
@@ -121,7 +121,7 @@ class ZooKeeperIntents:
         return read_former(self._session, subject)
 
     def withheld(self) -> frozenset[ServiceTarget]:
-        """Return the services and targets that are not deployed because of the state of their intents."""
+        """Return the services and targets that are withheld because of the state of their intents."""
         return read_withheld(self._session)
 
     def left(self) -> tuple[LeftService, ...]:
@@ -132,7 +132,7 @@ class ZooKeeperIntents:
 if TYPE_CHECKING:
     Summaries = Mapping[IntentSubject, IntentRecord]
 
-#: How many whole records are kept.
+#  The limit of kept whole records.
 _KEPT = 64
 
 #: Seconds that a client waits for the read of another client.
@@ -140,7 +140,7 @@ _PATIENCE = 5.0
 
 
 class IntentRecords:
-    """The records that clients asked for.
+    """The records that clients requested.
 
     ``summaries`` are the intents of a reading of the fleet: the same objects for as long as their indexes have not
     changed. Any thread may call the methods.
@@ -152,7 +152,7 @@ class IntentRecords:
         self._whole: OrderedDict[IntentSubject, tuple[IntentRecord, IntentRecord | None]] = OrderedDict()
 
     def all(self, session: Session, summaries: Summaries) -> tuple[IntentRecord, ...]:
-        """Return all records, sorted by subject; of former instances only what lists of them show."""
+        """Return all records, sorted by subject; former instances have only the values that lists show."""
         with turn(self._lock, _PATIENCE, late_read):
             if self._all is None or self._all[0] is not summaries:
                 self._all = summaries, read_records(session) if summaries else ()

@@ -3,7 +3,7 @@
 ``/zkdeployment/intents/SUBJECT`` is the index: the document, the state, the digest of the content and the list of
 instances. The nodes below it are parts: contents, the services of instances, and final statuses. A part is named
 by its kind and a hash of its data, and is created before the index that names it: a process that dies in between
-leaves the former record whole. Parts that no index names are removed with the next index.
+leaves the former record intact. Parts that no index names are removed with the next index.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#: Bytes of one part: two of them, with what else a transaction has, fit into one.
+#  Bytes of one part, so that two parts fit into one transaction with its other operations.
 _PART = 256 * 1024
 
 #: Rows of a final status that are packed together.
 _ROWS = 20_000
 
-#: What an index has at least.
+#  The required keys of an index.
 _KEYS = frozenset({"document", "state", "content", "approved", "instances"})
 
-#: Further readings, if parts of an index were replaced in the meantime.
+#  Further attempts to read an index whose parts were replaced in the meantime.
 _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class IntentNodes:
-    """The nodes that a change of records may concern: indexes by name, and the names of the parts of each.
+    """The nodes that a change of records may affect: indexes by name, and the names of the parts of each.
 
     ``exists`` is whether the node above the indexes exists. ``withheld`` is the node of the withheld services,
     ``left`` of those that left governance.
@@ -80,9 +80,9 @@ class IntentOperations:
 
 
 def read_records(session: Session) -> tuple[IntentRecord, ...]:
-    """Return the records of all intents, sorted by subject; of former instances only what lists of them show.
+    """Return the records of all intents, sorted by subject; former instances have only the values in lists.
 
-    A damaged record is left out and logged. The number of requests grows with the number of intents only.
+    A damaged record is omitted and logged. The number of requests grows with the number of intents only.
     """
     return _read(session, None)
 
@@ -93,9 +93,9 @@ def read_record(session: Session, subject: IntentSubject) -> IntentRecord | None
 
 
 def summary_of(name: str, node: Node) -> IntentRecord | None:
-    """Return what an index alone holds of an intent: its document, its state, and the list of its instances.
+    """Return the values of an intent in its index: its document, its state, and the list of its instances.
 
-    ``None`` for an index that is not written yet, or damaged.
+    ``None`` for an index that is not written yet, or is damaged.
     """
     index = _index(name, node)
     if index is None:
@@ -118,10 +118,10 @@ def summary_of(name: str, node: Node) -> IntentRecord | None:
 
 
 def read_governance(session: Session) -> Governance:
-    """Return the intents that were published last, and the services that left governance before.
+    """Return the intents of the last publication, and the services that left governance before.
 
-    The last transaction of a publication wrote both. Raises ``TreeError`` if an index is damaged: without it, the
-    services of its intent would be deployed.
+    The last transaction of a publication writes both. Raises ``TreeError`` if an index is damaged, because without
+    the index the services of its intent would be deployed.
     """
     names = session.children(paths.INTENTS) or []
     nodes = zip(names, session.get_many(map(_path, names)), strict=True)
@@ -256,7 +256,7 @@ def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
 
 
 def _former_instance(entry: Mapping[str, Any]) -> IntentInstance:
-    """Return what lists show of an instance before the last one; its services are not read."""
+    """Return an instance before the last one with the values that lists show, without its services."""
     return _instance_of(entry, apps={}, services=(), target=None, final=())
 
 
@@ -277,7 +277,7 @@ def _instance_of(entry: Mapping[str, Any], **values: Any) -> IntentInstance:
 def read_intent_nodes(
     session: Session, changed: Collection[IntentSubject], kept: Collection[IntentSubject]
 ) -> IntentNodes:
-    """Return the nodes that a change concerns: of the ``changed`` intents, and of all that are not ``kept``."""
+    """Return the nodes that a change affects: those of ``changed`` intents, and of all that are not ``kept``."""
     (withheld, left), (listed,) = session.look([paths.WITHHELD, paths.LEFT], [paths.INTENTS])
     names = {subject_name(subject) for subject in changed}
     names |= set(listed or ()) - {subject_name(subject) for subject in kept}
@@ -296,9 +296,8 @@ def intent_operations(
 ) -> IntentOperations:
     """Return the operations that write these records, and remove the intents of all other nodes.
 
-    ``withheld`` are the services that are not deployed, and ``left`` those that left governance; ``withheld`` is
-    ``None`` if both stay. Raises ``ConflictError``
-    if a record changed since it was read.
+    ``withheld`` are the withheld services, and ``left`` those that left governance; ``withheld`` is ``None`` if
+    both stay. Raises ``ConflictError`` if a record changed since it was read.
     """
     parts: list[Operation] = [] if nodes.exists or not records else [Create(paths.INTENTS)]
     indexes: list[Operation] = []

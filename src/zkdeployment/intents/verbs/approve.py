@@ -1,4 +1,4 @@
-"""``zkdeployment intent approve`` and ``diff``: what changed since the last approval, and its approval."""
+"""``zkdeployment intent approve`` and ``diff``: shows the changes since the last approval, and approves them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def diff(connection: Servers, subject: IntentSubject, output: str) -> None:
         raise click.exceptions.Exit(_DIFFERENT)
 
 
-#: The option --key of acts that need a signature where there are approvers.
+#  The option --key of acts that need a signature if approvers are configured.
 key_option = click.option(
     "--key",
     metavar="FILE",
@@ -184,7 +184,7 @@ def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str, sig
 
 
 def confirm_content(order: IntentOrder, preview: CommitOutcome, operator: OperatorAdapters) -> str:
-    """Show what an act would approve, and ask; return the digest of that content, or raise ``Abort``."""
+    """Show the content that an act would approve, and ask; return its digest, or raise ``Abort``."""
     placed = find_intent(preview.files, order.subject)
     digest = placed.snapshot.content.digest
     if not preview.changed:
@@ -201,14 +201,14 @@ def asks_for_confirmation(*, yes: bool) -> bool:
 
 
 def _changes(order: IntentOrder, placed: PlacedIntent) -> Iterator[str]:
-    """Yield what changed since the last approval."""
+    """Yield the changes since the last approval."""
     compared = compare_before_approval(order.record, placed.snapshot)
     yield compared.remark or f"changed in {subject_text(order.subject)} since the last approval:"
     yield from (f"  {line}" for line in list(compared.lines()) or ["nothing"])
 
 
 def _plan(files: Sequence[SourceFile], placed: PlacedIntent, operator: OperatorAdapters) -> Iterator[str]:
-    """Yield what hosts would do after the instantiation."""
+    """Yield the steps that hosts would take after the instantiation."""
     instantiated = FileChanges(with_state(placed, IntentState.INSTANTIATED), "").apply(files)
     basis = with_ordered_text(operator.prediction_basis(), click.get_current_context().params["config"])
     predicted = predict(review(instantiated), basis, revision=None, title="the instantiation")

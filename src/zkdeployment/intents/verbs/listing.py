@@ -161,7 +161,7 @@ def _state(state: IntentState | None) -> str:
 
 
 def _facts(overview: IntentOverview) -> Iterator[tuple[str, str]]:
-    """Yield the names and values of what a table shows of an intent."""
+    """Yield the names and values in the table of an intent."""
     intent, instance = overview.intent, overview.instance
     yield "published", "never" if overview.published_state is None else overview.published_state.value
     if overview.tip_state is not None:
@@ -336,7 +336,7 @@ def status(connection: Servers, subject: IntentSubject, form: str, **filters: tu
 
 
 def _reports(operator: OperatorAdapters, record: IntentRecord, query: StatusQuery) -> FleetReports:
-    """Return the reports for the instance that a query shows; nothing is read if no instance needs them."""
+    """Return the reports for the instance in a query; nothing is read if no instance needs them."""
     shown = [
         instance
         for instance in record.instances

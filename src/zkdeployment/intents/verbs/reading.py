@@ -88,7 +88,7 @@ def read_overview(operator: OperatorAdapters, subject: IntentSubject) -> IntentO
 
 
 def require_record(operator: OperatorAdapters, subject: IntentSubject) -> IntentRecord:
-    """Return what publications recorded about an intent; raises ``NotFoundError`` if it was never published."""
+    """Return the record of an intent; raises ``NotFoundError`` if the intent was never published."""
     record = operator.intents.record(subject)
     if record is None:
         raise NotFoundError(
@@ -100,7 +100,7 @@ def require_record(operator: OperatorAdapters, subject: IntentSubject) -> Intent
 
 
 def read_reports(operator: OperatorAdapters, instance: IntentInstance) -> FleetReports:
-    """Return what hosts and providers report about the services of an instance."""
+    """Return the reports of hosts and providers about the services of an instance."""
     services = {service.assignment.path for service in instance.services}
     clusters = operator.fleet.documents().of(CLUSTER)
     return replace(operator.fleet.reports(services), clusters=frozenset(clusters))
@@ -113,7 +113,7 @@ def _sync_settings(config: Path | None) -> SyncSettings | None:
 
 
 def _approval_rules(config: Path | None) -> tuple[ApprovalRule, ...] | None:
-    """Return the rules of approvals, if the configuration has some that can be read."""
+    """Return the rules of approvals, if the configuration has readable ones."""
     sync = _sync_settings(config)
     try:
         return None if sync is None else approval_rules(sync)
@@ -134,7 +134,7 @@ def _tip_snapshots(config: Path | None) -> Mapping[IntentSubject, IntentSnapshot
     return intent_snapshots(reviewed.documents, reviewed.linted.tree)
 
 
-#: How many readings in a row have to find the fleet stopped.
+#  The number of readings in a row that have to find the fleet stopped.
 _STOPPED_READINGS = 4
 
 #: The options ``--wait`` and ``--timeout`` of acts on intents; the verb receives ``waits``.
@@ -150,7 +150,7 @@ def report(
     *,
     is_active: bool | None,
 ) -> None:
-    """Print the commit of an act; then wait for its effects, or print what delays its publication.
+    """Print the commit of an act; then wait for its effects, or print the obstacles of its publication.
 
     ``is_active`` is whether the act deploys or undeploys services; ``None`` if it concerns no host.
     """
@@ -188,7 +188,7 @@ def _wait_until_done(
         fleet = operator.fleet.snapshot()
         is_stopped = fleet.cluster is not None and fleet.cluster.state is ClusterState.STOPPED
         stopped = stopped + 1 if is_stopped else 0
-        if stopped >= _STOPPED_READINGS:  # the hosts that failed have reported that by now
+        if stopped >= _STOPPED_READINGS:  # the failed hosts have reported their failures by then
             reasons = "; ".join(map(str, fleet.stops))
             raise RefusedError(f"the fleet is stopped ({reasons}); not done yet: {progress.awaited}")
         wait.pause(progress.awaited)

@@ -164,7 +164,7 @@ class LeftServicesView:
 
 
 def left_services_view(left: Collection[LeftService], user: User | None) -> LeftServicesView:
-    """Return the services that left governance, sorted; ``user`` is who may act, if anyone may."""
+    """Return the services that left governance, sorted; ``user`` may act on them, if given."""
     ordered = sorted(left, key=lambda one: (one.path, one.target or ""))
     rows = tuple(_left_row(one, user) for one in ordered[:_MOST_LEFT])
     return LeftServicesView(rows, max(0, len(ordered) - _MOST_LEFT))
@@ -205,7 +205,7 @@ def service_release_form(left: Sequence[LeftService]) -> ActForm:
 
 
 def requested_adoption(subject: IntentSubject, values: Mapping[str, str]) -> Intent | None:
-    """Return the new intent that a form describes; ``None`` if the branch is to have its document.
+    """Return the new intent that a form describes; ``None`` if its document should be in the branch.
 
     Raises ``ConfigurationError`` if the description is not valid.
     """

@@ -86,7 +86,7 @@ _COLUMN_TITLES = {IntentSort.SUBJECT: "Intent", IntentSort.STATE: "State", Inten
 
 @dataclass(frozen=True, slots=True)
 class IntentPage:
-    """The intents on one page: those of ``query``, ``first`` is the place of the first one among ``total``."""
+    """The intents on one page of ``query``; ``first`` is the place of the first one among ``total``."""
 
     query: IntentListQuery
     records: tuple[IntentRecord, ...]
@@ -141,7 +141,7 @@ class IntentsView:
 
 
 def intent_page_of(records: Collection[IntentRecord], query: IntentListQuery) -> IntentPage:
-    """Return the intents on the page that ``query`` asks for, or on the last page if there are fewer."""
+    """Return the intents on the page that ``query`` requests, or on the last page if there are fewer."""
     selected = query.select(records)
     query = replace(query, page=min(query.page, max(1, -(-len(selected) // PAGE_SIZE))))
     first = (query.page - 1) * PAGE_SIZE

@@ -1,7 +1,7 @@
 """The matrix of an instance: the statuses of the resources of each app on each cluster, and one cell of it.
 
-The view is in the page's address: which instance, which statuses and names, which part of the matrix, and of which
-cell the resources are shown.
+The page's address contains the view: the instance, the statuses and names, the part of the matrix, and the cell
+whose resources are shown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StatusSign:
     sign: StateSign
 
 
-#: The signs of what was done with resources, the most urgent first.
+#  The signs of the last actions on resources, the most urgent first.
 RSYNC_SIGNS: Mapping[RsyncStatus, StatusSign] = {
     RsyncStatus.FAILED: StatusSign("Failed", "its host failed at it", SIGNS[HostState.FAILED]),
     RsyncStatus.RETRYING: StatusSign("Retrying", "its host is absent", SIGNS[HostState.ABSENT]),
@@ -51,7 +51,7 @@ RSYNC_SIGNS: Mapping[RsyncStatus, StatusSign] = {
     RsyncStatus.TERMINATED: StatusSign("Terminated", "undeployed", SIGNS[HostState.EXCLUDED]),
 }
 
-#: The signs of what exists, the most urgent first.
+#  The signs of the existence of resources, the most urgent first.
 CLUSTER_SIGNS: Mapping[ClusterStatus, StatusSign] = {
     ClusterStatus.NOT_PRESENT: StatusSign("NotPresent", "its host does not have it", SIGNS[HostState.BEHIND]),
     ClusterStatus.UNKNOWN: StatusSign("Unknown", "its host never reported", SIGNS[HostState.UNKNOWN]),
@@ -70,14 +70,14 @@ STATE_TONES: Mapping[IntentState, str] = {
 
 @dataclass(frozen=True, slots=True)
 class StatusCounts:
-    """How many resources have each status, the most urgent first, without zeros."""
+    """The numbers of resources by status, the most urgent first, without zeros."""
 
     rsync: tuple[tuple[StatusSign, int], ...] = ()
     exists: tuple[tuple[StatusSign, int], ...] = ()
 
     @property
     def unfinished(self) -> int:
-        """How many resources are neither applied nor undeployed yet."""
+        """The number of resources that are neither applied nor undeployed yet."""
         done = {RSYNC_SIGNS[RsyncStatus.APPLIED], RSYNC_SIGNS[RsyncStatus.TERMINATED]}
         return sum(count for sign, count in self.rsync if sign not in done)
 
@@ -88,7 +88,7 @@ class StatusCounts:
 
 
 def status_counts(rows: Iterable[ResourceRow]) -> StatusCounts:
-    """Return how many of some resources have each status."""
+    """Return the numbers of resources by status."""
     rsync: dict[RsyncStatus | None, int] = {}
     exists: dict[ClusterStatus, int] = {}
     for row in rows:
@@ -216,7 +216,7 @@ class StatusFilter:
 
 @dataclass(frozen=True, slots=True)
 class MatrixParts:
-    """Which part of the apps or clusters is shown, with links to the parts before and after it."""
+    """The shown part of the apps or clusters, with links to the parts before and after it."""
 
     noun: str
     range: str
@@ -239,7 +239,7 @@ class IntentMatrix:
 
 
 def intent_matrix(rows: Sequence[ResourceRow], query: MatrixQuery) -> IntentMatrix:
-    """Return the part of the matrix that ``query`` asks for; ``rows`` are all resources of the instance."""
+    """Return the part of the matrix that ``query`` requests; ``rows`` are all resources of the instance."""
     cells: dict[tuple[str, str], list[ResourceRow]] = {}
     for row in query.select(rows):
         cells.setdefault((row.app, row.cluster), []).append(row)
@@ -358,7 +358,7 @@ def cell_view(
 ) -> CellView | None:
     """Return the page of the cell that ``query`` shows; ``None`` if it shows none.
 
-    ``rows`` are all resources of the instance. Only the details of this cell are worked out.
+    ``rows`` are all resources of the instance. Only the details of this cell are computed.
     """
     cell = query.cell
     if cell is None:

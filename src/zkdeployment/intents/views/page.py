@@ -1,4 +1,4 @@
-"""The page of one intent, and what the forms of acts show before the button."""
+"""The page of one intent, and the details in forms of acts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MOST_LINES = 2000
 
 
 def content_details(compared: ContentComparison) -> Iterator[ActDetail]:
-    """Yield what changed since the last approval, and the whole content."""
+    """Yield the changes since the last approval, and the whole content."""
     if compared.remark:
         yield ActDetail(f"The whole content, {compared.content.digest}", shown_lines(compared.content_lines()))
         return
@@ -71,7 +71,7 @@ def with_approved_content(form: ActForm, snapshot: IntentSnapshot) -> ActForm:
 
 
 def shown_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the lines that a page shows of a content, the last of which tells if there are more."""
+    """Return the first lines of a content for a page; a last line gives the number of further ones."""
     shown = tuple(islice(lines, _MOST_LINES + 1))
     if len(shown) <= _MOST_LINES:
         return shown
@@ -110,7 +110,7 @@ class InstanceLine:
 
 @dataclass(frozen=True, slots=True)
 class InstanceEventLine:
-    """An event of the shown instance: what happened, with which revision, and who approved the content."""
+    """An event of the shown instance: its kind, its revision, and the approver of the content."""
 
     event: str
     at: Moment | None
@@ -123,7 +123,7 @@ class InstanceEventLine:
 
 @dataclass(frozen=True, slots=True)
 class ContentDifference:
-    """The changes since the approval, in lines; ``unknown`` is why that is not known, or empty."""
+    """The changes since the approval, in lines; ``unknown`` is why they are not known, or empty."""
 
     lines: tuple[str, ...] = ()
     unknown: str = ""
@@ -171,7 +171,7 @@ class IntentView:
 
 
 def shown_instance(record: IntentRecord, query: MatrixQuery) -> IntentInstance | None:
-    """Return the instance that a view shows; ``None`` if the intent has no instances, or not that one."""
+    """Return the instance that a view shows; ``None`` if the intent does not have this instance."""
     if query.instance is None:
         return record.instances[-1] if record.instances else None
     return next((instance for instance in record.instances if instance.id == query.instance), None)
@@ -260,7 +260,7 @@ def _approver(event: InstanceEvent) -> str:
 
 
 def act_progress(job: Job | None) -> ActProgress | None:
-    """Return what became of the commit of an act; ``None`` without a commit."""
+    """Return the outcome of the commit of an act; ``None`` without a commit."""
     if job is None:
         return None
     return ActProgress(
@@ -276,7 +276,7 @@ def _tone(record: IntentRecord, newest: StatusCounts | None) -> str:
 
 
 def _sentence(record: IntentRecord, newest: StatusCounts | None) -> str:
-    """Return what the state means; ``newest`` are the counts of the newest instance, if it is shown."""
+    """Return a sentence on the meaning of the state; ``newest`` are the newest instance's counts, if shown."""
     approval = record.intent.approval
     if newest is not None and newest.unfinished:
         verb = "is" if newest.unfinished == 1 else "are"
@@ -309,7 +309,7 @@ def _facts(record: IntentRecord) -> Iterator[tuple[str, str]]:
 
 
 def _difference(record: IntentRecord) -> ContentDifference | None:
-    """Return what changed since the approval; ``None`` if nothing did, or if there is no approval."""
+    """Return the changes since the approval; ``None`` without a change, or without an approval."""
     approval = record.intent.approval
     if approval is None or approval.content == record.content.digest:
         return None
