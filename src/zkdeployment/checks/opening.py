@@ -9,9 +9,9 @@ from zkdeployment.checks.ports import CheckAdapters
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import SharedCheckSources, ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
-from zkdeployment.cli.session import verb_session
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -136,10 +136,16 @@ def emit(value: object, output: str, *, schema: str | None = None) -> None:
     """
     if schema is not None and isinstance(value, dict):
         value = with_schema(schema, value)
-    if output == "yaml":
-        from zkdeployment.cli.yaml_output import yaml_text  # noqa: PLC0415  the others are faster without
-
-        text = yaml_text(value)
-    else:
-        text = json.dumps(value, indent=2)
+    text = yaml_text(value) if output == "yaml" else json.dumps(value, indent=2)
     echo_lines(text.rstrip("\n"))
+
+
+def yaml_text(value: object) -> str:
+    """Return plain data as a YAML document; the keys keep their order, and there are no anchors and aliases."""
+    import yaml  # noqa: PLC0415  the other formats are faster without
+
+    class PlainDumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  no object gets an alias
+            return True
+
+    return yaml.dump(value, Dumper=PlainDumper, sort_keys=False)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from zkdeployment.base.daemon.control import interrupted_by_signals
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.cli.interruption import interrupted_by_signals
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.cli.session import verb_session
 from zkdeployment.fleet.ports import OperatorAdapters
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
@@ -14,6 +13,7 @@ from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.rollouts.store.acts import ZooKeeperRolloutControl
+from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

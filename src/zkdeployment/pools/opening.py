@@ -7,13 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.cli.session import verb_session
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.pools.ports import PoolAdapters
 from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.pools.store.session_uses import ZooKeeperSessionUses
 from zkdeployment.pools.store.store import ZooKeeperPools, registered_hosts
 from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

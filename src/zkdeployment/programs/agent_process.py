@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from zkdeployment.base import log
-from zkdeployment.cli.interruption import obey_signals
+from zkdeployment.base.daemon.control import obey_signals
 from zkdeployment.config.settings import Settings, load
 from zkdeployment.programs.agent import check_zookeeper, run_agent
 from zkdeployment.programs.process import build_control

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base import log
-from zkdeployment.cli.interruption import obey_signals
-from zkdeployment.cli.optional_libraries import pools_libraries, service_libraries
+from zkdeployment.base.daemon.control import obey_signals
+from zkdeployment.base.machine.program import pools_libraries, service_libraries
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.config.settings import load
 from zkdeployment.programs.coordinator import build_coordinator

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base import log
+from zkdeployment.base.daemon.control import interrupted_by_signals, obey_signals
 from zkdeployment.base.errors import ConfigurationError, RefusedError
-from zkdeployment.cli.interruption import interrupted_by_signals, obey_signals
 from zkdeployment.cli.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import Settings, load

@@ -6,11 +6,11 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.cli.session import verb_session
 from zkdeployment.providers.selection import ProviderList, RegisteredProvider
 from zkdeployment.tree.links import resolve
 from zkdeployment.zookeeper.nodes import encode, lookup
 from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.session import verb_session
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
 if TYPE_CHECKING:

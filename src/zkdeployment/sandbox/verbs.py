@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from zkdeployment.cli.interruption import interrupted_by_signals
-from zkdeployment.cli.optional_libraries import service_libraries
+from zkdeployment.base.daemon.control import interrupted_by_signals
+from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo

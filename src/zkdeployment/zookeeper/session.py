@@ -458,3 +458,8 @@ class Session(Connection):
             yield
         except exceptions.ConnectionLoss as error:
             raise UnreachableError(f"ZooKeeper at {self.connection} went away during a write") from error
+
+
+def verb_session(servers: Servers) -> Session:
+    """Return the session of a verb, which is opened as a context manager; that raises ``UnreachableError``."""
+    return Session(servers, session_timeout=10.0)

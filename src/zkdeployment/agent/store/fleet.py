@@ -26,7 +26,7 @@ from zkdeployment.publishing.store.cluster import changing_cluster, recording_st
 from zkdeployment.publishing.store.group_stops import stopped_groups, stopping_group
 from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.clients import WatchHandler
+from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Check, Create, Operation, Set, TransactionError, make_skeleton
 

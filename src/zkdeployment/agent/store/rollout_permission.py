@@ -13,7 +13,7 @@ from zkdeployment.strategies.store.agent_records import (
     read_outline,
 )
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.clients import WatchHandler
+from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.transactions import Create
 
 if TYPE_CHECKING:

@@ -1,13 +1,18 @@
-"""The requests of signals and watches to a daemon: wake up, reload, end. Acting on them belongs to the daemon."""
+"""Requests of signals and watches: how daemons obey them, and how they end a command with its cleanup."""
 
 from __future__ import annotations
 
 import queue
+import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ShutdownError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
     from zkdeployment.base.machine.clock import Clock
 
 #: Seconds that the step in progress may still take when the daemon is asked to end.
@@ -81,3 +86,28 @@ class Control:
         """Raise ``ShutdownError`` if the daemon was asked to end."""
         if self.stopping:
             raise ShutdownError("this process was asked to end")
+
+
+@contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP like Ctrl-C inside the block, unless they are ignored, as by ``nohup``."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    previous = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def obey_signals(control: Control, *, hangup: Callable[[], None] | None = None) -> None:
+    """Let SIGTERM and SIGINT stop a daemon; let SIGHUP call ``hangup``, which by default starts its next cycle."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: control.stop())
+    signal.signal(signal.SIGHUP, lambda *_: (hangup or control.wake)())

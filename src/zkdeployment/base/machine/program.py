@@ -1,4 +1,4 @@
-"""The running program: its late imports, and the detection of an upgrade.
+"""The running program: its late imports, its optional libraries, and the detection of an upgrade.
 
 An upgrade of zkdeployment or of Python may replace or move a library under a running process, which can then not
 import it any more.
@@ -6,19 +6,18 @@ import it any more.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.errors import RestartError
+from zkdeployment.base.errors import ConfigurationError, RestartError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@contextlib.contextmanager
+@contextmanager
 def late_import() -> Iterator[None]:
     """Raise ``RestartError`` if a library cannot be imported inside the block.
 
@@ -65,3 +64,31 @@ class Program:
         except OSError:
             return None
         return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+@contextmanager
+def service_libraries() -> Iterator[None]:
+    """Surround imports that need the libraries of the service.
+
+    Raises ``ConfigurationError`` if these are not installed.
+    """
+    with _libraries("the service", "server"):
+        yield
+
+
+@contextmanager
+def pools_libraries() -> Iterator[None]:
+    """Surround imports that need the libraries of the worker, as ``service_libraries`` does."""
+    with _libraries("the worker of host pools", "pools"):
+        yield
+
+
+@contextmanager
+def _libraries(part: str, extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"{part} needs the library {error.name}, which is not installed; install the package"
+            f" zkdeployment-{extra}, or zkdeployment[{extra}] with pip"
+        ) from error

@@ -39,12 +39,12 @@ from zkdeployment.cli.options import (
     emit,
     node_path,
     output_option,
+    yaml_text,
     zookeeper_options,
 )
 from zkdeployment.cli.publication_wait import PublicationWait, wait_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo, echo_lines
-from zkdeployment.cli.yaml_output import yaml_text
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author

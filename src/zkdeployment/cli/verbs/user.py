@@ -12,10 +12,9 @@ import click
 
 from zkdeployment.base.durations import age, ago, duration_seconds
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.cli.operator_options import new_act, reason_option
-from zkdeployment.cli.optional_libraries import service_libraries
+from zkdeployment.base.machine.program import service_libraries
+from zkdeployment.cli.operator_options import new_act, read_ssh_keys, reason_option, ssh_key_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.ssh_key_files import read_ssh_keys, ssh_key_option
 from zkdeployment.cli.tables import ResponsiveTable, console_for
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup

@@ -30,7 +30,7 @@ from zkdeployment.publishing.store.live_tree import read_providers, read_subtree
 from zkdeployment.publishing.store.withheld import read_left, read_withheld
 from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.clients import call_safely
+from zkdeployment.zookeeper.connection import call_safely
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, SharedReads, late_read
 

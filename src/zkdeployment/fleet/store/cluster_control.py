@@ -27,7 +27,7 @@ from zkdeployment.publishing.store.group_stops import resuming_group
 from zkdeployment.publishing.store.last_publication import published_revision
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.clients import WatchHandler
+from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.transactions import Check, Operation
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ import click
 
 from zkdeployment.base.durations import age, ago, duration_seconds, signed_duration
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError, ZkdeploymentError
-from zkdeployment.cli.operator_options import new_act, reason_option
+from zkdeployment.cli.operator_options import new_act, read_ssh_keys, reason_option, ssh_key_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.ssh_key_files import read_ssh_keys, ssh_key_option
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.pools.acts.sessions import (

@@ -6,9 +6,9 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.cli.session import verb_session
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
