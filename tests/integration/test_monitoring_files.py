@@ -14,6 +14,7 @@ from zkdeployment.agent.telemetry import AgentFacts, agent_metrics
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.daemon.metrics import DaemonProcess
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.pools.metrics import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
 from zkdeployment.publishing.daemon.telemetry import SyncerFacts, syncer_metrics
@@ -37,7 +38,7 @@ EXPORTED = {
         ),
         *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
         *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=begun_rollout())),
-        *server_metrics(ServerFacts(process=PROCESS, pools=PoolReading(POOLS))),
+        *server_metrics(ServerFacts(process=PROCESS, further=tuple(pool_metrics(PoolReading(POOLS))))),
     )
 }
 

@@ -20,6 +20,7 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
+from zkdeployment.pools.feed import pools_of
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.service.users.user import Role
 
@@ -139,7 +140,7 @@ def _photograph_pools(browser: Browser, service: RunningService, fleet: WrittenF
     tenants = first.user.id, second.user.id
     fleet.lend(DOCUMENT, pool_change(now, tenants), ended=ended_sessions(now, tenants))
     wait_until(
-        lambda: bool(service.adapters.feed.snapshot().reading.pools.snapshot.workers),
+        lambda: bool(pools_of(service.adapters.feed).snapshot.workers),
         "the service has read the pools",
     )
     tenant = first.user.name, first.key

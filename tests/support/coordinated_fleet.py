@@ -19,11 +19,11 @@ from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.rollouts.daemon.coordinator import Coordinator, RecoverySteps
-from zkdeployment.rollouts.store.acts import direct
 from zkdeployment.rollouts.store.records import ZooKeeperRollouts
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state import Directive, Ending, RolloutState
 from zkdeployment.strategies.store.agent_records import decode_grant, encode_report
+from zkdeployment.strategies.store.control import direct
 from zkdeployment.strategies.store.records import read_current, read_state
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper import paths

@@ -12,13 +12,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fastapi import APIRouter
 
+    from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.kinds import DocumentKind
+    from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
+    from zkdeployment.fleet.views.fleet_health import JudgeAlarms
+    from zkdeployment.zookeeper.session import Session
 
 
 def _nothing() -> tuple[()]:
@@ -35,7 +39,10 @@ class Feature:
 
     Each place is a function, which imports what it returns: a program loads only the parts of the features that it
     uses. ``document_kinds`` are the kinds of documents beside the tree. ``document_rules`` receive documents that
-    are valid each by itself, and return them with the problems that they have together. ``api_routers`` are the
+    are valid each by itself, and return them with the problems that they have together.
+    ``feed_parts`` are the parts of the readings of the fleet, with their events. ``alarms`` reads what the monitor
+    of the fleet judges, at a time in seconds since the epoch, and returns the function that judges it. ``metrics``
+    returns the metrics of a reading for the service. ``api_routers`` are the
     operations of the API that need a login, ``page_routers`` the pages of the service, and ``service_state`` what
     the service keeps for them, by the names of attributes of the application's state. ``verbs`` are the verbs of
     the command line, by name.
@@ -43,6 +50,9 @@ class Feature:
 
     document_kinds: Callable[[], Sequence[DocumentKind[Any]]] = _nothing
     document_rules: Callable[[], Sequence[Callable[[Documents], Documents]]] = _nothing
+    feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
+    alarms: Callable[[Session, float], JudgeAlarms] | None = None
+    metrics: Callable[[FleetReading], Iterable[Metric]] | None = None
     api_routers: Callable[[], Sequence[APIRouter]] = _nothing
     page_routers: Callable[[], Sequence[APIRouter]] = _nothing
     service_state: Callable[[], Mapping[str, Any]] = _no_entries

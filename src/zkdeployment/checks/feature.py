@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.features import Feature
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.documents.kinds import DocumentKind
+    from zkdeployment.fleet.feed.fleet_assembly import FeedPart
+    from zkdeployment.fleet.views.fleet_health import JudgeAlarms
+    from zkdeployment.zookeeper.session import Session
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
@@ -44,6 +48,24 @@ def _verbs() -> Mapping[str, LazyVerb]:
     }
 
 
+def _feed_parts() -> tuple[FeedPart[Any], ...]:
+    from zkdeployment.checks.feed import CHECKS_PART
+
+    return (CHECKS_PART,)
+
+
+def _alarms(session: Session, now: float) -> JudgeAlarms:
+    from zkdeployment.checks.opening import check_adapters
+    from zkdeployment.checks.rules.alarms import check_alarms
+
+    return partial(check_alarms, check_adapters(session).summary(now))
+
+
 FEATURE = Feature(
-    document_kinds=_document_kinds, api_routers=_api_routers, page_routers=_page_routers, verbs=_verbs
+    document_kinds=_document_kinds,
+    api_routers=_api_routers,
+    page_routers=_page_routers,
+    verbs=_verbs,
+    feed_parts=_feed_parts,
+    alarms=_alarms,
 )

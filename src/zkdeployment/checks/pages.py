@@ -3,6 +3,7 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from zkdeployment.checks.feed import check_reading_of
 from zkdeployment.checks.rules.findings import CheckReading
 from zkdeployment.checks.views.page import checks_view
 from zkdeployment.service.access.rights import Reader
@@ -18,7 +19,7 @@ _EVENTS = "check publication"
 @router.get("/checks")
 def show_checks(request: Request, adapters: Adapters, user: Reader) -> Response:
     """Return the page that lists the checks."""
-    reading, query = read_or(adapters.feed.checks, CheckReading()), request.query_params
+    reading, query = read_or(lambda: check_reading_of(adapters.feed), CheckReading()), request.query_params
     parameters = {name: query.getlist(name) for name in query}
     view = checks_view(reading.summary, reading.findings, parameters, adapters.clock.now())
     return show_page(request, adapters, user, "checks.html", events=_EVENTS, view=view)

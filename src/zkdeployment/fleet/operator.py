@@ -12,7 +12,7 @@ from zkdeployment.fleet.store.contention import ZooKeeperLocks
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.rollouts.store.acts import ZooKeeperRolloutControl
+from zkdeployment.strategies.store.control import ZooKeeperRolloutControl
 from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:
@@ -39,4 +39,5 @@ def operator_adapters(session: Session) -> OperatorAdapters:
         cluster=ZooKeeperClusterControl(session),
         intents=ZooKeeperIntents(session),
         acts=ZooKeeperActLog(session),
+        session=session,
     )

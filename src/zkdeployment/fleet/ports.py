@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from zkdeployment.intents.store.reader import ZooKeeperIntents
     from zkdeployment.publishing.records import GuardOverrides
     from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
-    from zkdeployment.rollouts.store.acts import ZooKeeperRolloutControl
+    from zkdeployment.strategies.store.control import ZooKeeperRolloutControl
+    from zkdeployment.zookeeper.session import Session
 
 
 class ClusterControl(Protocol):
@@ -66,7 +67,7 @@ class ClusterControl(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAdapters:
-    """The adapters that operators' commands depend on."""
+    """The adapters that operators' commands depend on; features use others on the same ``session``."""
 
     fleet: ZooKeeperFleetReader
     tree: ZooKeeperLiveTree
@@ -75,6 +76,7 @@ class OperatorAdapters:
     cluster: ClusterControl
     intents: ZooKeeperIntents
     acts: ZooKeeperActLog
+    session: Session
 
     def prediction_basis(self) -> PredictionBasis:
         """Read the facts for the prediction of a publication."""

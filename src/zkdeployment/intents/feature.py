@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.documents.kinds import DocumentKind
+    from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
@@ -46,10 +47,17 @@ def _verbs() -> Mapping[str, LazyVerb]:
     return {"intent": LazyVerb("intents.verbs.intent", "Approve, instantiate and terminate groups of services.")}
 
 
+def _feed_parts() -> tuple[FeedPart[Any], ...]:
+    from zkdeployment.intents.feed import INTENTS_PART
+
+    return (INTENTS_PART,)
+
+
 FEATURE = Feature(
     document_kinds=_document_kinds,
     api_routers=_api_routers,
     page_routers=_page_routers,
     service_state=_service_state,
     verbs=_verbs,
+    feed_parts=_feed_parts,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -12,6 +13,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.fleet.views.requests import Job
 from zkdeployment.intents import requests
 from zkdeployment.intents.documents.values import Intent, IntentState, IntentSubject, parse_subject, subject_text
+from zkdeployment.intents.feed import record_of, records_of
 from zkdeployment.intents.requests import approvals_are_signed, counted_approvals, intent_resources, read_reports
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.edits import find_intent, with_state
@@ -208,7 +210,7 @@ _NO_REPORTS = FleetReports(ReportedHosts(()))
 @router.get("/intents")
 def show_intents(request: Request, adapters: Adapters, user: Reader) -> Response:
     """Return the page that lists the intents."""
-    records = last_known(request).read(Known.INTENTS, adapters.feed.intents, _NO_RECORDS)
+    records = last_known(request).read(Known.INTENTS, partial(records_of, adapters.feed), _NO_RECORDS)
     page = intent_page_of(records, IntentListQuery.of_parameters(_parameters(request)))
     newest = {record.intent.subject: record.instances[-1] for record in page.records if record.instances}
     reports = _reports(request, adapters, *newest.values())
@@ -263,10 +265,10 @@ def _parameters(request: Request) -> dict[str, list[str]]:
 
 
 def _record(request: Request, adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord | None:
-    """Return the record of an intent; without ZooKeeper, the last known record, without former instances."""
-    records = last_known(request).read(Known.INTENTS, adapters.feed.intents, _NO_RECORDS)
+    """Return the record of an intent; while ZooKeeper is away, the last known one without former instances."""
+    records = last_known(request).read(Known.INTENTS, partial(records_of, adapters.feed), _NO_RECORDS)
     known = next((record for record in records if record.intent.subject == subject), None)
-    return read_or(lambda: adapters.feed.intent(subject), known)
+    return read_or(lambda: record_of(adapters.feed, subject), known)
 
 
 def _reports(request: Request, adapters: ServerAdapters, *instances: IntentInstance) -> FleetReports:

@@ -25,6 +25,7 @@ from zkdeployment.intents.acts.intents import (
     roll_back_intent,
 )
 from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.feed import record_of, reports_of
 from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.resources import instance_resources, is_terminating
 from zkdeployment.intents.views.acts import intent_paths
@@ -66,7 +67,7 @@ def counted_approvals(adapters: ServerAdapters, record: IntentRecord) -> tuple[A
 
 def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:
     """Return the whole record of a published intent; raises ``NotFoundError`` if it does not exist."""
-    record = adapters.feed.intent(subject)
+    record = record_of(adapters.feed, subject)
     if record is None:
         raise NotFoundError(f"there is no published intent {subject_text(subject)}")
     return record
@@ -75,7 +76,7 @@ def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecor
 def read_reports(adapters: ServerAdapters, *instances: IntentInstance) -> FleetReports:
     """Return the reports of hosts, and of the providers of the services of these instances."""
     paths = {service.assignment.path for instance in instances for service in instance.services}
-    return adapters.feed.reports(paths)
+    return reports_of(adapters.feed, paths)
 
 
 def act_on_intent(
@@ -184,7 +185,7 @@ def replace_document(adapters: ServerAdapters, user: User, intent: Intent, reaso
 def remove(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> CommitOutcome:
     """Remove the document of an intent; refused while hosts still undeploy its last instance."""
     commits, order = require_commits(adapters), _order(adapters, user, subject, reason)
-    record = adapters.feed.intent(subject)
+    record = record_of(adapters.feed, subject)
     last = record.instances[-1] if record is not None and record.instances else None
     is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
     return remove_intent(commits, order, is_terminating=is_busy)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.features import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from fastapi import APIRouter
 
+    from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.documents.kinds import DocumentKind
+    from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
+    from zkdeployment.fleet.views.fleet_health import JudgeAlarms
+    from zkdeployment.zookeeper.session import Session
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
@@ -50,10 +55,35 @@ def _verbs() -> Mapping[str, LazyVerb]:
     }
 
 
+def _feed_parts() -> tuple[FeedPart[Any], ...]:
+    from zkdeployment.pools.feed import POOLS_PART
+
+    return (POOLS_PART,)
+
+
+def _alarms(session: Session, _now: float) -> JudgeAlarms:
+    from zkdeployment.pools.rules.alarms import pool_alarms
+    from zkdeployment.pools.rules.overview import pools_status
+    from zkdeployment.pools.store.store import ZooKeeperPools
+
+    store = ZooKeeperPools(session)
+    return partial(pool_alarms, pools_status(store.configuration(), store.read()))
+
+
+def _metrics(reading: FleetReading) -> Iterable[Metric]:
+    from zkdeployment.pools.feed import POOLS_PART
+    from zkdeployment.pools.metrics import pool_metrics
+
+    return pool_metrics(reading.of(POOLS_PART))
+
+
 FEATURE = Feature(
     document_kinds=_document_kinds,
     api_routers=_api_routers,
     page_routers=_page_routers,
     service_state=_service_state,
     verbs=_verbs,
+    feed_parts=_feed_parts,
+    alarms=_alarms,
+    metrics=_metrics,
 )

@@ -13,6 +13,7 @@ from zkdeployment.base.errors import ForbiddenError, NotFoundError, RefusedError
 from zkdeployment.pools import service_requests
 from zkdeployment.pools.acts.nodes import find_node
 from zkdeployment.pools.acts.sessions import extend_session, find_session, retire_session
+from zkdeployment.pools.feed import POOLS_PART, ended_sessions, pools_of
 from zkdeployment.pools.rules.node import NewPoolNode, node_data, node_of_host, split_values
 from zkdeployment.pools.rules.overview import find_pool, pool_overviews
 from zkdeployment.pools.rules.properties import NodeProperty, read_properties
@@ -46,8 +47,8 @@ def show_pools(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     """Return the page of pools."""
     cached = adapters.feed.snapshot()
     parameters = {name: request.query_params.getlist(name) for name in request.query_params}
-    ended = last_known(request).read(Known.SESSIONS, adapters.feed.ended_sessions, _NO_SESSIONS)
-    reading, now = cached.reading.pools, adapters.clock.now()
+    ended = last_known(request).read(Known.SESSIONS, partial(ended_sessions, adapters.feed), _NO_SESSIONS)
+    reading, now = cached.reading.of(POOLS_PART), adapters.clock.now()
     view = pools_view(reading, ended, user, parameters, now, connected=cached.connected)
     notice = None
     if last_value(parameters, "session"):
@@ -103,7 +104,7 @@ def prepare_pool_act(
 def _request(
     values: Mapping[str, str], adapters: ServerAdapters, user: User, requests: SessionRequests
 ) -> PreparedPoolAct:
-    reading = adapters.feed.snapshot().reading.pools
+    reading = pools_of(adapters.feed)
     pools = pool_overviews(reading.configuration, reading.snapshot)
 
     def perform(_: str) -> str:
@@ -116,7 +117,7 @@ def _request(
         if not specs:
             raise RefusedError("cannot request nodes: expected at least one node, found none; fill in a number")
         number = requests.begin(user, specs, adapters.pools)
-        wait_for_reading(adapters.feed, lambda reading: number in reading.pools.snapshot.sessions)
+        wait_for_reading(adapters.feed, lambda reading: number in reading.of(POOLS_PART).snapshot.sessions)
         return pools_page(session=str(number)) + "#sessions"
 
     return PreparedPoolAct(forms.request_form(reading, pools, user, values.get("pool", "")), perform)
@@ -145,12 +146,12 @@ def _act_on_session(name: str, values: Mapping[str, str], adapters: ServerAdapte
     if name == "retire-session":
         return PreparedPoolAct(forms.retire_session_form(session), retire)
     owner = next((each for each in adapters.users.users() if each.id == session.tenant), None)
-    reading = adapters.feed.snapshot().reading.pools
+    reading = pools_of(adapters.feed)
     return PreparedPoolAct(forms.extend_form(session, reading, owner, user, adapters.clock.now()), extend)
 
 
 def _fill(values: Mapping[str, str], adapters: ServerAdapters, user: User) -> PreparedPoolAct:
-    reading = adapters.feed.snapshot().reading.pools
+    reading = pools_of(adapters.feed)
     pool = find_pool(values.get("pool", ""), pool_overviews(reading.configuration, reading.snapshot))
 
     def perform(reason: str) -> str:
@@ -224,7 +225,7 @@ def show_usage(request: Request, adapters: Adapters, user: Tenant) -> Response:
     """Return the page of the use of pools: a tenant's own, for admins that of all tenants."""
     parameters = {name: request.query_params.getlist(name) for name in request.query_params}
     wanted = UsageFilter(last_value(parameters, "tenant") or None, last_value(parameters, "pool") or None)
-    reading, now = adapters.feed.snapshot().reading.pools, adapters.pools.clock.now()
+    reading, now = pools_of(adapters.feed), adapters.pools.clock.now()
     uses = last_known(request).read(Known.USES, adapters.pools.uses, _NO_USES)
     window = usage_window(now - usage_seconds(parameters), now)
     usage = pool_usage(uses, reading.tenants, window, own_usage(user, wanted))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import nagiosplugin
 
 from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
+from zkdeployment.base.features import installed
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import checked_connection, find_servers, load, named_configuration
 from zkdeployment.fleet.store.one_host import read_host
@@ -42,20 +43,16 @@ def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Fl
 
 
 def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
-    """Return the fleet with its locks, syncer, checks and host pools; raises as ``read_own_host`` does."""
-    from zkdeployment.checks.opening import check_adapters  # noqa: PLC0415
+    """Return the fleet with its locks, its syncer and the alarms of features; raises as ``read_own_host``."""
     from zkdeployment.fleet.store.contention import read_locks  # noqa: PLC0415  see above
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader  # noqa: PLC0415
     from zkdeployment.fleet.views.fleet_health import MonitoredFleet  # noqa: PLC0415
-    from zkdeployment.pools.rules.overview import pools_status  # noqa: PLC0415
-    from zkdeployment.pools.store.store import ZooKeeperPools  # noqa: PLC0415
 
     with _open(servers, timeout) as session:
         reader = ZooKeeperFleetReader(session)
-        locks, syncer, store = read_locks(session), reader.syncer_report(), ZooKeeperPools(session)
-        pools = pools_status(store.configuration(), store.read())
-        checks = check_adapters(session).summary(time.time())
-        return MonitoredFleet(reader.snapshot(), locks, syncer, checks, pools)
+        locks, syncer = read_locks(session), reader.syncer_report()
+        alarms = [feature.alarms(session, time.time()) for feature in installed() if feature.alarms is not None]
+        return MonitoredFleet(reader.snapshot(), locks, syncer, alarms)
 
 
 def _open(servers: Servers, timeout: float) -> Session:

@@ -1,4 +1,4 @@
-"""The metrics of a service: its requests, its event streams, the age of the fleet that it shows, and the pools."""
+"""The metrics of a service: its requests, its event streams, the age of and the fleet that it shows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.metrics import Metric, MetricKind, counter, gauge, process_metrics
-from zkdeployment.pools.metrics import pool_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.base.daemon.metrics import DaemonProcess
-    from zkdeployment.pools.rules.snapshot import PoolReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +21,7 @@ class ServerFacts:
     a route is a template such as ``/hosts/{host}``. ``streams`` are open event streams; ``lost`` counts streams
     whose client was too slow. ``read_at`` is when ZooKeeper last confirmed the fleet that the service shows, in
     seconds since the epoch, and ``readings`` is how often that fleet has changed; both are unknown at first, and
-    so are the ``pools`` and the number of deployment intent groups that are stopped.
+    so is the number of deployment intent groups that are stopped. ``further`` are the metrics of the features.
     """
 
     process: DaemonProcess
@@ -34,12 +32,12 @@ class ServerFacts:
     read_at: float | None = None
     readings: int = 0
     connected: bool = False
-    pools: PoolReading | None = None
+    further: tuple[Metric, ...] = ()
     stopped_groups: int | None = None
 
 
 def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
-    """Return the metrics of a service, ``zkdeployment_server_…`` and ``zkdeployment_pool_…``."""
+    """Return the metrics of a service, ``zkdeployment_server_…``, and the further ones."""
     labels = ("method", "route", "status")
     age = None if facts.read_at is None else max(0.0, facts.process.now - facts.read_at)
     return (
@@ -64,5 +62,5 @@ def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
         gauge("server_feed_age_seconds", "Seconds since ZooKeeper confirmed the fleet that is shown.", age),
         counter("server_feed_readings_total", "Changes of the fleet that the service has read.", facts.readings),
         gauge("server_stopped_groups", "Deployment intent groups that are stopped.", facts.stopped_groups),
-        *(() if facts.pools is None else pool_metrics(facts.pools)),
+        *facts.further,
     )

@@ -13,6 +13,7 @@ from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.base.errors import RefusedError, SourceError, TreeError
 from zkdeployment.checks.views.wanted import planned_difference
 from zkdeployment.fleet.views.forecast import predict
+from zkdeployment.intents.feed import record_of
 from zkdeployment.intents.rules.overview import find_overview, intent_overviews
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.publishing.rules.interruption import ordered_revision
@@ -81,7 +82,7 @@ class RevisionPlanner:
 
         Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
         """
-        record = adapters.feed.intent(subject)
+        record = record_of(adapters.feed, subject)
         tip: Mapping[IntentSubject, IntentSnapshot] = {}
         if adapters.commits is not None:
             with self._place():

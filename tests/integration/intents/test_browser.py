@@ -22,6 +22,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.users.user import Role
@@ -103,7 +104,7 @@ def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathF
 
         def is_read() -> bool:
             try:
-                return len(service.adapters.feed.intents()) == len(RECORDS)
+                return len(records_of(service.adapters.feed)) == len(RECORDS)
             except UnreachableError:
                 return False
 

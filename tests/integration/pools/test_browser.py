@@ -18,6 +18,7 @@ from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
 from zkdeployment.base.errors import UnreachableError
+from zkdeployment.pools.feed import pools_of
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
@@ -76,7 +77,7 @@ def stage(browser, zookeeper_server):
 
 def has_pools(service: RunningService) -> bool:
     try:
-        return bool(service.adapters.feed.snapshot().reading.pools.configuration.pools)
+        return bool(pools_of(service.adapters.feed).configuration.pools)
     except UnreachableError:
         return False
 
@@ -117,7 +118,7 @@ def test_a_tenant_leases_extends_and_retires_nodes_and_the_page_follows(stage):
 
 def test_an_admin_manages_nodes_without_javascript(stage):
     number = stage.add_failed_node("broken.example.com", "no route to host")
-    wait_until(lambda: number in stage.service.adapters.feed.snapshot().reading.pools.snapshot.nodes, "the node")
+    wait_until(lambda: number in pools_of(stage.service.adapters.feed).snapshot.nodes, "the node")
     with stage.page(stage.admin, java_script_enabled=False) as page:
         expect(page.locator("#failed")).to_contain_text("no route to host")
         page.get_by_role("link", name="Forgive").first.click()
@@ -150,7 +151,7 @@ def test_an_admin_manages_nodes_without_javascript(stage):
 def test_the_page_and_its_forms_are_accessible_and_show_hostile_texts_as_text(stage, axe_source):
     number = stage.add_failed_node(HOSTILE, HOSTILE)
     add_ready_nodes(stage.store, 1, "virtual-c9s")
-    wait_until(lambda: number in stage.service.adapters.feed.snapshot().reading.pools.snapshot.nodes, "the node")
+    wait_until(lambda: number in pools_of(stage.service.adapters.feed).snapshot.nodes, "the node")
     paths = ("/pools", f"/pools/acts/forgive?node={number}", "/pools/acts/request", "/pools/acts/add-node")
     messages = []
     with stage.page(stage.admin, reduced_motion="reduce", viewport={"width": 390, "height": 844}) as page:

@@ -16,8 +16,8 @@ from support.strategies import group, plain_hosts, strategy
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.records import PublicationRecord
-from zkdeployment.rollouts.store.acts import read_rollout_acts
 from zkdeployment.strategies.engine import next_task, record
+from zkdeployment.strategies.store.control import read_rollout_acts
 from zkdeployment.strategies.store.records import encode_state
 from zkdeployment.strategies.strategy import Pace
 from zkdeployment.zookeeper.nodes import encode

@@ -16,6 +16,7 @@ from zkdeployment.base.json_values import with_schema
 from zkdeployment.checks.acts import change_check, create_checks, delete_check
 from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
 from zkdeployment.checks.documents.on_call import ON_CALL
+from zkdeployment.checks.feed import check_reading_of
 from zkdeployment.checks.models import (
     AllowedRemovalBody,
     CheckBody,
@@ -143,7 +144,7 @@ def list_instances(
 
     The results of a monitoring system that reported nothing for five minutes are `unknown`.
     """
-    wanted, reading = InstanceFilter(read_state(state), host, path, check), adapters.feed.checks()
+    wanted, reading = InstanceFilter(read_state(state), host, path, check), check_reading_of(adapters.feed)
     found = selected(reading.instances.values(), wanted)
     shown = [overview_to_json(instance, reading.results.get(instance.id)) for instance in found]
     return JSONResponse(with_schema("check-instances", {"instances": shown}))
@@ -211,7 +212,7 @@ def show_check(adapters: ConnectedAdapters, _user: Reader, name: CheckName) -> R
     checks = adapters.operator_checks
     document: dict[str, Any] = dict(checks.document(name))
     wanted = instances_of(checks.sources.read().basis, name)
-    states = state_counts(selected(adapters.feed.checks().instances.values(), InstanceFilter(check=name)))
+    states = state_counts(selected(check_reading_of(adapters.feed).instances.values(), InstanceFilter(check=name)))
     return JSONResponse(
         with_schema("check", check_to_json(document, wanted, states, checks.instances.unwritten()))
     )

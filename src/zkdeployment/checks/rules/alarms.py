@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
-from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.fleet.views.health import Health
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.checks.rules.overview import CheckSummary
+    from zkdeployment.fleet.views.fleet_health import AlarmTimes
 
 #  The limit of reasons that an alarm names.
 _NAMED = 2
@@ -19,12 +20,12 @@ _NAMED = 2
 _SEVERITIES = {"warning": Health.WARNING, "critical": Health.CRITICAL}
 
 
-def check_alarms(checks: CheckSummary, *, now: float, limits: HealthLimits) -> Iterator[tuple[Health, str]]:
+def check_alarms(checks: CheckSummary, times: AlarmTimes) -> Iterator[tuple[Health, str]]:
     """Yield the problems of monitoring systems with their severity.
 
-    ``limits`` are in minutes and apply to the time for which the first instance has waited, and to the time
-    without a report; ``now`` is in seconds since the epoch.
+    The limits apply to the time for which the first instance has waited, and to the time without a report.
     """
+    now, limits = times.now, times.limits
     for system in checks.systems:
         waited, silent = system.waiting_for(now), system.silent_for(now)
         health, _ = limits.judge(waited / 60)

@@ -1,6 +1,7 @@
 """The events between two readings of the fleet.
 
-To add a kind of event, add it to ``EventKind``, and to ``_DIFFERENCES`` the function that compares two readings.
+To add a kind of event, add it to ``EventKind``, and compare two readings here, or in the ``events`` of a feature's
+part of the feed.
 """
 
 from __future__ import annotations
@@ -8,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState
-from zkdeployment.fleet.events.event import MANY_CHECKS, EventKind, FleetEvent
+from zkdeployment.fleet.events.event import EventKind, FleetEvent
+from zkdeployment.fleet.feed.fleet_assembly import feed_parts
 from zkdeployment.fleet.views.status import host_status, rollout_of_wanted, wanted_revision
-from zkdeployment.intents.documents.values import subject_text
-from zkdeployment.pools.rules.changes import level_changes, node_changes, session_changes
 from zkdeployment.strategies.states import describe_rollout, rollout_state
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+
+    _Difference = Callable[[FleetReading, FleetReading], Iterator[FleetEvent]]
 
 #: The most characters of a text in an event.
 _LONGEST = 300
@@ -27,7 +28,10 @@ _LONGEST = 300
 
 def events_between(before: FleetReading, after: FleetReading) -> tuple[FleetEvent, ...]:
     """Return the events that lead from one reading to the next."""
-    return tuple(event for difference in _DIFFERENCES for event in difference(before, after))
+    causes = (event for difference in _CAUSES for event in difference(before, after))
+    parts = (event for part in feed_parts() for event in part.events(before.of(part), after.of(part)))
+    effects = (event for difference in _EFFECTS for event in difference(before, after))
+    return (*causes, *parts, *effects)
 
 
 def _publications(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
@@ -91,68 +95,6 @@ def _halt(fleet: FleetSnapshot) -> ClusterState | None:
     return state if state in {ClusterState.STOPPED, ClusterState.HELD} else None
 
 
-def _intents(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    """Yield an event for each intent that changed; ``begun`` and ``ended`` concern its newest instance."""
-    if before.intents is after.intents:
-        return
-    for subject in sorted(before.intents.keys() | after.intents.keys()):
-        old, new = before.intents.get(subject), after.intents.get(subject)
-        if _compared(old) == _compared(new):
-            continue
-        former, last = _newest(old), _newest(new)
-        is_new = last is not None and (former is None or former.id != last.id)
-        was_active = is_new or (former is not None and former.terminated is None)
-        yield FleetEvent(
-            EventKind.INTENT,
-            subject_text(subject),
-            {
-                "state": None if new is None else new.state.value,
-                "former": None if old is None else old.state.value,
-                "instance": None if last is None else last.id,
-                "begun": is_new,
-                "ended": last is not None and last.terminated is not None and was_active,
-            },
-        )
-
-
-def _checks(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    """Yield an event for each check instance that changed, or one for many if they are not all known."""
-    old, new = before.checks, after.checks
-    if new is None or new == old:
-        return
-    if new.number - (-1 if old is None else old.number) != 1 or new.total > len(new.changes):
-        yield FleetEvent(EventKind.CHECK, MANY_CHECKS)
-        return
-    for change in new.changes:
-        yield FleetEvent(EventKind.CHECK, change.instance, change.to_json())
-
-
-def _sessions(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    if before.pools is not after.pools:
-        for change in session_changes(before.pools, after.pools):
-            yield FleetEvent(EventKind.SESSION, str(change.session.id), change.to_json())
-
-
-def _pools(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    if before.pools is not after.pools:
-        for change in level_changes(before.pools, after.pools):
-            yield FleetEvent(EventKind.POOL, change.name, change.to_json())
-
-
-def _nodes(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    if before.pools is not after.pools:
-        for change in node_changes(before.pools, after.pools):
-            yield FleetEvent(EventKind.NODE, str(change.node.id), change.to_json())
-
-
-def _compared(record: IntentRecord | None) -> object:
-    return None if record is None else (record.state, record.intent, _newest(record))
-
-
-def _newest(record: IntentRecord | None) -> IntentInstance | None:
-    return record.instances[-1] if record is not None and record.instances else None
-
-
 def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
     """Yield an event for each host whose node changed; a new cluster version alone is no event of every host."""
     new = after.fleet
@@ -193,16 +135,10 @@ def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
         yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, "state": state})
 
 
-#: What is compared, in the order in which the events are sent: causes before what they bring about.
-_DIFFERENCES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (
+#: The comparisons whose events are sent first, and last: causes come before what they bring about.
+_CAUSES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (
     _publications,
     _stops,
     _rollouts,
-    _intents,
-    _checks,
-    _sessions,
-    _nodes,
-    _pools,
-    _hosts,
-    _absences,
 )
+_EFFECTS: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (_hosts, _absences)

@@ -20,8 +20,8 @@ from zkdeployment.fleet.explanations.explanation import (
     explain_wait_for_lock,
     explain_wait_for_service,
 )
+from zkdeployment.fleet.explanations.rollout import explain_missing_grant, explain_rollout_failure
 from zkdeployment.fleet.views.snapshot import describe_stops, stops_in_force
-from zkdeployment.rollouts.views.explanation import explain_missing_grant, explain_rollout_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

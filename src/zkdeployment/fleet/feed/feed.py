@@ -8,22 +8,17 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zkdeployment.agent.store.inventories import decode
 from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import turn
-from zkdeployment.checks.rules.findings import CheckReading
-from zkdeployment.checks.store.readings import CheckReadings
 from zkdeployment.fleet.events.differences import events_between
 from zkdeployment.fleet.events.event import RESET_EVENT, EventLog, connection_event
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet, FleetAssembly, FleetReading
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.contention import read_locks
-from zkdeployment.intents.rules.reality import fleet_reports
-from zkdeployment.intents.store.reader import IntentRecords
-from zkdeployment.pools.store.pool_assembly import read_ended_sessions
 from zkdeployment.publishing.store.assignments import read_targets
 from zkdeployment.publishing.store.history import read_history, read_publication, read_results
 from zkdeployment.publishing.store.live_tree import read_providers, read_subtree
@@ -38,14 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.base.act import Act
+    from zkdeployment.base.host_result import HostResult
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.lock import Lock
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.events.event import FleetEvent
-    from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.publishing.targets.compiler import ServiceTarget
@@ -54,6 +46,8 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
+
+T = TypeVar("T")
 
 #: How many inventories are kept.
 _KEPT = 20_000
@@ -138,11 +132,9 @@ class ZooKeeperFeed:
         self._new_session = new_session
         self._session: Session | None = None
         self._inventories: DeployedInventories | None = None
-        self._checks: CheckReadings | None = None
+        self._of_session: dict[object, Any] = {}
         self._shared = SharedReads()
         self._targets: tuple[object, Targets] | None = None
-        self._ended: tuple[frozenset[int], tuple[TenantSession, ...]] | None = None
-        self._intents = IntentRecords()
         self._lock = threading.Lock()
         self._reading: FleetReading | None = None
         self._read_at = 0.0
@@ -226,13 +218,10 @@ class ZooKeeperFeed:
         session, wanted = self._ready(), tuple(sorted(services))
         return self._shared.get(("providers", wanted), lambda: read_providers(session, wanted))
 
-    def reports(self, services: Collection[str]) -> FleetReports:
-        """Return what all known hosts and the providers of these services report, without any clusters.
-
-        Inventories are read once, and again only after they changed.
-        """
-        session, wanted = self._ready(), tuple(sorted(services))
-        return self._shared.get(("reports", wanted), lambda: self._current_reports(session, wanted))
+    def results(self) -> Mapping[str, HostResult]:
+        """Return the results of hosts in the last publication that concerned them, by host id."""
+        session, since = self._ready(), self.snapshot().fleet.since
+        return self._shared.get(("results", since), lambda: read_results(session, since))
 
     def locks(self) -> tuple[Lock, ...]:
         """Return every lock that is held or waited for, as ``ZooKeeperLocks`` does."""
@@ -267,26 +256,20 @@ class ZooKeeperFeed:
         session = self._ready()
         return self._shared.get("acts", lambda: read_acts(session))
 
-    def intents(self) -> tuple[IntentRecord, ...]:
-        """Return the records of all intents, as ``ZooKeeperIntents.records`` does."""
-        return self._intents.all(self._ready(), self.snapshot().reading.intents)
+    def read(self, key: object, read: Callable[[Session], T]) -> T:
+        """Return what ``read`` returns for the present session; clients that ask for the same ``key`` share it."""
+        session = self._ready()
+        return self._shared.get(key, lambda: read(session))
 
-    def intent(self, subject: IntentSubject) -> IntentRecord | None:
-        """Return the whole record of an intent; ``None`` if none was published."""
-        return self._intents.one(self._ready(), self.snapshot().reading.intents, subject)
-
-    def checks(self) -> CheckReading:
-        """Return all check instances with what is known of their results.
-
-        The first call reads them all; later ones read only what changed, at most once a second.
-        """
-        self._ready()
-        return CheckReading() if self._checks is None else self._checks.get(time.time())
-
-    def ended_sessions(self) -> tuple[TenantSession, ...]:
-        """Return the newest of the sessions of tenants that have ended, newest first."""
-        session, active = self._ready(), frozenset(self.snapshot().reading.pools.snapshot.sessions)
-        return self._shared.get(("ended sessions", active), lambda: self._current_ended(session, active))
+    def of_session(self, make: Callable[[Session], T]) -> T:
+        """Return the one object that ``make`` returned for the present session."""
+        session = self._ready()
+        with self._lock:
+            kept = self._of_session
+            if make not in kept:
+                kept[make] = make(session)
+            found: T = kept[make]
+            return found
 
     def withheld(self) -> frozenset[ServiceTarget]:
         """Return the services and targets that are not deployed because of the state of their intents."""
@@ -304,13 +287,6 @@ class ZooKeeperFeed:
             raise UnreachableError("ZooKeeper does not answer; the service tries again by itself")
         return session
 
-    def _current_reports(self, session: Session, services: Collection[str]) -> FleetReports:
-        """Return the reports of the fleet; only providers, and results of hosts, are read again."""
-        fleet = self.snapshot().fleet
-        ids = {host.identity.id for host in fleet.hosts} | {host.identity.id for host in fleet.absent}
-        results = self._shared.get("results", lambda: read_results(session, fleet.since))
-        return fleet_reports(fleet.hosts, self.known_hosts(ids), results, read_providers(session, services))
-
     def _current_targets(self, session: Session) -> Targets:
         """Return the targets; they are read again only after their parent node changed, as each import does."""
         before = session.get(paths.TARGETS)
@@ -318,12 +294,6 @@ class ZooKeeperFeed:
         if self._targets is None or self._targets[0] != stamp:
             self._targets = stamp, read_targets(session, session.children(paths.TARGETS) or ())
         return self._targets[1]
-
-    def _current_ended(self, session: Session, active: frozenset[int]) -> tuple[TenantSession, ...]:
-        """Return the sessions that have ended; they are read again only after the active ones changed."""
-        if self._ended is None or self._ended[0] != active:
-            self._ended = active, read_ended_sessions(session)
-        return self._ended[1]
 
     # The thread that follows ZooKeeper
 
@@ -359,7 +329,7 @@ class ZooKeeperFeed:
         nodes = FollowedNodes(session, self._wake.set)
         assembly = FleetAssembly(nodes)
         session.on_change(self._wake.set)
-        self._inventories, self._checks = DeployedInventories(session), CheckReadings(session)
+        self._inventories, self._of_session = DeployedInventories(session), {}
         self._session = session
         while not self._closed.is_set():
             self._wake.clear()

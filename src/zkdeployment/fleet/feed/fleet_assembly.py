@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import unquote
 
 from zkdeployment.agent.store.inventories import decode as decode_inventory
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
-from zkdeployment.checks.store.instances import decode_changes
 from zkdeployment.fleet.daemon_failures import failure_of
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
-from zkdeployment.intents.store.records import summary_of
-from zkdeployment.pools.rules.snapshot import PoolReading
-from zkdeployment.pools.store.pool_assembly import PoolAssembly
 from zkdeployment.publishing.store.cluster import stop_of
 from zkdeployment.publishing.store.group_stops import group_stop_of
 from zkdeployment.publishing.store.last_publication import decode_published, published_revision
@@ -31,17 +28,49 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Published
-    from zkdeployment.checks.rules.changes import LastCheckChanges
-    from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.publishing.records import SyncerReport
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.shared_nodes import FollowedNodes
+
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class PartAssembly(Protocol[T_co]):
+    """The part of a feature, as followed nodes describe it."""
+
+    def wanted(self) -> Iterator[Read]:
+        """Yield everything that has to be followed, as far as the nodes read so far show it."""
+
+    def reading(self) -> T_co:
+        """Return the part: the same object if nothing of it has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPart(Generic[T]):
+    """What a feature adds to the readings of the fleet.
+
+    ``empty`` is its value while nothing is known. ``assemble`` returns the assembly of its value from followed
+    nodes. ``events`` returns the events that lead from one value to the next.
+    """
+
+    name: str
+    empty: T
+    assemble: Callable[[FollowedNodes], PartAssembly[T]]
+    events: Callable[[T, T], Iterable[FleetEvent]]
+
+
+def feed_parts() -> Iterator[FeedPart[Any]]:
+    """Yield the parts of the installed features."""
+    for feature in installed():
+        yield from feature.feed_parts()
 
 
 @dataclass(frozen=True)
@@ -51,8 +80,7 @@ class FleetReading:
     ``started`` and ``finished`` are the last transactions of ZooKeeper (zxids) that the service knew of when the
     reading started and when it was finished: the reading contains every change up to ``started`` and none after
     ``finished``. ``sequence`` is that of the last publication, 0 before the first one. ``number`` counts the
-    readings of this service in which something changed. ``intents`` is what publications recorded of each intent.
-    ``checks`` are the last changes of check instances. ``pools`` are the pools, with their nodes and sessions.
+    readings of this service in which something changed. ``parts`` are the parts of the features, by name.
     """
 
     fleet: FleetSnapshot = field(default_factory=FleetSnapshot)
@@ -61,9 +89,12 @@ class FleetReading:
     number: int = 0
     sequence: int = 0
     syncer: SyncerReport | None = None
-    intents: Mapping[IntentSubject, IntentRecord] = field(default_factory=dict)
-    checks: LastCheckChanges | None = None
-    pools: PoolReading = PoolReading()  # noqa: RUF009  it cannot be changed
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, part: FeedPart[T]) -> T:
+        """Return the part of a feature."""
+        found: T = self.parts.get(part.name, part.empty)
+        return found
 
     @cached_property
     def status(self) -> FleetStatus:
@@ -96,8 +127,6 @@ class CachedFleet:
         return self.reading.status
 
 
-T = TypeVar("T")
-
 _NODES = (
     paths.HOSTS,
     paths.TARGETS,
@@ -105,7 +134,6 @@ _NODES = (
     paths.ROLLOUTS,
     paths.SYNCER,
     paths.REFUSALS,
-    paths.CHECKS_CHANGED,
 )
 _LISTS = (
     paths.HOSTS,
@@ -114,7 +142,6 @@ _LISTS = (
     paths.INVENTORY,
     paths.OUT_OF_SERVICE,
     paths.COORDINATORS,
-    paths.INTENTS,
     paths.FAILURES,
     paths.GROUP_STOPS,
 )
@@ -124,7 +151,6 @@ _FOLLOWED = (
     paths.HOSTS,
     paths.STOPS,
     paths.OUT_OF_SERVICE,
-    paths.INTENTS,
     paths.FAILURES,
     paths.GROUP_STOPS,
 )
@@ -136,10 +162,9 @@ class FleetAssembly:
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes
         self._decoded = DecodedNodes(nodes)
-        self._pools = PoolAssembly(nodes)
+        self._parts = {part.name: part.assemble(nodes) for part in feed_parts()}
         self._names: tuple[object, frozenset[str]] = ((), frozenset())
         self._absent: tuple[KnownHost, ...] = ()
-        self._intents: Mapping[IntentSubject, IntentRecord] = {}
 
     def wanted(self) -> Iterator[Read]:
         """Yield everything that has to be followed, as far as the nodes read so far show it."""
@@ -152,7 +177,8 @@ class FleetAssembly:
         if current is not None and "/" not in current:
             yield Read(paths.rollout_path(current))
         yield from (Read(f"{paths.COORDINATORS}/{name}") for name in self._leaders())
-        yield from self._pools.wanted()
+        for part in self._parts.values():
+            yield from part.wanted()
 
     def reading(self, *, started: int, finished: int, number: int) -> FleetReading:
         """Return the reading; ``started``, ``finished`` and ``number`` as in ``FleetReading``."""
@@ -187,9 +213,7 @@ class FleetAssembly:
             number=number,
             sequence=last.sequence,
             syncer=None if syncer is None else report_of(syncer),
-            intents=self._intent_summaries(),
-            checks=self._decoded.value(paths.CHECKS_CHANGED, "", _last_check_changes),
-            pools=self._pools.reading(),
+            parts={name: part.reading() for name, part in self._parts.items()},
         )
         self._decoded.forget()
         return reading
@@ -215,14 +239,6 @@ class FleetAssembly:
             self._absent = absent
         return self._absent
 
-    def _intent_summaries(self) -> Mapping[IntentSubject, IntentRecord]:
-        """Return the content of the indexes of intents: the same mapping if none of them has changed."""
-        found = self._all(paths.INTENTS, summary_of)
-        records = [record for record in found if record is not None]
-        if len(records) != len(self._intents) or any(map(_differ, records, self._intents.values())):
-            self._intents = {record.intent.subject: record for record in records}
-        return self._intents
-
     def _target_names(self) -> frozenset[str]:
         names = self._nodes.children(paths.TARGETS)
         if self._names[0] is not names:
@@ -246,10 +262,6 @@ class FleetAssembly:
             if node is not None:
                 return contender(path, node).identity
         return None
-
-
-def _last_check_changes(_name: str, node: Node) -> LastCheckChanges:
-    return decode_changes(node)
 
 
 def _host(name: str, node: Node) -> Host:

@@ -13,7 +13,6 @@ from zkdeployment.base.inventory import KnownHost
 from zkdeployment.fleet.daemon_failures import read_failures
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.intents.store.host_reports import read_reports
 from zkdeployment.publishing.store.assignments import read_targets
 from zkdeployment.publishing.store.cluster import read_output, read_stops
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
@@ -26,13 +25,12 @@ from zkdeployment.strategies.store.records import read_leader, read_rollout
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.publication import Published, Targets
     from zkdeployment.base.stop import FailureOutput
     from zkdeployment.documents.collection import PublishedDocuments
-    from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.publishing.records import PublicationRecord, Refusal, SyncerReport
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.session import Session
@@ -108,13 +106,6 @@ class ZooKeeperFleetReader:
     def known_host(self, host_id: str) -> KnownHost | None:
         """Return the inventory of a host; ``None`` if the host never published one."""
         return next(iter(read_inventories(self._session, [host_id])), None)
-
-    def reports(self, services: Collection[str]) -> FleetReports:
-        """Return what all known hosts and the providers of these services report, without any clusters.
-
-        The number of requests does not grow with the fleet.
-        """
-        return read_reports(self._session, services)
 
     def forget(self, host: str) -> KnownHost:
         """Remove the inventory of a host, given by id or unambiguous name, and return that inventory.

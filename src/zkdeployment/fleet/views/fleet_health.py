@@ -12,16 +12,12 @@ from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.host import is_host_name
 from zkdeployment.base.text import counted, listing
-from zkdeployment.checks.rules.alarms import check_alarms
-from zkdeployment.checks.rules.overview import CheckSummary
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, fleet_status
-from zkdeployment.pools.rules.alarms import pool_alarms
-from zkdeployment.pools.rules.overview import PoolsStatus
 from zkdeployment.strategies.engine import ready_tasks
 from zkdeployment.strategies.states import (
     RolloutProgressState,
@@ -33,13 +29,16 @@ from zkdeployment.strategies.states import (
 from zkdeployment.strategies.timekeeping import shortage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.lock import Lock
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.records import SyncerReport
     from zkdeployment.strategies.state import RolloutState
+
+    #: Judges what a feature read: yields each problem with its severity.
+    JudgeAlarms = Callable[["AlarmTimes"], Iterable[tuple[Health, str]]]
 
 #: How many hosts and stops a line names.
 _NAMED = 3
@@ -49,18 +48,30 @@ _Finding = tuple[Health, str]
 
 
 @dataclass(frozen=True, slots=True)
+class AlarmTimes:
+    """The time by which alarms are judged.
+
+    ``now`` is in seconds since the epoch. ``published_for`` is how many seconds ago the cluster version was set.
+    ``limits`` are in minutes.
+    """
+
+    now: float
+    published_for: float
+    limits: HealthLimits
+
+
+@dataclass(frozen=True, slots=True)
 class MonitoredFleet:
     """The part of the fleet's state that the monitor reads.
 
-    ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a problem. ``checks`` are
-    the monitoring systems to which checks are rolled out, ``pools`` the host pools.
+    ``syncer`` is the last report of a syncer; ``None``, if none ever reported, is not a problem. ``alarms`` judge
+    what the features read.
     """
 
     snapshot: FleetSnapshot
     locks: Sequence[Lock] = ()
     syncer: SyncerReport | None = None
-    checks: CheckSummary = CheckSummary()  # noqa: RUF009  it cannot be changed
-    pools: PoolsStatus = PoolsStatus()  # noqa: RUF009  it cannot be changed
+    alarms: Sequence[JudgeAlarms] = ()
 
 
 def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> HealthVerdict:
@@ -96,8 +107,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
         *_failing_daemons(snapshot, now, limits),
         *_refused_tip(snapshot, now),
         *_unread_repository(cluster, syncer, now, limits),
-        *check_alarms(fleet.checks, now=now, limits=limits),
-        *pool_alarms(fleet.pools, now=now, published_for=wanted_for, limits=limits),
+        *(finding for judge in fleet.alarms for finding in judge(AlarmTimes(now, wanted_for, limits))),
     ]
     health = max((severity for severity, _ in findings), default=Health.OK)
     findings.sort(key=lambda finding: -finding[0])

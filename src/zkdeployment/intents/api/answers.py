@@ -14,6 +14,7 @@ from zkdeployment.base.text import printable
 from zkdeployment.intents import requests
 from zkdeployment.intents.documents.kinds import approval_value, intent_document, intent_of_document
 from zkdeployment.intents.documents.values import ClusterIntents, Intent, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.feed import record_of, records_of, summaries_of
 from zkdeployment.intents.models import ClusterDocument, CommitReference, GroupDocument
 from zkdeployment.intents.rules.approval_rules import ApprovalCount
 from zkdeployment.intents.rules.instances import IntentRecord, intent_history
@@ -161,7 +162,7 @@ StatusParameters = Annotated[dict[str, list[str]], Depends(_status_parameters)]
 
 def list_documents(adapters: ServerAdapters, above: IntentSubject, length: int) -> Response:
     """Return the documents of intents whose subjects have ``length`` names and begin with ``above``."""
-    records = adapters.feed.intents()
+    records = records_of(adapters.feed)
     shown = [record for record in records if len(record.intent.subject) == length]
     return JSONResponse(
         [
@@ -185,9 +186,7 @@ def show_status(adapters: ServerAdapters, subject: IntentSubject, parameters: di
     require_apps(query, record.intent)
     shown = [each for each in record.instances if query.instance in {None, each.id}][-1:]
     reports = requests.read_reports(adapters, *shown)
-    clusters = frozenset(
-        known for known in adapters.feed.snapshot().reading.intents if len(known) == CLUSTER_NAMES
-    )
+    clusters = frozenset(known for known in summaries_of(adapters.feed) if len(known) == CLUSTER_NAMES)
     return JSONResponse(status_body(record, query, replace(reports, clusters=clusters)))
 
 
@@ -217,7 +216,7 @@ def replace_document(
 ) -> CommitReference:
     """Change the document of the intent that ``names`` identify."""
     intent = requested_intent(document, names)
-    check_same_state(document, adapters.feed.intent(intent.subject))
+    check_same_state(document, record_of(adapters.feed, intent.subject))
     return refer_to(requests.replace_document(adapters, user, intent, reason), response)
 
 

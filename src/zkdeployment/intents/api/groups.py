@@ -27,6 +27,7 @@ from zkdeployment.intents.api.answers import (
     show_status,
 )
 from zkdeployment.intents.documents.values import IntentSubject
+from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.models import (
     ApproveRequest,
     CommitReference,
@@ -243,7 +244,7 @@ intents_router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
 @intents_router.get("/intents", response_model=list[IntentSummary])
 def list_intents(adapters: Adapters, _user: Reader) -> Response:
     """Return all groups, then all clusters, with their states and their published documents."""
-    overviews = intent_overviews(adapters.feed.intents(), {})
+    overviews = intent_overviews(records_of(adapters.feed), {})
     records = [each.record for each in overviews if each.record is not None]
     return JSONResponse([intent_summary(record, counted_approvals(adapters, record)) for record in records])
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine.calls import turn
 from zkdeployment.intents.rules.instances import InstanceHistory, history_from_json, merged_history
 from zkdeployment.intents.store.records import read_record, read_records
 from zkdeployment.publishing.store.documents import subject_name
 from zkdeployment.publishing.store.withheld import read_left, read_withheld
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack, unpack
-from zkdeployment.zookeeper.shared_nodes import late_read
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
@@ -127,47 +123,3 @@ class ZooKeeperIntents:
     def left(self) -> tuple[LeftService, ...]:
         """Return the services that left the governance of their intents, and stay as published."""
         return read_left(self._session)
-
-
-if TYPE_CHECKING:
-    Summaries = Mapping[IntentSubject, IntentRecord]
-
-#  The limit of kept whole records.
-_KEPT = 64
-
-#: Seconds that a client waits for the read of another client.
-_PATIENCE = 5.0
-
-
-class IntentRecords:
-    """The records that clients requested.
-
-    ``summaries`` are the intents of a reading of the fleet: the same objects for as long as their indexes have not
-    changed. Any thread may call the methods.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._all: tuple[Summaries, tuple[IntentRecord, ...]] | None = None
-        self._whole: OrderedDict[IntentSubject, tuple[IntentRecord, IntentRecord | None]] = OrderedDict()
-
-    def all(self, session: Session, summaries: Summaries) -> tuple[IntentRecord, ...]:
-        """Return all records, sorted by subject; former instances have only the values that lists show."""
-        with turn(self._lock, _PATIENCE, late_read):
-            if self._all is None or self._all[0] is not summaries:
-                self._all = summaries, read_records(session) if summaries else ()
-            return self._all[1]
-
-    def one(self, session: Session, summaries: Summaries, subject: IntentSubject) -> IntentRecord | None:
-        """Return the whole record of an intent; ``None`` if it does not exist."""
-        summary = summaries.get(subject)
-        if summary is None:
-            return None
-        with turn(self._lock, _PATIENCE, late_read):
-            kept = self._whole.get(subject)
-            if kept is None or kept[0] is not summary:
-                kept = self._whole[subject] = summary, read_record(session, subject)
-            self._whole.move_to_end(subject)
-            while len(self._whole) > _KEPT:
-                self._whole.popitem(last=False)
-            return kept[1]

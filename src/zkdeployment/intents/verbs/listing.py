@@ -20,7 +20,7 @@ from zkdeployment.intents.rules.status import StatusOutput, read_query, require_
 from zkdeployment.intents.verbs.reading import (
     read_overview,
     read_overviews,
-    read_reports,
+    reports_of_instance,
     require_record,
     subject_argument,
 )
@@ -344,7 +344,7 @@ def _reports(operator: OperatorAdapters, record: IntentRecord, query: StatusQuer
     ]
     if not shown or (query.lists_instances and query.instance is None):
         return FleetReports(ReportedHosts(()))
-    return read_reports(operator, shown[0])
+    return reports_of_instance(operator, shown[0])
 
 
 def _show(body: dict[str, Any], subject: IntentSubject, query: StatusQuery) -> None:

@@ -27,6 +27,7 @@ from zkdeployment.intents.documents.values import parse_subject, subject_text
 from zkdeployment.intents.rules.overview import find_overview, intent_overviews
 from zkdeployment.intents.rules.resources import instance_progress, instance_resources
 from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.intents.store.host_reports import read_reports
 from zkdeployment.intents.verification import approval_rules
 from zkdeployment.publishing.rules.review import review
 
@@ -99,11 +100,11 @@ def require_record(operator: OperatorAdapters, subject: IntentSubject) -> Intent
     return record
 
 
-def read_reports(operator: OperatorAdapters, instance: IntentInstance) -> FleetReports:
-    """Return the reports of hosts and providers about the services of an instance."""
+def reports_of_instance(operator: OperatorAdapters, instance: IntentInstance) -> FleetReports:
+    """Return what hosts and providers report about the services of an instance."""
     services = {service.assignment.path for service in instance.services}
     clusters = operator.fleet.documents().of(CLUSTER)
-    return replace(operator.fleet.reports(services), clusters=frozenset(clusters))
+    return replace(read_reports(operator.session, services), clusters=frozenset(clusters))
 
 
 def _sync_settings(config: Path | None) -> SyncSettings | None:
@@ -179,7 +180,7 @@ def _wait_until_done(
         record = require_record(operator, subject)
         if record.state.is_active is not is_active:
             raise RefusedError(f"{subject_text(subject)} is {record.state.value} now: another act ended the wait")
-        rows = instance_resources(record.instances[-1], read_reports(operator, record.instances[-1]))
+        rows = instance_resources(record.instances[-1], reports_of_instance(operator, record.instances[-1]))
         progress = instance_progress(rows, is_active=is_active)
         if progress.failed:
             raise ZkdeploymentError(f"{progress.failures}; 'zkdeployment status' shows the errors")

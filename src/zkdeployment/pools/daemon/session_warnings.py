@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.pools.feed import pools_of
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import due_warnings, next_warning
 
@@ -71,7 +72,7 @@ class SessionWarnings:
 
     def _look(self) -> float:
         """Give the warnings that are due, and return the seconds until the next check."""
-        sessions = self._feed.snapshot().reading.pools.snapshot.sessions
+        sessions = pools_of(self._feed).snapshot.sessions
         now = self._clock.now()
         if due_warnings(sessions.values(), now):
             sessions = self._warn(now)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
-from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.fleet.views.health import Health
 from zkdeployment.pools.rules.overview import PoolsStatus, ShortageCause, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.fleet.views.fleet_health import AlarmTimes
+    from zkdeployment.fleet.views.health import HealthLimits
     from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage
 
 #  The limit of nodes and pools that a line names.
@@ -22,15 +24,14 @@ _NAMED = 3
 _FAILURES = 2
 
 
-def pool_alarms(
-    pools: PoolsStatus, *, now: float, published_for: float, limits: HealthLimits
-) -> Iterator[tuple[Health, str]]:
+def pool_alarms(pools: PoolsStatus, times: AlarmTimes) -> Iterator[tuple[Health, str]]:
     """Yield the problems of pools, each with its severity.
 
-    A pool that is being filled normally is never a problem, because the worker limits the time. Otherwise
-    ``limits``, in minutes, apply to the time for which the pool has been below its level, or to ``published_for``
-    if that time is unknown. ``now`` is in seconds since the epoch.
+    A pool that is being filled normally is never a problem, because the worker limits the time. Otherwise the
+    limits apply to the time for which the pool has been below its level, or to the age of the publication if that
+    time is unknown.
     """
+    now, published_for, limits = times.now, times.published_for, times.limits
     below = [
         (pool, shortage)
         for pool in pools.pools

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         FileChanges,
         TreeCommits,
     )
-    from zkdeployment.rollouts.store.acts import ZooKeeperRolloutControl
+    from zkdeployment.strategies.store.control import ZooKeeperRolloutControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

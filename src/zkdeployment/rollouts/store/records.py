@@ -21,13 +21,13 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.last_publication import decode_published
-from zkdeployment.rollouts.store.acts import read_rollout_acts
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.phases import proving as proving_hosts
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
+from zkdeployment.strategies.store.control import read_rollout_acts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.nodes import encode

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -22,6 +23,7 @@ from zkdeployment.fleet.views.services import (
     withheld_from_host,
 )
 from zkdeployment.fleet.views.status import HostState, fleet_status
+from zkdeployment.intents.feed import records_of
 from zkdeployment.service.access.rights import Reader, require
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
@@ -102,7 +104,7 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     if (identity := find_identity(fleet, host)) is not None:
         feed = adapters.feed
         explanation = explanation.with_facts(
-            withheld_from_host(identity, feed.withheld(), feed.intents, feed.left())
+            withheld_from_host(identity, feed.withheld(), partial(records_of, feed), feed.left())
         )
         findings = adapters.operator_checks.findings([identity.id], time.time())
         explanation = explanation.with_checks(findings)

@@ -2,15 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 
-from zkdeployment.base.daemon.metrics import DaemonProcess
+from zkdeployment.base.daemon.metrics import DaemonProcess, Metric
 from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.features import installed
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.service.access.rights import Reader
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
@@ -56,6 +58,12 @@ async def healthz(request: Request, adapters: ConnectedAdapters) -> ServiceHealt
     return ServiceHealth()
 
 
+def _metrics_of_features(reading: FleetReading) -> Iterator[Metric]:
+    for feature in installed():
+        if feature.metrics is not None:
+            yield from feature.metrics(reading)
+
+
 metrics_router = APIRouter(tags=["service"])
 
 _STARTED = time.time()
@@ -89,7 +97,7 @@ async def read_metrics(request: Request, user: Reader, adapters: Adapters) -> Re
         read_at=None if cached is None else cached.read_at,
         readings=0 if cached is None else cached.reading.number,
         connected=cached is not None and cached.connected,
-        pools=None if cached is None else cached.reading.pools,
+        further=() if cached is None else tuple(_metrics_of_features(cached.reading)),
         stopped_groups=None if cached is None else len(cached.reading.fleet.group_stops),
     )
     return Response(adapters.render_metrics(server_metrics(facts)), media_type="text/plain; version=0.0.4")

@@ -14,6 +14,7 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.zookeeper import connected
 from zkdeployment.checks import models
+from zkdeployment.checks.feed import CHECKS_PART
 from zkdeployment.checks.nagios.batch import MOST_INSTANCES
 from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.rules.workflow import WantedConfiguration, want
@@ -217,7 +218,9 @@ class TestEvents:
         feed = service.adapters.feed
         (own,) = add_instances(service, 1)
         wait_until(lambda: feed.recent_events().last, "the first reading")
-        wait_until(lambda: feed.snapshot().reading.checks is not None, "the reading that has the instance")
+        wait_until(
+            lambda: feed.snapshot().reading.of(CHECKS_PART) is not None, "the reading that has the instance"
+        )
         monitor.fetch(own)
         wait_until(
             lambda: any(

@@ -10,13 +10,13 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import connected, renew_session, sent_requests
+from zkdeployment.checks import feed as readings
+from zkdeployment.checks.feed import PAUSE, CheckReadings
 from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
 from zkdeployment.checks.rules.overview import listed_part
 from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, want
-from zkdeployment.checks.store import readings
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
-from zkdeployment.checks.store.readings import PAUSE, CheckReadings
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.zookeeper import paths
 

@@ -22,6 +22,7 @@ from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.intents.acts.intents import IntentOrder, approve_intent
 from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.feed import INTENTS_PART
 from zkdeployment.intents.rules.edits import find_intent
 from zkdeployment.intents.verification import approval_signer
 from zkdeployment.publishing.acts.commits import Author
@@ -106,7 +107,7 @@ def publish(service: RunningService, fleet: WrittenFleet, *records: IntentRecord
 
     def is_read() -> bool:
         try:
-            known = service.adapters.feed.snapshot().reading.intents
+            known = service.adapters.feed.snapshot().reading.of(INTENTS_PART)
         except UnreachableError:
             return False
         return {subject: record.state for subject, record in known.items()} == {

@@ -12,7 +12,7 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.host_result import HostResult
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.intents.feed import reports_of
 from zkdeployment.intents.store.host_reports import read_reports
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
@@ -65,7 +65,7 @@ def test_reports_of_the_fleet_are_the_same_for_verbs_syncer_and_service(zookeepe
         feed.start()
         try:
             wait_until(lambda: _has_read(feed), "the first reading")
-            others = [reader.reports([FRONT]) for reader in (ZooKeeperFleetReader(session), feed)]
+            others = [read_reports(session, [FRONT]), reports_of(feed, [FRONT])]
             others.append(ZooKeeperPublications(session).reports([FRONT]))
         finally:
             feed.close()
@@ -107,10 +107,10 @@ def test_the_service_reads_inventories_once(zookeeper, client, monkeypatch):
         feed.start()
         try:
             wait_until(lambda: _has_read(feed), "the first reading")
-            feed.reports([FRONT])
+            reports_of(feed, [FRONT])
             sent = sent_requests(feed._session, monkeypatch)
             for _ in range(100):
-                assert len(feed.reports([FRONT]).hosts.by_id) == 50
+                assert len(reports_of(feed, [FRONT]).hosts.by_id) == 50
             assert not [request for request in sent if "inventory" in getattr(request, "path", "")]
             assert len(sent) < 30
         finally:

@@ -9,6 +9,7 @@ from integration.fleet.feed.test_feed import following
 from support.clocks import ManualClock
 from support.waiting import wait_until
 from zkdeployment.pools.daemon.session_warnings import SessionWarnings
+from zkdeployment.pools.feed import pools_of
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import WARNING, NodesSpec, TenantSession
 from zkdeployment.pools.store.store import ZooKeeperPools
@@ -54,7 +55,7 @@ def test_each_expiry_has_one_warning_however_many_services_run(zookeeper):
             """Change something that every feed reports, so that every service looks at the sessions."""
             store.commit(PoolChange(sessions=(session,)), store.read())
             wait_until(
-                lambda: all(session.id in feed.snapshot().reading.pools.snapshot.sessions for feed in feeds),
+                lambda: all(session.id in pools_of(feed).snapshot.sessions for feed in feeds),
                 "the feeds show the session",
             )
 

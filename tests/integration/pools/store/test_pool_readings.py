@@ -8,6 +8,7 @@ from dataclasses import replace
 from integration.fleet.feed.test_feed import following
 from support.waiting import wait_until
 from support.zookeeper import sent_requests
+from zkdeployment.pools.feed import ended_sessions, pools_of
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
 from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.snapshot import PoolChange
@@ -39,10 +40,6 @@ def lease(store, feed, tenant):
     assert isinstance(given, Reservation)
     store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
     return given
-
-
-def pools_of(feed):
-    return feed.snapshot().reading.pools
 
 
 def seen(feed):
@@ -99,17 +96,17 @@ def test_the_feed_has_what_the_store_reads_and_reports_each_step(zookeeper, clie
         wait_until(lambda: seen(feed).workers == ("worker on adm1",), "the worker")
         read = store.read()
         ended, released = retire(read.sessions[number], read.nodes.values(), 200.0, "ci")
-        assert feed.ended_sessions() == ()
+        assert ended_sessions(feed) == ()
         store.commit(PoolChange(sessions=(ended,), nodes=released), read)
         awaits("session", number, "retired")
-        wait_until(lambda: feed.ended_sessions() == (ended,), "the session among those that have ended")
+        wait_until(lambda: ended_sessions(feed) == (ended,), "the session among those that have ended")
         read = store.read()
         store.commit(PoolChange(nodes=(fail(read.nodes[leased.id], "no route to host", 201.0),)), read)
         awaits("node", leased.id, "failed")
 
         sent = sent_requests(feed._session, monkeypatch)
         for _ in range(50):
-            assert len(feed.ended_sessions()) == 1
+            assert len(ended_sessions(feed)) == 1
             assert pools_of(feed).snapshot.nodes[leased.id].state is NodeState.FAILED
         read = store.read()
         store.commit(PoolChange(nodes=(read.nodes[leased.id].after(NodeEvent.FORGIVEN, 202.0),)), read)

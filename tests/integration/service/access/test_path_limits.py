@@ -20,6 +20,7 @@ from zkdeployment.checks.rules.instance import CheckInstance, CheckState
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
+from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
@@ -215,7 +216,7 @@ def stage(zookeeper: str, client: KazooClient, tmp_path: Path) -> Iterator[Stage
 
 def _read(service: RunningService) -> int:
     try:
-        return len(service.adapters.feed.intents())
+        return len(records_of(service.adapters.feed))
     except UnreachableError:
         return 0
 

@@ -13,6 +13,7 @@ from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_tenant
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.base.errors import UnreachableError
+from zkdeployment.pools.feed import pools_of
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack
@@ -65,7 +66,7 @@ def service(zookeeper: str, publishing: Publishing, tmp_path: Path) -> Iterator[
 
 def _is_read(service: RunningService) -> bool:
     try:
-        return bool(service.adapters.feed.snapshot().reading.pools.configuration.pools)
+        return bool(pools_of(service.adapters.feed).configuration.pools)
     except UnreachableError:
         return False
 

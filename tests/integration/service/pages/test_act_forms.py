@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,8 +31,10 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import Approval, IntentState
+from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentRecord
+from zkdeployment.pools.feed import pools_of
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.publishing.daemon.follower import Follower
@@ -245,7 +248,7 @@ def test_an_intent_goes_through_its_life_cycle(
     written = replace(intent, state=state)
     stage.branch.push({"intent.yaml": render_document(intent_document(written))})
     stage.fleet.record(IntentRecord(written, state, content=CONTENT))
-    wait_until(stage.service.adapters.feed.intents, "the service has read the intent")
+    wait_until(partial(records_of, stage.service.adapters.feed), "the service has read the intent")
     page = f"/intents/{'/'.join(intent.subject)}"
     answer = submit(stage.browser, stage.open(page, label), label, {"reason": "reviewed"})
     assert answer.status_code == 303, answer.text
@@ -269,9 +272,7 @@ class PoolStage:
         if state is NodeState.FAILED:
             node = fail(replace(node, state=NodeState.DEPROVISIONING), "no route", 1)
         store.commit(PoolChange(nodes=(node,)), store.read())
-        wait_until(
-            lambda: number in self.service.adapters.feed.snapshot().reading.pools.snapshot.nodes, "the node"
-        )
+        wait_until(lambda: number in pools_of(self.service.adapters.feed).snapshot.nodes, "the node")
         return number
 
     def acts(self) -> list[str]:
@@ -388,7 +389,7 @@ def test_a_page_shows_what_its_search_form_asked_for(stage: Stage, path: str, bu
     pools.commit(
         PoolChange(nodes=(PoolNode(id=1, state=NodeState.UNUSED, created_at=1, changed=1),)), pools.read()
     )
-    wait_until(stage.service.adapters.feed.intents, "the service has read the intent")
+    wait_until(partial(records_of, stage.service.adapters.feed), "the service has read the intent")
     admin = stage.service.add_user(Role.ADMIN, "boss")
     with stage.service.browser(admin) as browser:
         wait_until(lambda: button in browser.get(path).text, "the page has its form")

@@ -4,12 +4,14 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.stop import Stop
+from zkdeployment.checks.feed import CHECKS_PART
 from zkdeployment.checks.rules.changes import CheckChange, LastCheckChanges
 from zkdeployment.fleet.events.differences import events_between
 from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState
+from zkdeployment.intents.feed import INTENTS_PART
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 
 A, B = Identity("a", "a.example"), Identity("b", "b.example")
@@ -55,7 +57,11 @@ SECOND = IntentInstance(9, 3.0, "ann", 9, GROUP.apps, ())
 
 def with_intent(state: IntentState | None = None, *instances: IntentInstance) -> FleetReading:
     intents = {} if state is None else {GROUP.subject: IntentRecord(GROUP, state, instances)}
-    return FleetReading(intents=intents)
+    return FleetReading(parts={INTENTS_PART.name: intents})
+
+
+def with_same_intents(reading: FleetReading) -> FleetReading:
+    return FleetReading(parts={INTENTS_PART.name: dict(reading.of(INTENTS_PART))})
 
 
 @pytest.mark.parametrize(
@@ -89,7 +95,7 @@ def test_a_changed_intent_is_an_event_with_its_state_and_what_became_of_its_inst
     (event,) = events_between(before, after)
     assert (event.kind, event.subject) == (EventKind.INTENT, "p1/store/v1/shop")
     assert tuple(event.body.values()) == body
-    assert events_between(after, FleetReading(intents=dict(after.intents))) == ()
+    assert events_between(after, with_same_intents(after)) == ()
 
 
 def test_a_host_that_left_is_absent():
@@ -150,7 +156,9 @@ DOWN = CheckChange("id-1", "tcp", "/shop/web", 0, "h1", "nagios1", "active", "aw
 def test_check_instances_that_changed_are_events_and_many_are_one(
     before: LastCheckChanges | None, after: LastCheckChanges, subjects: list[str]
 ):
-    events = events_between(FleetReading(checks=before), FleetReading(checks=after))
+    events = events_between(
+        FleetReading(parts={CHECKS_PART.name: before}), FleetReading(parts={CHECKS_PART.name: after})
+    )
     assert [(event.kind, event.subject) for event in events] == [(EventKind.CHECK, found) for found in subjects]
     if subjects == ["id-1"]:
         assert events[0].to_json() == {"id": "id-1", **DOWN.to_json()}

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from nagiosplugin import Range
@@ -12,6 +13,7 @@ from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import COORDINATOR, GroupStop, Stop
 from zkdeployment.checks.documents.groups import CheckGroup
+from zkdeployment.checks.rules.alarms import check_alarms
 from zkdeployment.checks.rules.findings import CheckGroupState
 from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog
 from zkdeployment.fleet.daemon_failures import DaemonFailure
@@ -19,6 +21,7 @@ from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.pools.documents.values import NodePool, RoleMechanism
+from zkdeployment.pools.rules.alarms import pool_alarms
 from zkdeployment.pools.rules.overview import PoolOverview, PoolsStatus
 from zkdeployment.publishing.records import SyncerReport
 from zkdeployment.strategies.state import Ending
@@ -51,7 +54,8 @@ def role(number, minutes):
 def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, checks=NO_CHECKS, pools=NO_POOLS, **more):
     snapshot = FleetSnapshot(cluster, "r2", NOW - 60 * minutes, hosts=hosts, **more)
     limits = HealthLimits(Range("15"), Range("30"))
-    fleet = MonitoredFleet(snapshot, locks, syncer, checks, pools)
+    alarms = (partial(check_alarms, checks), partial(pool_alarms, pools))
+    fleet = MonitoredFleet(snapshot, locks, syncer, alarms)
     return fleet_health(fleet, now=NOW, limits=limits)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from nagiosplugin import Range
 
+from zkdeployment.fleet.views.fleet_health import AlarmTimes
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.pools.documents.values import NodePool, RoleMechanism
 from zkdeployment.pools.rules.alarms import pool_alarms
@@ -29,7 +30,7 @@ def alarms(
     published: float = 60.0,
 ) -> list[tuple[Health, str]]:
     status = PoolsStatus(pools, failed, workers)
-    return [*pool_alarms(status, now=NOW, published_for=published, limits=LIMITS)]
+    return [*pool_alarms(status, AlarmTimes(NOW, published, LIMITS))]
 
 
 def below(duration: str) -> str:

@@ -1,6 +1,7 @@
-"""The check instances and results for clients, read at the first use; later reads fetch only changed nodes.
+"""The changes of check instances in the readings of the fleet, and the instances that clients ask for.
 
-Only the listed part of each instance is kept. 100,000 instances with results need about 220 MB.
+Instances and results are read at the first use, and again only where they changed. Only the listed part of each
+instance is kept. 100,000 instances with results need some 220 MB.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from zkdeployment.checks.documents.groups import CHECK_GROUP
 from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.rules.overview import listed_part
-from zkdeployment.checks.store.instances import decode_instances, unwritten_in
+from zkdeployment.checks.store.instances import decode_changes, decode_instances, unwritten_in
 from zkdeployment.checks.store.systems import callback_in, results_in
 from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.fleet.events.event import MANY_CHECKS, EventKind, FleetEvent
+from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.reads import Read
@@ -29,8 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.checks.documents.groups import CheckGroup
+    from zkdeployment.checks.rules.changes import LastCheckChanges
     from zkdeployment.checks.rules.instance import CheckInstance
     from zkdeployment.checks.rules.monitoring_system import CheckResult
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
@@ -139,3 +144,43 @@ def _listed_parts(path: str, node: Node) -> Mapping[str, CheckInstance]:
         get_logger().warning("check-instances-damaged", path=path, reason=str(error))
         return {}
     return {instance_id: listed_part(found) for instance_id, found in instances.items()}
+
+
+class _CheckAssembly:
+    """The last changes of check instances, as a followed node describes them."""
+
+    def __init__(self, nodes: FollowedNodes) -> None:
+        self._decoded = DecodedNodes(nodes)
+
+    def wanted(self) -> Iterator[Read]:
+        """Yield the node of the changes."""
+        yield Read(paths.CHECKS_CHANGED)
+
+    def reading(self) -> LastCheckChanges | None:
+        """Return the changes; ``None`` before the first one."""
+        changes = self._decoded.value(paths.CHECKS_CHANGED, "", lambda _name, node: decode_changes(node))
+        self._decoded.forget()
+        return changes
+
+
+def _events(before: LastCheckChanges | None, after: LastCheckChanges | None) -> Iterator[FleetEvent]:
+    """Yield an event for each check instance that changed, or one for many if they are not all known."""
+    if after is None or after == before:
+        return
+    if after.number - (-1 if before is None else before.number) != 1 or after.total > len(after.changes):
+        yield FleetEvent(EventKind.CHECK, MANY_CHECKS)
+        return
+    for change in after.changes:
+        yield FleetEvent(EventKind.CHECK, change.instance, change.to_json())
+
+
+#: The last changes of check instances.
+CHECKS_PART: FeedPart[LastCheckChanges | None] = FeedPart("checks", None, _CheckAssembly, _events)
+
+
+def check_reading_of(feed: ZooKeeperFeed) -> CheckReading:
+    """Return all check instances with what is known of their results.
+
+    The first call reads them all; later ones read only what changed, at most once a second.
+    """
+    return feed.of_session(CheckReadings).get(time.time())

@@ -1,4 +1,4 @@
-"""Assembles a reading of the pools from followed nodes; unchanged nodes are not decoded again.
+"""The pools in the readings of the fleet, their events, and the ended sessions as clients ask for them.
 
 A session that ends is followed for one more reading, in the directory of ended sessions, to show how it ended.
 """
@@ -10,8 +10,11 @@ from urllib.parse import unquote
 
 from zkdeployment.base.log import get_logger
 from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.fleet.events.event import EventKind, FleetEvent
+from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.pools.documents.kinds import POOLS, pools_in_force
 from zkdeployment.pools.documents.values import PoolConfiguration
+from zkdeployment.pools.rules.changes import level_changes, node_changes, session_changes
 from zkdeployment.pools.rules.snapshot import (
     PoolReading,
     PoolSnapshot,
@@ -29,6 +32,7 @@ from zkdeployment.zookeeper.shared_nodes import DecodedNodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.snapshot import FillingRecord
     from zkdeployment.pools.rules.tenant_session import TenantSession
@@ -108,11 +112,47 @@ class PoolAssembly:
         return [value for value in values if value is not None]
 
 
-def read_ended_sessions(session: Session) -> tuple[TenantSession, ...]:
-    """Return the newest of the sessions that have ended, newest first."""
-    records = EndedRecords(session, paths.POOL_SESSIONS_ENDED).newest(_MOST_ENDED)
-    found = (_session(path, node) for path, node in records)
-    return tuple(ended for ended in found if ended is not None)
+def _events(before: PoolReading, after: PoolReading) -> Iterator[FleetEvent]:
+    if before is after:
+        return
+    for session in session_changes(before, after):
+        yield FleetEvent(EventKind.SESSION, str(session.session.id), session.to_json())
+    for node in node_changes(before, after):
+        yield FleetEvent(EventKind.NODE, str(node.node.id), node.to_json())
+    for level in level_changes(before, after):
+        yield FleetEvent(EventKind.POOL, level.name, level.to_json())
+
+
+#: The pools, with their nodes and sessions.
+POOLS_PART = FeedPart("pools", PoolReading(), PoolAssembly, _events)
+
+
+def pools_of(feed: ZooKeeperFeed) -> PoolReading:
+    """Return the pools of the last reading of the fleet; never waits."""
+    return feed.snapshot().reading.of(POOLS_PART)
+
+
+class _EndedSessions:
+    """The sessions that have ended; they are read again only after the active ones changed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._read: tuple[frozenset[int], tuple[TenantSession, ...]] | None = None
+
+    def get(self, active: frozenset[int]) -> tuple[TenantSession, ...]:
+        """Return the newest sessions that have ended, newest first; ``active`` are the ids of the active ones."""
+        if self._read is None or self._read[0] != active:
+            records = EndedRecords(self._session, paths.POOL_SESSIONS_ENDED).newest(_MOST_ENDED)
+            found = (_session(path, node) for path, node in records)
+            self._read = active, tuple(ended for ended in found if ended is not None)
+        return self._read[1]
+
+
+def ended_sessions(feed: ZooKeeperFeed) -> tuple[TenantSession, ...]:
+    """Return the newest of the sessions of tenants that have ended, newest first."""
+    active = frozenset(pools_of(feed).snapshot.sessions)
+    ended = feed.of_session(_EndedSessions)
+    return feed.read(("ended sessions", active), lambda _session: ended.get(active))
 
 
 def _configuration(_name: str, node: Node) -> PoolConfiguration | None:
