@@ -15,6 +15,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.fleet.store.rollout_control import direct
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -23,7 +24,6 @@ from zkdeployment.rollouts.store.records import ZooKeeperRollouts
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state import Directive, Ending, RolloutState
 from zkdeployment.strategies.store.agent_records import decode_grant, encode_report
-from zkdeployment.strategies.store.control import direct
 from zkdeployment.strategies.store.records import read_current, read_state
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper import paths

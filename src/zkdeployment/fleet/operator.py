@@ -10,9 +10,9 @@ from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.contention import ZooKeeperLocks
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
 from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
-from zkdeployment.strategies.store.control import ZooKeeperRolloutControl
 from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:

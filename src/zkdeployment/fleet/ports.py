@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
     from zkdeployment.fleet.store.contention import ZooKeeperLocks
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+    from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
     from zkdeployment.fleet.views.forecast import PredictionBasis
     from zkdeployment.intents.store.reader import ZooKeeperIntents
     from zkdeployment.publishing.records import GuardOverrides
     from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
-    from zkdeployment.strategies.store.control import ZooKeeperRolloutControl
     from zkdeployment.zookeeper.session import Session
 
 

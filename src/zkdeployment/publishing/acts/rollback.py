@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.ports import ClusterControl
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+    from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
     from zkdeployment.publishing.acts.commits import (
         Author,
         BranchSnapshot,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         FileChanges,
         TreeCommits,
     )
-    from zkdeployment.strategies.store.control import ZooKeeperRolloutControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

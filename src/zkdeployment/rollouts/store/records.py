@@ -18,6 +18,7 @@ from zkdeployment.base.cluster import Cluster, ClusterEvent
 from zkdeployment.base.errors import LockLostError, ZkdeploymentError
 from zkdeployment.base.host import RESTART, Facts, Host, is_host_name
 from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.store.rollout_control import read_rollout_acts
 from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.last_publication import decode_published
@@ -27,7 +28,6 @@ from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
-from zkdeployment.strategies.store.control import read_rollout_acts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.nodes import encode
