@@ -55,7 +55,7 @@ class PartAssembly(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class FeedPart(Generic[T]):
-    """What a feature adds to the readings of the fleet.
+    """The contribution of a feature to the readings of the fleet.
 
     ``empty`` is its value while nothing is known. ``assemble`` returns the assembly of its value from followed
     nodes. ``events`` returns the events that lead from one value to the next.
