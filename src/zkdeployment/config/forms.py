@@ -94,7 +94,7 @@ def _parser(*, strict: bool) -> configparser.RawConfigParser:
 
 
 def _duplicates(text: str) -> Iterator[str]:
-    """Yield a problem for each duplicate key or section; each is blanked out to find the next."""
+    """Yield a problem for each duplicate key or section; a found one is blanked out to find the next."""
     lines = text.splitlines()
     while True:
         try:
@@ -127,14 +127,14 @@ _RETRIES = 2
 
 
 def is_external(value: str) -> bool:
-    """Whether a value is the place of the real value; ``word:rest`` (for example a MAC address) is not."""
+    """Whether a value names the place of the real value; ``word:rest`` (for example a MAC address) does not."""
     return value.startswith(("file:///", "http://", "https://"))
 
 
 def read_value(value: str) -> str | None:
     """Return a value, read from its external place if it names one, stripped; ``None`` if it does not exist.
 
-    Raises ``ConfigurationError`` if the value cannot be read, which leaves open whether it exists.
+    Raises ``ConfigurationError`` if the value cannot be read, and perhaps exists.
     """
     if not is_external(value):
         return value
@@ -227,7 +227,7 @@ class Form(NamedTuple, Generic[T]):
     show: Callable[[T], object] = shown
 
 
-#: The default of a key that has none.
+#  The default of a key without a default of its own.
 REQUIRED: Any = MISSING
 
 

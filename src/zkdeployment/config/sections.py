@@ -32,7 +32,7 @@ from zkdeployment.config.forms import (
 if TYPE_CHECKING:
     from zkdeployment.config.forms import Report, Section
 
-# Common names that git refuses for a branch. ``git check-ref-format`` decides in the end.
+# Common names that git refuses for a branch; the final decision is that of ``git check-ref-format``.
 _NOT_A_BRANCH = re.compile(r"^[-/]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|[/.]$|\.lock$")
 
 # The path of a node, or the root.
@@ -51,7 +51,7 @@ def _branch_problem(text: str) -> str | None:
 
 
 def paths_problem(text: str) -> str | None:
-    """Return what is wrong with a list of paths of nodes; ``None`` if nothing is."""
+    """Return the problem of a list of paths of nodes; ``None`` for a valid list."""
     wrong = [path for path in text.split() if not _NODE_PATH.fullmatch(path)]
     return f"expected paths of nodes, separated by blanks, as in /p1 /net, found {wrong[0]!r}" if wrong else None
 
@@ -108,7 +108,7 @@ def _plain_path(text: str, report: Report) -> Path | None:
 
 
 def _file_on_nodes_problem(text: str) -> str | None:
-    """Require a plain path: the text becomes part of a command on the nodes."""
+    """Return why a path is not plain enough to become part of a command on the nodes."""
     if _PLAIN_PATH.fullmatch(text):
         return None
     return f"expected the absolute path of a file, of letters, digits and . _ + @ : - only, found {text!r}"
@@ -382,7 +382,7 @@ class NagiosSettings(SectionSettings):
 
     @classmethod
     def complete(cls, section: Section, values: dict[str, Any]) -> None:
-        """Report missing keys, and poll a bridge that receives no pokes."""
+        """Report missing keys; a bridge that receives no pokes polls by default."""
         for key, row in cls.rows().items():
             if row.default is REQUIRED and not section.texts.get(key):
                 section.report(key, "not specified in [nagios]")

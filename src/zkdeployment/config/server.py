@@ -56,7 +56,7 @@ _Rules: TypeAlias = "tuple[RoleRule, ...]"
 
 
 def _issuer_problem(text: str) -> str | None:
-    """Require encryption: an attacker who can change the provider's answers can log in as any user."""
+    """Return why an issuer is invalid; without encryption, an attacker could log in as any user."""
     expected = f"expected the URL of the provider, https://…, found {text!r}"
     try:
         parts = urlsplit(text)
@@ -141,7 +141,7 @@ def _webhook(line: list[str], number: int, report: Report) -> Webhook | None:
 
 
 def _is_acceptable(url: str) -> bool:
-    """Require encryption beyond this machine: URLs may contain secrets, and events name hosts and errors."""
+    """Whether a URL is encrypted or local: URLs may contain secrets, and events name hosts and errors."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -160,7 +160,7 @@ def _shown_proxy_rules(rules: _Rules) -> list[str]:
 
 
 def _shown_webhooks(webhooks: tuple[Webhook, ...]) -> list[str]:
-    """Return the webhooks by their origins: the rest of a URL may be secret."""
+    """Return the origins of the webhooks, because the rest of a URL may be secret."""
     return [f"{webhook.origin} {','.join(sorted(webhook.kinds))}" for webhook in webhooks]
 
 
@@ -365,7 +365,7 @@ class ServerSettings(SectionSettings):
 
     @property
     def limits(self) -> ClientLimits:
-        """How much of the service one client may occupy."""
+        """The limits of one client's connections and streams."""
         return ClientLimits(
             connections_per_address=self.connections_per_address, streams_per_user=self.streams_per_user
         )

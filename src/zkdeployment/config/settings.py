@@ -151,8 +151,8 @@ class Settings(SectionSettings):
     """The settings of a configuration file: the table of ``[zkdeployment]``, and the other sections.
 
     A section is ``None`` if the file does not have it; the ``require`` methods return the defaults, or check
-    values that only some verbs need. ``host_name`` is that of the file, or else the machine's own. ``secret`` is
-    the content of the file ``zookeeper_credentials``.
+    values that only some verbs need. ``host_name`` is the name in the file, else the machine's own name.
+    ``secret`` is the content of the file ``zookeeper_credentials``.
     """
 
     source: Path
@@ -540,7 +540,7 @@ def find_servers(zookeeper: str | None, config: Path | None) -> Servers:
     """
     inherited = None if config is not None else os.environ.get("ZC_ZK_CONNECTION_STRING")
     named = checked_connection(zookeeper, "--zookeeper")
-    if named == "":  # perhaps an unset variable of a script: a default could be another fleet
+    if named == "":  # perhaps an unset variable in a script: the default could be another fleet
         raise ConfigurationError("--zookeeper: expected HOST:PORT[,HOST:PORT…][/CHROOT], found nothing")
     given = named or checked_connection(inherited, "ZC_ZK_CONNECTION_STRING")
     if (config is None or given) and not _exists(config or SYSTEM_CONFIGURATION, required=not given):
@@ -572,5 +572,5 @@ def _exists(config: Path, *, required: bool) -> bool:
         return os.access(config, os.R_OK)
     try:
         return config.exists()
-    except PermissionError:  # the directory is not accessible: reading the file reports that
+    except PermissionError:  # the directory is not accessible, which the reader of the file reports
         return True

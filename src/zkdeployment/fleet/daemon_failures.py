@@ -1,4 +1,4 @@
-"""Daemons whose cycles fail for a reason that the program did not expect, as they record it in ZooKeeper."""
+"""The records in ZooKeeper of daemons whose cycles fail with an unexpected error."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class DaemonFailure:
     """A daemon whose cycles fail: its kind, its host and process, the error, and when it first failed.
 
-    The daemon removes the record after a cycle without such an error; its end removes the record, too. ``since``
-    is in seconds since the epoch.
+    The daemon removes the record after a cycle without such an error. The record also ends with the daemon.
+    ``since`` is in seconds since the epoch.
     """
 
     daemon: str
@@ -51,7 +51,7 @@ _LONGEST = 1000
 class FailureRecord:
     """The record of one daemon, through its session.
 
-    ``daemon`` is its kind, a word for people; ``identity`` names it among all daemons of the kind (default: its
+    ``daemon`` is the daemon's kind for people; ``identity`` names it among all daemons of the kind (default: its
     host and process).
     """
 
@@ -63,9 +63,9 @@ class FailureRecord:
         self._is_written = False
 
     def write(self, message: str) -> None:
-        """Record that cycles fail, with the message; an empty one removes the record.
+        """Record that cycles fail, with the message; an empty message removes the record.
 
-        Errors of ZooKeeper are logged: the next cycle writes again.
+        Errors of ZooKeeper are logged, and the next cycle writes again.
         """
         if not message and not self._is_written:
             return

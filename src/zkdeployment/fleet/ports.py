@@ -1,6 +1,6 @@
 """The adapters of operators and of the service that have more than one implementation.
 
-Every act is recorded with who did it, when and why, in the transaction that carries it out.
+Every act is recorded with its author, time and reason, in the transaction that carries it out.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class ClusterControl(Protocol):
     def stop(self, act: Act) -> None:
         """Stop the fleet: no host starts a step until the fleet is resumed.
 
-        If the fleet is stopped already, the act is recorded as a further stop. Raises ``RefusedError`` if nothing
-        was ever published.
+        If the fleet is already stopped, the act is recorded as a further stop. Raises ``RefusedError`` before the
+        first publication.
         """
 
     def hold(self, act: Act) -> None:
         """Hold all hosts until the next publication.
 
-        Raises ``RefusedError`` if the cluster is stopped (a hold would end the stop), if a publication is under
-        way (it would end the hold), and if nothing was ever published.
+        Raises ``RefusedError`` if the cluster is stopped (a hold would end the stop), during a publication (which
+        would end the hold), and before the first publication.
         """
 
     def resume(self, act: Act) -> Revision:
@@ -60,8 +60,8 @@ class ClusterControl(Protocol):
         """Ask the syncer to publish the tip of the branch, and return the revision when it is published.
 
         The request is valid for ``timeout`` seconds, and only while the fleet is in its present state. If the call
-        ends early, for whatever reason, it withdraws the request. Raises ``WaitTimeoutError`` if no syncer
-        published in time, and ``ZkdeploymentError`` with the syncer's message if it could not publish.
+        ends early, for any reason, it withdraws the request. Raises ``WaitTimeoutError`` if no syncer published in
+        time, and ``ZkdeploymentError`` with the syncer's message if it could not publish.
         """
 
 

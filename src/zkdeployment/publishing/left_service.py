@@ -1,8 +1,8 @@
 """Services that left the governance of their intent, and stay as published.
 
-A service leaves governance when the document of its intent is removed, or does not name the path of the service
-any more, while the service stays in the tree. A left service stays as published until a release or another intent
-covers it, or until the service leaves the tree.
+A service leaves governance when the document of its intent is removed, or no longer names the path of the service,
+while the service stays in the tree. A left service stays as published until a release or another intent covers it,
+or until the service leaves the tree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class LeftService:
     """A service that left the governance of the intent ``former`` with the publication of ``revision``.
 
     ``target`` is the only target for which the service left governance; ``None`` stands for all targets.
-    ``content`` is the digest of the content that is deployed; ``None``: the service is not deployed.
+    ``content`` is the digest of the deployed content; ``None``: the service is not deployed.
     """
 
     path: str
@@ -39,7 +39,7 @@ class LeftService:
         return self.content is None
 
     def covers(self, path: str, target: str) -> bool:
-        """Whether this is the service at a path for a target."""
+        """Whether a path and a target belong to this left service."""
         return path == self.path and self.target in {None, target}
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class LeftService:
 
     @property
     def sentence(self) -> str:
-        """Where the service was governed, and how its governance ends for good."""
+        """A sentence with the former intent of the service, and how to end the state."""
         return (
             f"it left the governance of {'/'.join(self.former)} with {self.revision}, and stays"
             f" {'withheld' if self.is_withheld else 'as deployed'} until 'zkdeployment intent release {self.path}'"

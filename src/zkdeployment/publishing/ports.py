@@ -17,15 +17,15 @@ class PublicationSigner(Protocol):
     """The key with which publications are signed."""
 
     def expect(self) -> None:
-        """Prepare for a text that is to be signed soon, so that its signature takes less time."""
+        """Prepare for a text that will be signed soon, so that its signature takes less time."""
 
     def abandon(self) -> None:
-        """End the preparation, if no text is to be signed after all."""
+        """End the preparation, if no text has to be signed after all."""
 
     def start(self, text: str) -> Callable[[], str]:
         """Begin to sign a text; return a function that waits for the signature and returns it.
 
-        The returned function raises ``ConfigurationError`` if the key cannot be used any more.
+        The returned function raises ``ConfigurationError`` if the key can no longer be used.
         """
 
     def made(self, statement: SignedStatement) -> bool:

@@ -1,4 +1,4 @@
-"""Records of publishing: a publication as the syncer writes it, requests, reports, refusals and the history."""
+"""Records of publishing: the publication that the syncer writes, requests, reports, refusals and the history."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Publication:
     does not exceed the previous sequence. ``record`` is the entry in the history. ``strategy`` governs the
     rollout; ``None`` means all hosts at once. ``repeats``: the text, the targets and the strategy are the same as
     in the previous publication, so hosts have nothing to do. ``leftovers`` are the top-level nodes of unfinished
-    publications that stay because of ephemeral nodes below them. ``withheld`` has the path of each service that
-    is not deployed because of the state of its intent, with the target. ``left`` are the services that left the
+    publications that stay because of ephemeral nodes below them. ``withheld`` has the path and the target of each
+    service that is not deployed because of the state of its intent. ``left`` are the services that left the
     governance of their intents. ``intents`` is the number of intents of the revision. ``order`` has the services
-    that other deployments wait for, by path.
+    for which other deployments wait, by path.
     """
 
     revision: Revision
@@ -75,7 +75,7 @@ class Publication:
     order: Mapping[str, OrderEntry] = field(default_factory=dict)
 
 
-#: The largest number of problems of a refusal that are kept, and of characters of each.
+#  The limits of kept problems of a refusal, and of characters of each.
 MOST_PROBLEMS = 20
 MAX_PROBLEM_LENGTH = 500
 
@@ -102,10 +102,10 @@ def _results(listed: Iterable[Any]) -> dict[str, HostResult]:
 class PublicationRecord(Record):
     """The record of one publication at ``time``, in seconds since the epoch.
 
-    ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that the
-    publication's strategy put in no group. ``since`` is the sequence of the last publication that concerned hosts:
-    an earlier one if only documents changed; 0 in old records. ``results`` maps host ids to results. ``left_out``
-    is the number of successful hosts that are only counted, because the record has no room for their results.
+    ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that are in no
+    group of the publication's strategy. ``since`` is the sequence of the last publication that concerned hosts: an
+    earlier one if only documents changed; 0 in old records. ``results`` maps host ids to results. ``left_out`` is
+    the number of successful hosts whose results do not fit into the record.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -162,7 +162,7 @@ class PublicationRecord(Record):
 
 @dataclass(frozen=True)
 class Refusal(Record):
-    """A tip that a syncer refused at ``time``, in seconds since the epoch, and why."""
+    """A tip that a syncer refused at ``time``, in seconds since the epoch, with the problems."""
 
     is_lenient: ClassVar[bool] = True
     revision: Revision
@@ -193,7 +193,7 @@ class SyncerReport(Record):
 class GuardOverrides(Record):
     """The guards that an operator overrides for one publication.
 
-    They are against a rewind, against a mass removal, and against packages that hosts could not install.
+    The guards prevent a rewind, a mass removal, and packages that hosts could not install.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -204,7 +204,7 @@ class GuardOverrides(Record):
 
 @dataclass(frozen=True)
 class RequestState(Record):
-    """The state of the fleet that a request refers to: the cluster version and the recorded stops.
+    """The state of the fleet for which a request is valid: the cluster version and the recorded stops.
 
     ``stops`` is the data version of the parent node of the stops, which changes with each stop and each resume.
     A malformed state matches no fleet.
@@ -244,10 +244,10 @@ class PublicationRequest(Record):
 class SyncOptions:
     """The options of one run of the syncer.
 
-    ``force`` publishes whatever the fleet is doing, ``prune`` deletes managed top-level nodes without a file,
-    ``overrides`` are for guards that hold even with ``force``. ``whole`` reads the whole live tree, which forced
-    and pruning runs always do. ``forced`` records who forces the publication and why. ``request`` is the
-    operator's request that the run serves.
+    ``force`` publishes in any state of the fleet, ``prune`` deletes managed top-level nodes without a file,
+    ``overrides`` disable guards that apply even with ``force``. ``whole`` reads the whole live tree, which forced
+    and pruning runs always do. ``forced`` names the operator who forces the publication, and the reason.
+    ``request`` is the operator's request that the run serves.
     """
 
     force: bool = False
@@ -259,5 +259,5 @@ class SyncOptions:
 
     @property
     def reads_whole_tree(self) -> bool:
-        """Whether the last published text is not enough."""
+        """Whether the run reads the whole live tree, not only the last published text."""
         return self.whole or self.force or self.prune

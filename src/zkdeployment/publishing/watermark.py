@@ -1,4 +1,4 @@
-"""The last publication that a process knows, kept in a file: reveals a ZooKeeper that was wiped or restored."""
+"""The last publication that a process knows, kept in a file to detect a ZooKeeper that was wiped or restored."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Watermark:
     """Compares publications with the last one known, which ``memory`` keeps across restarts.
 
     Without ``memory``, the last publication is known only as long as this object lives. Publications below the
-    sequence ``minimum`` count as older ones, also before any is known.
+    sequence ``minimum`` always count as older.
     """
 
     def __init__(self, memory: PublicationMemory | None, minimum: int = 0) -> None:
@@ -82,7 +82,7 @@ class Watermark:
 
     @property
     def sequence(self) -> int:
-        """The least sequence of a publication that is not refused; 0 if none is."""
+        """The least sequence of a publication that is accepted; 0 if all are accepted."""
         return max(self.known.sequence, self._minimum)
 
     def check(self, published: Published) -> None:
@@ -106,7 +106,7 @@ class Watermark:
         try:
             self.remember(published)
         except HostFilesError as error:
-            # The caller writes other files next and fails there if the disk really is unusable.
+            # The caller writes other files next, and fails then if the disk is really unusable.
             get_logger().warning("publication-not-remembered", reason=str(error))
             self._known = _known(published)
 

@@ -1,1 +1,1 @@
-"""Events: what changed in the fleet, for clients that follow the service."""
+"""Events: the changes in the fleet, for clients that follow the service."""

@@ -96,7 +96,7 @@ def _halt(fleet: FleetSnapshot) -> ClusterState | None:
 
 
 def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    """Yield an event for each host whose node changed; a new cluster version alone is no event of every host."""
+    """Yield an event for each host whose node changed; a new cluster version alone yields no event of hosts."""
     new = after.fleet
     wanted = wanted_revision(new.cluster, new.published)
     rollout = rollout_of_wanted(new, wanted)

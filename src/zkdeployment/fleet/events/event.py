@@ -24,10 +24,10 @@ class EventKind(Enum):
     ROLLOUT = "rollout"  # the rollout of the published revision changed
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
     INTENT = "intent"  # the state, the document or the newest instance of an intent changed
-    CHECK = "check"  # a check instance came into another state
+    CHECK = "check"  # a check instance changed its state
     SESSION = "session"  # a tenant's session was requested, began, changed, is about to expire, or ended
     POOL = "pool"  # the level of a pool or the numbers of its nodes changed
-    NODE = "node"  # a node of a pool came into another state
+    NODE = "node"  # a node of a pool changed its state
     FEED = "feed"  # the service lost or regained its connection to ZooKeeper
     RESET = "reset"  # events were lost, or were too many: load everything again
 
@@ -61,10 +61,10 @@ def connection_event(*, connected: bool, read_at: float) -> FleetEvent:
     return FleetEvent(EventKind.FEED, "zookeeper", {"connected": connected, "read_at": read_at})
 
 
-#: The most events of one reading that are passed on. After more changes at once, clients load everything again.
+#  The most events of one reading. After more changes at once, clients load everything again.
 MOST_AT_ONCE = 500
 
-#: How many events are kept for clients that resume.
+#  The number of kept events for clients that resume.
 KEPT = 5000
 
 
@@ -118,7 +118,8 @@ class EventLog:
     def since(self, id_: int) -> tuple[EventBatch, ...] | None:
         """Return the batches that can contain a change after transaction ``id_``, wherever a client received it.
 
-        ``None`` means that older changes are no longer known. A batch may repeat what the client knows already.
+        ``None`` means that older changes are no longer known. A batch may repeat events that the client already
+        knows.
         """
         if id_ < self.base:
             return None

@@ -1,4 +1,4 @@
-"""Explanations: a cause, a sentence, facts and advice; and why a host waits for a lock or for a service."""
+"""Explanations: a cause, a sentence, facts and advice; explains waits for locks and for services."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cause(Enum):
     FAILED = "failed"
     STOPPED = "stopped"
     HELD = "held"
-    IMPORTING = "importing"  # a publication is under way, or was interrupted
+    IMPORTING = "importing"  # a publication is in progress, or was interrupted
     LOCK = "lock"  # the host waits for a lock
     WORKING = "working"
     IDLE = "idle"  # the host is registered and has not begun
@@ -41,7 +41,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The cause, one sentence about it, facts that support the sentence, and what the operator can do.
+    """The cause, one sentence about it, facts that support the sentence, and advice for the operator.
 
     ``output`` is the end of the output of the script with which the host failed, if it is kept. ``checks`` holds
     the findings of the checks of the host's services.
@@ -81,7 +81,7 @@ class Explanation:
 def explain_wait_for_lock(
     snapshot: FleetSnapshot, locks: Sequence[Lock], host: Host, now: float
 ) -> Explanation | None:
-    """Explain the lock that a host waits for, if any: a host waits for one lock at a time."""
+    """Explain the lock for which a host waits, if any; a host waits for one lock at a time."""
     for lock in locks:
         contender = next((one for one in lock.contenders if one.host_id == host.identity.id), None)
         if contender is None:
@@ -148,7 +148,7 @@ def _explain_queue(
 
 
 def explain_wait_for_service(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation | None:
-    """Explain the service that a host waits for, and what the awaited host is doing; ``None`` without a wait.
+    """Explain the service for which a host waits, and the state of the awaited host; ``None`` without a wait.
 
     ``now`` is in seconds since the epoch.
     """
@@ -169,7 +169,7 @@ def explain_wait_for_service(snapshot: FleetSnapshot, host: Host, now: float) ->
 
 
 def _state(snapshot: FleetSnapshot, name: str, service: str, now: float) -> str:
-    """Return what the host that another host waits for is doing."""
+    """Return the state of an awaited host as a clause."""
     host = next((host for host in snapshot.hosts if name in {host.identity.name, host.identity.id}), None)
     if host is None:
         return f"{name} is not registered; it is to gain {service}, which would be missing on all hosts otherwise"

@@ -1,7 +1,7 @@
 """Explains why a host is not at the cluster version, with the facts and the next action of an operator.
 
-Waits for a lock are explained in ``lock``, waits for a rollout in ``rollout``, and waits for other services in
-``service_order``.
+Waits for a lock and for other services are explained in ``explanation``, waits for a rollout by the feature
+``rollouts``.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from zkdeployment.base.stop import Stop
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
-#: A host is expected to begin within this many seconds after the cluster version changed.
+#  Seconds after a change of the cluster version within which a host should begin.
 _PROMPT = 10.0
 
-#: How many hosts with the same failure a sentence names.
+#  The limit of hosts with the same failure that a sentence names.
 _NAMED = 3
 
 
@@ -56,7 +56,7 @@ def explain_host(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, *, n
 
 
 def _with_lease(explanation: Explanation, host: Host) -> Explanation:
-    """Return the explanation with the lease of a host that can be leased, and what its change waits for."""
+    """Return the explanation with the lease of a host that can be leased, and the obstacle of its change."""
     if not host.is_leasable:
         return explanation
     is_halted = explanation.cause in {Cause.STOPPED, Cause.HELD} and host.step is not None
@@ -119,7 +119,7 @@ def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Ho
 
 
 def _explain_lacking(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:
-    """Explain what a host lacks of the cluster version because groups are stopped."""
+    """Explain which services of the cluster version a host lacks because groups are stopped."""
     services = listing(sorted(services_of(host.lacking)), _NAMED)
     stops = [stop for stop in snapshot.group_stops if stop.group in host.lacking]
     return Explanation(
@@ -172,7 +172,7 @@ def _advice_on_kept_locks(locks: Sequence[Lock], host_id: str) -> Iterator[str]:
 
 
 def _traces(snapshot: FleetSnapshot, locks: Sequence[Lock], host_id: str, name: str, now: float) -> Iterator[str]:
-    """Yield what an absent host left behind: its stop, its unfinished work, its place in queues for locks."""
+    """Yield the traces of an absent host: its stop, its unfinished work, its place in queues for locks."""
     ids = {host_id, name}
     for stop in snapshot.stops:
         if stop.by is None and not ids.isdisjoint({stop.host_id, stop.host_name}):
@@ -222,7 +222,7 @@ def _explain_failure_alone(snapshot: FleetSnapshot, host: Host) -> Explanation:
 
 
 def _explain_following(host: Host) -> Explanation | None:
-    """Explain the wait of a host that is in no group because it can be leased; ``None`` if it does not wait."""
+    """Explain the wait of a host that can be leased and is in no group; ``None`` if it does not wait."""
     if not host.is_waiting:
         return None
     return Explanation(

@@ -1,6 +1,6 @@
-"""The cached fleet: a thread that follows ZooKeeper, and the reads that clients ask for.
+"""The cached fleet: a thread that follows ZooKeeper, and the reads that clients request.
 
-Inventories are read at the first use and again only after they changed.
+Inventories are read at the first use, and again only after a change.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _PATIENCE = 5.0
 
 
 class DeployedInventories:
-    """The inventories through one session; each kept one has a watch that drops it."""
+    """The inventories through one session; each kept inventory has a watch that drops it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -90,7 +90,7 @@ class DeployedInventories:
             self._kept.pop(host_id, None)
 
     def _note(self, event: Any) -> None:
-        """Note a change; kazoo calls this on its thread."""
+        """Note a change; kazoo calls this method on its thread."""
         if event.path is not None:
             self._changed.add(event.path.rpartition("/")[2])
 
@@ -109,7 +109,7 @@ def _deployed_part(host_id: str, node: Node | None) -> KnownHost | None:
 #: Seconds between the starts of two readings: changes in between are read together.
 COALESCED = 0.5
 
-#: Seconds between two questions whether the reading is still current, while nothing changes.
+#  Seconds between two checks that the reading is still current, while nothing changes.
 CONFIRMED = 2.0
 
 #: Seconds until ZooKeeper is tried again after an error.
@@ -303,7 +303,7 @@ class ZooKeeperFeed:
             try:
                 self._open(session)
                 self._follow(session)
-            except ZkdeploymentError as error:  # among them: this session's client is beyond repair
+            except ZkdeploymentError as error:  # among these errors: this session's client cannot be used any more
                 get_logger().error("feed-session-failed", reason=str(error))
                 self._closed.wait(_AGAIN)
             except Exception:  # noqa: BLE001  the service goes on with the last reading, and reads everything again
@@ -362,7 +362,7 @@ class ZooKeeperFeed:
         former = self._reading
         if former is None:
             log = EventLog(base=reading.finished)
-        elif reading.started < former.started:  # another ensemble, or one that was set back: ids begin again
+        elif reading.started < former.started:  # another ensemble, or one with older data: ids begin again
             log = EventLog(base=reading.finished, last=self._log.last)
             log = log.appended(reading.started, reading.finished, (RESET_EVENT,), read_at)
         else:

@@ -75,7 +75,7 @@ def feed_parts() -> Iterator[FeedPart[Any]]:
 
 @dataclass(frozen=True)
 class FleetReading:
-    """The fleet as one reading of ZooKeeper found it.
+    """The fleet in one reading of ZooKeeper.
 
     ``started`` and ``finished`` are the last transactions of ZooKeeper (zxids) that the service knew of when the
     reading started and when it was finished: the reading contains every change up to ``started`` and none after
@@ -98,7 +98,7 @@ class FleetReading:
 
     @cached_property
     def status(self) -> FleetStatus:
-        """The status of the whole fleet; it is computed at the first use and kept, as many clients ask for it."""
+        """The status of the whole fleet, computed at the first use and then kept, because many clients use it."""
         return fleet_status(self.fleet)
 
 
@@ -107,8 +107,8 @@ class CachedFleet:
     """The last reading, and whether it is current.
 
     ``read_at`` is when ZooKeeper last confirmed the reading, in seconds since the epoch: while the service is
-    ``connected``, that is a few seconds ago at most. Without ZooKeeper the last reading stays, and gets older.
-    ``zxid`` is the last transaction of ZooKeeper that the reading certainly contains.
+    ``connected``, that time is at most a few seconds ago. Without ZooKeeper, the last reading stays and gets
+    older. ``zxid`` is the last transaction of ZooKeeper that the reading certainly contains.
     """
 
     reading: FleetReading
@@ -157,7 +157,7 @@ _FOLLOWED = (
 
 
 class FleetAssembly:
-    """The fleet that followed nodes describe; it has the values that ``ZooKeeperFleetReader`` reads at once."""
+    """The fleet in followed nodes: the same values as ``ZooKeeperFleetReader`` reads at one moment."""
 
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes
@@ -230,7 +230,7 @@ class FleetAssembly:
         return [name for name in self._nodes.children(paths.INVENTORY) if name not in registered]
 
     def _absent_hosts(self) -> tuple[KnownHost, ...]:
-        """Return the absent hosts: the same tuple if none of them has changed."""
+        """Return the absent hosts: the same tuple as long as no absent host has changed."""
         found = (
             self._decoded.value(f"{paths.INVENTORY}/{name}", name, _known_host) for name in self._absent_ids()
         )

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#: The largest number of acts, and of bytes, that are kept.
+#  The limits of kept acts and of kept bytes.
 ACTS_LIMIT = 500
 BYTES_LIMIT = 256 * 1024
 
-#: Attempts at the record while others write to it.
+#  Attempts of a write to the record while other processes write to it.
 _ATTEMPTS = 20
 
 
@@ -30,7 +30,7 @@ class ZooKeeperActLog:
         self._session = session
 
     def record(self, act: Act) -> None:
-        """Add an act to the record; raises ``ConflictError`` if others write to it all the time."""
+        """Add an act to the record; raises ``ConflictError`` if other processes keep writing to it."""
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 self._session.commit(recording(self._session, act))

@@ -1,4 +1,4 @@
-"""Stopping, holding and resuming the fleet: how operators change the cluster version.
+"""Stops, holds and resumes the fleet: the changes of the cluster version by operators.
 
 Each change and its audit record are written in one transaction.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#: Attempts at a write while others write to the same nodes.
+#  Attempts of a write while other processes write to the same nodes.
 _ATTEMPTS = 20
 
 
@@ -74,7 +74,7 @@ class ZooKeeperClusterControl:
             ]
 
         self._commit_with_retries(resuming)
-        return cast("Revision", published)  # otherwise the event was refused
+        return cast("Revision", published)  # in all other cases the event was refused
 
     def resume_group(self, group: str, act: Act) -> None:
         def resuming() -> list[Operation]:
@@ -154,7 +154,7 @@ class ZooKeeperClusterControl:
         )
 
     def _revision_after(self, newer_request: PublicationRequest | None) -> Revision:
-        """Return the revision that was published for a request, which is gone or was replaced by a newer one."""
+        """Return the revision that was published for a request that was removed, or replaced by a newer one."""
         if newer_request is not None:
             raise ConflictError(
                 f"{newer_request.by or 'another operator'} replaced the request for a publication; try again"

@@ -80,7 +80,7 @@ def release_lock(session: Session, node: str, act: Act) -> None:
                 raise ConflictError(
                     f"cannot release the lock: {node} is gone, so its holder has changed; see 'zkdeployment locks'"
                 ) from error
-            continue  # another operator recorded an act
+            continue  # another operator has recorded an act
         return
     raise ConflictError(
         f"cannot record the release in {paths.AUDIT}: other writers changed the node during each of {_ATTEMPTS}"

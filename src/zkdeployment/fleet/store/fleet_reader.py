@@ -1,4 +1,4 @@
-"""The state of the fleet and its past, as operators' commands and the monitor read them."""
+"""Reads the state of the fleet and its past, for operators' commands and the monitor."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ZooKeeperFleetReader:
         )
 
     def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:
-        """Return the inventories of these absent hosts; those that were read before are not read again."""
+        """Return the inventories of these absent hosts; inventories that were read before are not read again."""
         new = read_inventories(self._session, host_ids - self._absent_hosts.keys())
         known = {**self._absent_hosts, **{host.identity.id: host for host in new}}
         self._absent_hosts = {host_id: known[host_id] for host_id in sorted(host_ids) if host_id in known}
@@ -127,11 +127,11 @@ class ZooKeeperFleetReader:
         return read_targets(self._session, self._session.children(paths.TARGETS) or ())
 
     def syncer_report(self) -> SyncerReport | None:
-        """Return the last report of a syncer that follows the branch; ``None`` if there never was one."""
+        """Return the last report of a syncer that follows the branch; ``None`` if no syncer ever reported."""
         return read_report(self._session)
 
     def unfinished_gains(self, sequence: int) -> Mapping[str, frozenset[str]]:
-        """Read which hosts were to gain a service in a publication and have not got it, by the service's path."""
+        """Read the hosts that gain a service in a publication and still lack it, by the service's path."""
         names = self._session.children(paths.order_path(sequence)) or ()
         return read_unfinished(self._session, sequence, names)
 
@@ -140,7 +140,7 @@ class ZooKeeperFleetReader:
         return read_output(self._session, host_id)
 
     def refusals(self) -> tuple[Refusal, ...]:
-        """Return the recorded refusals of tips, oldest first: at most one of each revision."""
+        """Return the recorded refusals of tips, oldest first: at most one for each revision."""
         return read_refusals(self._session)
 
     def strategy(self) -> Strategy | None:

@@ -1,4 +1,4 @@
-"""Reads everything of a publication that its signature covers, and builds the check of it by hand."""
+"""Reads all nodes of a publication that its signature covers, and checks them for ``verify``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import Servers
 
 
-#: Nodes of which every publication and every import writes at least one.
+#  Nodes, at least one of which every publication and every import writes.
 _MARKS = (paths.HOSTS, paths.TARGETS, paths.SIGNED)
 
 
@@ -63,7 +63,7 @@ def read_signed_fleet(session: Session) -> SignedFleet:
 
 
 def _read_children(session: Session, path: str) -> dict[str, bytes]:
-    """Return the data of all children of a node, by the names that they stand for."""
+    """Return the data of all children of a node, by their decoded names."""
     names = session.children(path) or ()
     nodes = session.get_many(f"{path}/{name}" for name in names)
     return {unquote(name): node.data for name, node in zip(names, nodes, strict=True) if node is not None}
@@ -73,15 +73,15 @@ def _changed(node: Node | None) -> int | None:
     return None if node is None else node.changed
 
 
-#: How often the fleet is read while publications are written.
+#  Attempts to read the fleet while publications are written.
 _ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of a check: who signed which statement, and all differences.
+    """The result of a check: the signer, the statement, and all differences.
 
-    ``signer`` and ``statement`` are ``None`` without a valid signature; nothing else was compared then.
+    ``signer`` and ``statement`` are ``None`` without a valid signature; in that case nothing else was compared.
     """
 
     signer: KeyOwner | None
@@ -97,7 +97,7 @@ def verify_fleet(servers: Servers, publishers: Path) -> Verification:
     Raises ``ConfigurationError`` if the file cannot be read or has no key of publications, ``ConflictError`` if
     publications keep being written, and ``UnreachableError``.
     """
-    check_keys(publishers, NAMESPACE)  # a mistake is reported before ZooKeeper is asked
+    check_keys(publishers, NAMESPACE)  # reports mistakes before ZooKeeper is contacted
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
         retry=tenacity.retry_if_exception_type(ConflictError),

@@ -1,1 +1,1 @@
-"""The fleet as verbs, pages and the monitor show it: decisions on snapshots. Pure."""
+"""The fleet in verbs, on pages and in the monitor: decisions on snapshots. Pure."""

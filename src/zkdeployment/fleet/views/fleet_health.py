@@ -184,7 +184,7 @@ def _is_rolling_out(snapshot: FleetSnapshot) -> bool:
 
 
 def _rollout(snapshot: FleetSnapshot, wanted_for: float, now: float, limits: HealthLimits) -> Iterator[_Finding]:
-    """Judge a rollout by its last change: hosts that wait for the rollout are not slow."""
+    """Judge a rollout by its last change, because hosts that wait for the rollout are not slow."""
     state = snapshot.rollout
     unchanged_for = wanted_for if state is None else min(wanted_for, max(0.0, now - last_movement(state)))
     health, _ = limits.judge(unchanged_for / 60)
@@ -256,7 +256,7 @@ def _silent_syncer(syncer: SyncerReport | None, now: float, limits: HealthLimits
 
 
 def _failing_daemons(snapshot: FleetSnapshot, now: float, limits: HealthLimits) -> Iterator[_Finding]:
-    """Yield the daemons whose cycles fail, as a warning at once: such a daemon runs and does nothing."""
+    """Yield the daemons whose cycles fail, as a warning at once, because such a daemon does no work."""
     for failure in snapshot.failures:
         health, _ = limits.judge(max(0.0, now - failure.since) / 60)
         yield max(health, Health.WARNING), describe_failure(failure, now)

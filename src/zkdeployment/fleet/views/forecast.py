@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import LiveTree, Tree, TreeChange, Value
 
 
-#: How many deployments that are not run again a sentence names.
+#  The limit of unchanged deployments that a sentence names.
 _NAMED = 12
 
 
 class Outlook(Enum):
     """The consequence of a publication for a host."""
 
-    FAILS = "fails"  # its agent would refuse the tree
+    FAILS = "fails"  # the agent of the host would refuse the tree
     CHANGES = "changes"
     UNKNOWN = "unknown"  # its inventory is unknown, or the host is
     REPEATS = "repeats"  # it runs its deployments again, as for each revision
@@ -61,8 +61,8 @@ class Outlook(Enum):
 class HostForecast:
     """The plan of one host; ``reason`` is why the plan is unknown, or why the agent would refuse the tree.
 
-    ``absent``: the host is not registered, and would run the plan when it returns. ``lease`` is the lease, for
-    people, of a host that can be leased.
+    ``absent``: the host is not registered, and would run the plan when it returns. ``lease`` is the lease of a
+    host that can be leased, as text.
     """
 
     identity: Identity
@@ -129,7 +129,7 @@ class Forecast:
 
     @property
     def changes(self) -> bool:
-        """Whether anything changes; with a changed tree, a host whose plan is unknown may change."""
+        """Whether anything changes; with a changed tree, hosts with unknown plans count as changed."""
         tree = bool(self.change or self.strategy or self.documents) and (
             not self.partial or bool(self.with_outlook(Outlook.UNKNOWN))
         )
@@ -149,7 +149,7 @@ class Forecast:
         return f"hosts: {hosts or 'none'}; nodes of the tree: {tree or 'no change'}{strategy}"
 
     def groups(self, outlook: Outlook) -> list[tuple[HostForecast, ...]]:
-        """Return the hosts of an outlook in groups that do the same, the largest group first."""
+        """Return the hosts of an outlook in groups with equal plans, the largest group first."""
         groups: dict[object, list[HostForecast]] = {}
         for host in self.with_outlook(outlook):
             groups.setdefault((host.lines, host.reason, host.unchanged), []).append(host)
@@ -195,14 +195,14 @@ def forecast(  # noqa: PLR0913  the facts a forecast depends on
     had: Tree | None = None,
     lasting: Collection[str] = (),
 ) -> Forecast:
-    """Return what each host would do after ``change`` turned the ``live`` tree into one with these ``targets``.
+    """Return the plan of each host after ``change`` turned the ``live`` tree into one with these ``targets``.
 
-    ``hosts`` are registered, ``known`` hosts have reported their inventory. Only documents change
-    if ``since`` is given: then registered hosts that reached the publication with this sequence do nothing.
-    ``selected`` restricts the forecast to these ids and names; if empty, all hosts are included. ``had`` is the
-    tree that hosts were last ordered to deploy, if it may be another one than the ``live`` tree. ``lasting`` are
-    the services that hosts undeploy only after other hosts have gained them. Raises ``NotFoundError`` if a
-    selected host is not known and not named in the tree.
+    ``hosts`` are registered, ``known`` hosts have reported their inventory. If ``since`` is given, only documents
+    change, and registered hosts that reached the publication with this sequence do nothing. ``selected`` restricts
+    the forecast to these ids and names; if empty, all hosts are included. ``had`` is the tree that hosts were last
+    ordered to deploy, if it may differ from the ``live`` tree. ``lasting`` are the services that hosts undeploy
+    only after other hosts have gained them. Raises ``NotFoundError`` if a selected host is not known and not named
+    in the tree.
     """
     known_hosts = {host.identity.id: host for host in known}
     registered = {host.identity.id: host for host in hosts}
@@ -279,7 +279,7 @@ def _planned(identity: Identity, inventory: Inventory, future: _FutureTree, *, a
 
 
 def _with_changed_properties(host: HostForecast, changed: Collection[str]) -> HostForecast:
-    """Return the forecast as a change if the host only repeats deployments, but of a service that changed."""
+    """Return the forecast of a host that only repeats deployments as a change if one of its services changed."""
     paths = (step.deployment.path for step in host.plan.steps if isinstance(step, Deploy))
     if host.outlook is not Outlook.REPEATS or not any(path in changed for path in paths):
         return host
@@ -316,7 +316,7 @@ def _select(hosts: Sequence[HostForecast], targets: Targets, selected: Collectio
 
 
 def _changed_services(live: Tree, change: TreeChange, after: Tree, targets: Targets) -> frozenset[str]:
-    """Return the services of which a node changes; changes of their targets do not count."""
+    """Return the services with changed nodes; changes of their targets do not count."""
     deployed = {assignment.path for assignments in targets.values() for assignment in assignments}
     changed = set()
     for path in (*change.create, *change.update, *change.delete):
@@ -330,7 +330,7 @@ def _changed_services(live: Tree, change: TreeChange, after: Tree, targets: Targ
 
 
 def _differs(path: str, before: Tree, after: Tree) -> bool:
-    """Whether a property behind a property link changes."""
+    """Whether the target of a property link changes."""
     if not any(name.endswith(" =>") for name in after.nodes.get(path, ())):
         return False
     return not stored_alike(_resolved(before, path), _resolved(after, path))
@@ -380,8 +380,8 @@ class PredictionBasis:
 class Prediction:
     """The forecast with the strategy, the warnings of the draft and of the strategy, and the targets.
 
-    ``targets_before`` are the targets that hosts were last ordered to deploy. ``packages`` are the findings about
-    the packages that are newly wanted; ``None`` if these were not checked.
+    ``targets_before`` are the targets that hosts were last ordered to deploy. ``packages`` has the findings about
+    newly wanted packages; ``None`` if these were not checked.
     """
 
     forecast: Forecast
@@ -405,7 +405,7 @@ def predict(
     selected: Collection[str] = (),
     keeps_strategy: bool = False,
 ) -> Prediction:
-    """Return what hosts would do if a reviewed tree without errors were published.
+    """Return the prediction of the publication of a reviewed tree without errors.
 
     ``title`` names the tree in messages if it has no ``revision``. ``selected`` are hosts by id or name; without
     any, all hosts are predicted. ``keeps_strategy``: the files do not contain the documents, so the
@@ -457,7 +457,7 @@ def predict(
 
 
 def _since_completion(drafted: Draft, had: Tree, last: Review | None) -> Draft:
-    """Return the draft with its changes since the ``last`` complete text, after which hosts ``had`` that tree."""
+    """Return the draft with its changes since the ``last`` complete text, whose tree ``had`` hosts deployed."""
     after = apply_change(drafted.baseline.live.tree, drafted.change)
     former = {} if last is None else last.documents.contents
     return replace(drafted, change=diff(had, after), documents=replace(drafted.documents, before=former))

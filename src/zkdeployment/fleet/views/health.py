@@ -132,7 +132,7 @@ def host_health(
 
 
 def _host_measures(host: Properties, snapshot: FleetSnapshot, now: float) -> tuple[Measure, ...]:
-    """Return how long the host has lacked the cluster version, and the steps of its deployment, if known."""
+    """Return the time without the cluster version, and the steps of the deployment, if known."""
     registered = Host.from_properties("", host)
     revision = None if snapshot.cluster is None else snapshot.cluster.revision
     measures: list[Measure] = []

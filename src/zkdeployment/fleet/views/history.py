@@ -91,9 +91,10 @@ class AuditRecords:
 def audit_records(
     acts: Sequence[Act], failed_logins: Sequence[FailedLogin], *, who: str = "", limit: int
 ) -> AuditRecords:
-    """Return the newest ``limit`` records of each kind, by everybody or by one user or address (``who``).
+    """Return the newest ``limit`` records of each kind, by all users or by one user or address (``who``).
 
-    Acts by verbs are those of ``USER@HOST``; ``who`` may be the user alone. Both sequences are oldest first.
+    The author of an act by a verb is ``USER@HOST``; ``who`` may be the user alone. Both sequences are oldest
+    first.
     """
     return AuditRecords(
         tuple(act for act in reversed(acts) if who in {"", act.by, act.by.partition("@")[0]})[:limit],

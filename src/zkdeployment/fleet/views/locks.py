@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Release:
     """A planned release of a lock: remove ``node``, which belongs to ``owner``.
 
-    ``objection`` is a reason against the release, ``None`` without one.
+    ``objection`` is a reason against the release, if there is one.
     """
 
     lock: Lock
@@ -31,7 +31,7 @@ class Release:
 
     @property
     def description(self) -> str:
-        """The release in the words of the record of acts."""
+        """The release as text for the record of acts."""
         return f"release {self.lock}, from {self.owner}"
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def describe_request(request: PublicationRequest, now: float) -> str:
-    """Return who requested a publication and the request's state; ``now`` is in seconds since the epoch."""
+    """Return a sentence on a request: its author and its state; ``now`` is in seconds since the epoch."""
     reason = f" ({request.reason})" if request.reason else ""
     request_text = f"{request.by} requested {ago(request.written, now)} to publish the branch's tip{reason}"
     if request.error is not None:
@@ -55,7 +55,7 @@ def publication_obstacles(snapshot: FleetSnapshot, commit: Revision) -> Iterator
 
 
 def describe_refusal(refusal: Refusal, now: float) -> str:
-    """Return one line: which tip is refused, since when, and its first problem; ``now`` is in epoch seconds."""
+    """Return one line with the refused tip, the time and the first problem; ``now`` is in epoch seconds."""
     head = f"the tip {short(refusal.revision)} is refused, {ago(refusal.time, now)}"
     return f"{head}: {listing(refusal.problems, 1)}"
 

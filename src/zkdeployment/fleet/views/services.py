@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Properties, Value
 
 
-#: How many deployments the sentence names.
+#  The limit of deployments that the sentence names.
 _NAMED_UNCHANGED = 12
 
 
 def unchanged_deployments(known: KnownHost | None) -> Iterator[str]:
-    """Yield a fact if the last publication of a host left deployments out, because they were unchanged."""
+    """Yield a fact if a host skipped unchanged deployments in its last publication."""
     if known is None or known.inventory is None or known.completed is None:
         return
     names = [
@@ -77,14 +77,14 @@ def withheld_from_host(
 
 
 def withheld_below(withheld: Collection[ServiceTarget], path: str) -> list[ServiceTarget]:
-    """Return the withheld services at and below a path; empty, it is the root."""
+    """Return the withheld services at and below a path; the empty path is the root."""
     return [(service, target) for service, target in sorted(withheld) if f"{service}/".startswith(f"{path}/")]
 
 
 def withheld_sentences(
     withheld: Iterable[ServiceTarget], records: Iterable[IntentRecord], left: Iterable[LeftService] = ()
 ) -> Iterator[str]:
-    """Yield a sentence for each withheld service: where it is not deployed, and why."""
+    """Yield a sentence for each withheld service, with its targets and the reason."""
     left = tuple(left)
     owners: dict[str, list[IntentRecord]] = {}
     for record in records:
@@ -136,7 +136,7 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServiceHost:
-    """A host with deployments of a service; ``wanted`` is the number of instances that the host is to run."""
+    """A host with deployments of a service; ``wanted`` is the number of instances that the host must run."""
 
     host: HostStatus
     wanted: int
@@ -159,8 +159,8 @@ class ServiceStatus:
     """A service of the published tree, its hosts by name, and its registered instances: name to properties.
 
     ``version`` is the wanted version of ``package``; ``None`` if the package's name contains it. For a service
-    that is deployed nowhere any more, both are those of what is left. ``providers`` is ``None`` if the service has
-    no node for them. ``unmatched`` are the targets that no known host matches.
+    that is no longer deployed to any target, both come from the remaining deployments. ``providers`` is ``None``
+    if the service has no node for them. ``unmatched`` are the targets that no known host matches.
     """
 
     path: str
@@ -172,12 +172,12 @@ class ServiceStatus:
 
     @property
     def as_wanted(self) -> bool:
-        """Whether every deployment is as wanted."""
+        """Whether every deployment has the wanted state."""
         states = (deployment.state for host in self.hosts for deployment in host.deployments)
         return not self.unmatched and all(state is InstanceState.DEPLOYED for state in states)
 
     def count(self, state: InstanceState) -> int:
-        """Return how many deployments are in a state."""
+        """Return the number of deployments in a state."""
         return sum(1 for host in self.hosts for deployment in host.deployments if deployment.state is state)
 
     def to_json(self) -> dict[str, Value]:
@@ -197,14 +197,14 @@ class ServiceStatus:
 
 @dataclass(frozen=True, slots=True)
 class ServicesStatus:
-    """The services at and below a path; ``wanted`` is the revision that hosts are to have."""
+    """The services at and below a path; ``wanted`` is the revision that hosts must have."""
 
     wanted: str | int | None
     services: tuple[ServiceStatus, ...]
 
     @property
     def as_wanted(self) -> bool:
-        """Whether every deployment of every service is as wanted."""
+        """Whether every deployment of every service has the wanted state."""
         return all(service.as_wanted for service in self.services)
 
     def to_json(self) -> dict[str, Value]:
@@ -231,7 +231,7 @@ def hosts_of_services(snapshot: FleetSnapshot) -> list[Identity]:
 
 
 def paths_of_services(targets: Targets, path: str) -> frozenset[str]:
-    """Return the paths of the published services at and below a path; empty, it is the root."""
+    """Return the paths of the published services at and below a path; the empty path is the root."""
     return frozenset(
         assignment.path
         for name, assignments in targets.items()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
 
 
-#: How many hosts a sentence names.
+#  The limit of hosts that a sentence names.
 _NAMED = 3
 
 
@@ -65,7 +65,7 @@ def _sentence(group: Sequence[Stop]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FleetSnapshot:
-    """The fleet as ZooKeeper had it at one moment.
+    """The fleet in ZooKeeper at one moment.
 
     ``cluster`` is ``None`` without the node ``/hosts``; ``changed`` is when that node was last written, in seconds
     since the epoch. ``published`` is the last revision that was published completely. ``since`` is the sequence of
@@ -74,8 +74,9 @@ class FleetSnapshot:
     the published targets. ``out_of_service`` maps the id of each host that released the lock of its role before it
     finished to that role.
 
-    ``refusal`` is about the tip of the branch, if the syncer refuses to publish it. ``failures`` are the daemons
-    whose cycles fail unexpectedly. ``group_stops`` are the stops of deployment intent groups, sorted by group.
+    ``refusal`` is the refusal of the tip of the branch, if the syncer refuses to publish the tip. ``failures`` are
+    the daemons whose cycles fail unexpectedly. ``group_stops`` are the stops of deployment intent groups, sorted
+    by group.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in

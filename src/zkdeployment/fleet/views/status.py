@@ -70,7 +70,7 @@ class HostStatus:
 
     @property
     def lease_text(self) -> str:
-        """The lease for people; empty for a host that cannot be leased, and for one that is absent."""
+        """The lease as text for people; empty for absent hosts, and for hosts that cannot be leased."""
         return "" if self.state is HostState.ABSENT else lease_text(self.role, self.idle_role, self.leased)
 
     def to_json(self) -> dict[str, Value]:
@@ -107,9 +107,9 @@ def select_hosts(
 
 
 def all_have(hosts: Sequence[HostStatus], revision: str | None = None) -> bool:
-    """Return whether all expected hosts have a revision (``None``: the wanted one), and there is any such host.
+    """Return whether all expected hosts have a revision (``None``: the wanted one), and at least one host counts.
 
-    Excluded hosts count as such hosts.
+    Excluded hosts count in this sense, too.
     """
     expected = [host for host in hosts if host.expected]
     if revision is None:
@@ -136,7 +136,7 @@ class FleetStatus:
     ``rollout`` describes the rollout by the published strategy, ``warnings`` name mistakes in that strategy.
     ``missed`` means that the rollout is over and some hosts lack the revision, ``completed`` that no rollout of
     the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication,
-    ``refusal`` about the tip that the syncer refuses. ``failures`` are the daemons whose cycles fail unexpectedly,
+    ``refusal`` the refusal of the tip by the syncer. ``failures`` are the daemons whose cycles fail unexpectedly,
     ``group_stops`` the stops of deployment intent groups: hosts that lack a stopped group count as converged.
     """
 
@@ -191,8 +191,8 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
 
     While the cluster version is null or false, hosts want the last revision that was published completely. Absent
     hosts count if a published target matches them, or if they are named. A fleet without hosts is not converged.
-    Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout. Of the
-    hosts that can be leased, those that are absent, have failed or change their role do not count.
+    Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout. Hosts
+    that can be leased do not count while they are absent, have failed or change their role.
     """
     cluster = snapshot.cluster
     wanted = wanted_revision(cluster, snapshot.published)
@@ -266,7 +266,7 @@ def _is_missed(snapshot: FleetSnapshot) -> bool:
 
 
 def wanted_revision(cluster: Cluster | None, published: Revision | None) -> Revision | None:
-    """Return the revision that hosts want: while the version is null or false, the last one that was published."""
+    """Return the revision that hosts want: during a stop or a hold, the last one that was published."""
     if cluster is None or cluster.version is None or cluster.version is False:
         return published
     return cluster.version if cluster.importing is None else cluster.importing
@@ -363,7 +363,7 @@ def wait_verdict(
 
     Revisions are compared as text; a commit id may be shortened to seven or more digits. The fleet has reached the
     wanted revision only when the rollout of that revision is completed. A named host that is excluded never gets a
-    revision: that counts as stopped.
+    revision, so such a wait counts as stopped.
     """
     awaited = select_hosts(status.hosts, hosts, status.wanted) if hosts else status.hosts
     state = None if status.cluster is None else status.cluster.state
@@ -397,7 +397,7 @@ _ORDER = (
 
 
 def most_important_hosts(status: FleetStatus, room: int) -> tuple[tuple[HostStatus, ...], str]:
-    """Return the first ``room`` hosts by importance, and a line with counts of the hosts left out by state.
+    """Return the first ``room`` hosts by importance, and a line with counts of the omitted hosts by state.
 
     Hosts are sorted by state, then by name. Absent hosts without deployments come last.
     """

@@ -1,1 +1,1 @@
-"""Webhooks: which events a service sends to which receivers, in which form and when."""
+"""Webhooks: the events that a service sends to receivers, their form, and the times of attempts."""

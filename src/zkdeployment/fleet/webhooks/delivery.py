@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 #: Seconds.
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=5.0)
 
-#: Answers that mean that this very event cannot be accepted. All others may change, such as 404 during an upgrade.
+#  Statuses with which a receiver rejects an event for good. Others may be temporary, such as 404 during an
+# upgrade.
 _REFUSALS = frozenset({400, 413, 415, 422})
 
 
@@ -43,7 +44,7 @@ class HttpWebhookSender:
                 "POST", url, body=body, headers=headers, redirect=False, preload_content=False
             )
             response.close()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # their texts contain the URL
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # the texts contain the URL
             return WebhookAnswer(WebhookOutcome.FAILED, f"the receiver cannot be reached: {type(error).__name__}")
         if 200 <= response.status < 300:
             return WebhookAnswer(WebhookOutcome.ACCEPTED)
@@ -68,7 +69,7 @@ class ZooKeeperWebhookLead:
         return self._lock.acquire(timeout)
 
     def acknowledged(self) -> Mapping[str, int]:
-        """Return the last transaction whose changes a receiver got, by the digest of its URL."""
+        """Return the last transaction whose changes each receiver got, by the digest of its URL."""
         node = self._session.get(paths.WEBHOOKS)
         recorded = {} if node is None else node.properties.get("acknowledged")
         if not isinstance(recorded, dict):
@@ -76,7 +77,7 @@ class ZooKeeperWebhookLead:
         return {digest: number for digest, number in recorded.items() if type(number) is int}
 
     def acknowledge(self, transactions: Mapping[str, int]) -> None:
-        """Replace what ``acknowledged`` returns; raises ``LockLostError`` if this service is no longer elected."""
+        """Replace the value of ``acknowledged``; raises ``LockLostError`` if this service is no longer elected."""
         node = self._lock.path
         if node is None:
             raise LockLostError("this service is not elected to send webhooks")
@@ -91,5 +92,5 @@ class ZooKeeperWebhookLead:
         self._lock.check()
 
     def release(self) -> None:
-        """Let another service be elected; never raises."""
+        """End this service's contention, so that another service can be elected; never raises."""
         self._lock.release()

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.events.event import EventLog, FleetEvent
 
 
-#: The kinds of events that a webhook can choose: all that do not concern the stream of one client.
+#  The kinds of events that a webhook can choose: all kinds but those about the stream of one client.
 WEBHOOK_KINDS = tuple(kind.value for kind in EventKind if kind not in STREAM_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """The URL that events of these kinds are sent to. The URL may contain a secret: do not log it."""
+    """The URL to which events of these kinds are sent. The URL may contain a secret: do not log it."""
 
     url: str
     kinds: frozenset[str]
@@ -37,14 +37,14 @@ class Webhook:
 
     @property
     def digest(self) -> str:
-        """A name of the URL that does not disclose it."""
+        """A name for the URL that does not disclose the URL."""
         return hashlib.sha256(self.url.encode()).hexdigest()[:32]
 
 
-#: The most events that wait for a receiver. If there are more, the oldest are dropped.
+#  The most events that wait for a receiver. The oldest ones beyond this limit are dropped.
 MOST_WAITING = 1000
 
-#: Seconds between the first two attempts, and at most between two attempts.
+#  Seconds between the first two attempts, and the longest time between two attempts.
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 900.0
 
@@ -54,7 +54,7 @@ GIVEN_UP = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvent:
-    """An event that waits for a receiver, with the transaction and the time of the reading that showed it.
+    """An event that waits for a receiver, with the transaction and the time of the reading that found it.
 
     Every change up to transaction ``before`` is in earlier events. ``since`` is when the event began to wait, by a
     clock that is never set back.
@@ -71,7 +71,7 @@ class WebhookEvent:
 class WebhookOutbox:
     """The waiting events of a webhook, oldest first.
 
-    ``read`` is the last transaction whose changes were added, ``dropped`` the number of events that were too many.
+    ``read`` is the last transaction whose changes were added, ``dropped`` the number of dropped events.
     """
 
     read: int
@@ -102,24 +102,24 @@ class WebhookOutbox:
         return self._replaced(number, now) if number else self
 
     def _replaced(self, number: int, now: float) -> WebhookOutbox:
-        """Drop the oldest events; the receiver is asked to load everything again instead."""
+        """Replace the oldest events by one that asks the receiver to load everything again."""
         oldest, waiting = self.waiting[:number], self.waiting[number:]
         reset = replace(oldest[-1], event=RESET_EVENT, before=oldest[0].before, since=now)
         dropped = sum(item.event.kind is not EventKind.RESET for item in oldest)
         return replace(self, waiting=(reset, *waiting), dropped=self.dropped + dropped)
 
     def without(self, item: WebhookEvent) -> WebhookOutbox:
-        """Return the outbox without its oldest event if that is ``item``; it may have been dropped before."""
+        """Return the outbox without its oldest event if that is ``item``, which may have been dropped before."""
         if self.waiting and self.waiting[0] is item:
             return replace(self, waiting=self.waiting[1:])
         return self
 
 
 def unsent_batches(log: EventLog, acknowledged: int | None, now: float) -> tuple[EventBatch, ...]:
-    """Return what a newly elected service sends first: the batches after transaction ``acknowledged``.
+    """Return the first batches of a newly elected service: those after transaction ``acknowledged``.
 
     Without such a transaction there is nothing to send. If the log does not reach back far enough, the receiver is
-    asked to load everything again, and gets all that the log has; ``now`` is the time of that request.
+    asked to load everything again, and gets the whole log; ``now`` is the time of that request.
     """
     if acknowledged is None:
         return ()
@@ -163,7 +163,7 @@ def signed_request(item: WebhookEvent, *, source: str, key: str) -> tuple[bytes,
 def encode_event(item: WebhookEvent, source: str) -> bytes:
     """Return an event as JSON.
 
-    The id is the same each time that a service sends the event.
+    Each time that a service sends the event again, the id is the same.
     """
     event = item.event
     kind = event.kind.value

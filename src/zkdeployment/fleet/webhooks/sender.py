@@ -33,7 +33,7 @@ class WebhookOutcome(Enum):
 
     ACCEPTED = "accepted"
     FAILED = "failed"  # a later attempt may succeed
-    REFUSED = "refused"  # the receiver never accepts this event
+    REFUSED = "refused"  # the receiver will never accept this event
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ class WebhookReceiver:
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
     def start(self) -> None:
-        """Begin to send what is added."""
+        """Begin to send added events."""
         self._thread.start()
 
     def close(self) -> None:
-        """Begin no further request."""
+        """Stop beginning requests."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -85,7 +85,7 @@ class WebhookReceiver:
             self._thread.join(timeout)
 
     def begin(self, transaction: int) -> None:
-        """Forget all events; those after ``transaction`` follow."""
+        """Forget all events; later calls add the events after ``transaction``."""
         with self._changed:
             self._outbox, self._failures, self._due = WebhookOutbox(transaction), 0, 0.0
 
@@ -96,7 +96,7 @@ class WebhookReceiver:
             self._changed.notify()
 
     def add(self, batches: Iterable[EventBatch], confirmed: int) -> None:
-        """Add batches of events; every change up to transaction ``confirmed`` was added then."""
+        """Add batches of events, which complete the changes up to transaction ``confirmed``."""
         with self._changed:
             if self._outbox is None:
                 return
@@ -133,7 +133,7 @@ class WebhookReceiver:
         return None
 
     def _settle(self, item: WebhookEvent, answer: WebhookAnswer) -> None:
-        """Remove an event that needs no further attempt; let the next attempt wait after a failure."""
+        """Remove an event that needs no further attempt; after a failure, delay the next attempt."""
         log = get_logger().bind(receiver=self.webhook.origin)
         if answer.outcome is WebhookOutcome.FAILED:
             self._failures += 1
@@ -151,7 +151,7 @@ class WebhookReceiver:
         self._progressed()
 
 
-#: Seconds between two checks of the election. What receivers got is recorded at most that often.
+#  Seconds between two checks of the election, and the least time between two records of acknowledged events.
 _INTERVAL = 2.0
 
 #: Seconds between two records without events.
@@ -201,7 +201,7 @@ class WebhookDispatcher:
         self._thread.start()
 
     def close(self) -> None:
-        """Send nothing more, and let another service be elected."""
+        """Stop sending, and let another service be elected."""
         for receiver in self._receivers:
             receiver.close()
         deadline = time.monotonic() + _CLOSING
@@ -238,7 +238,7 @@ class WebhookDispatcher:
         self._lead.release()
 
     def _is_elected(self) -> bool:
-        """Contend for a moment, with a fleet that was read."""
+        """Contend for a moment, once the fleet was read."""
         if not self._feed.recent_events().base:
             self._wake.wait(_QUEUED)
             self._wake.clear()
@@ -246,7 +246,7 @@ class WebhookDispatcher:
         return self._lead.acquire(_QUEUED)
 
     def _begin(self) -> None:
-        """Continue where the service that was elected before this one ended."""
+        """Continue after the last events that the previously elected service sent."""
         former, log = self._lead.acknowledged(), self._feed.recent_events()
         last, now = last_transaction(log), self._clock.now()
         for receiver in self._receivers:
@@ -279,8 +279,8 @@ class WebhookDispatcher:
         self._record()
 
     def _pass_on(self) -> None:
-        """Give the receivers the batches that are new."""
-        confirmed = self._feed.snapshot().zxid  # before the log, which then has every earlier change
+        """Pass new batches to the receivers."""
+        confirmed = self._feed.snapshot().zxid  # read before the log, so that the log has every earlier change
         log = self._feed.recent_events()
         batches = log.after(self._number)
         if batches is None:
@@ -290,7 +290,7 @@ class WebhookDispatcher:
         self._number = log.last
 
     def _confirm(self) -> None:
-        """Record what receivers got, or at least check that this service is still elected."""
+        """Record the acknowledged events, or at least check that this service is still elected."""
         outdated = self._clock.monotonic() - self._recorded_at >= _IDLE_INTERVAL
         if self._progress or outdated:
             self._record()

@@ -1,4 +1,4 @@
-"""The check that every act passes before it is pushed: what ``lint`` and the hooks check."""
+"""The check that every act passes before it is pushed: the same as that of ``lint`` and the hooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeBasis:
-    """The published state with which a change of checks is judged.
+    """The published state with which a change is compared.
 
     ``known`` are records of intents, whose approvals were accepted. ``left`` are the services that left the
     governance of their intents, ``deployed`` the published targets. ``files`` reads the published files.
@@ -48,8 +48,8 @@ def check_change(
 ) -> Iterable[Problem]:
     """Return the problems of the files ``after`` an act, and of the change from those ``before`` it.
 
-    ``objection`` is asked for approvals that were not accepted before. The syncer compares the published files
-    with the act. So an act may correct a tip that the syncer refuses, but may not add a refusal. Raises
+    ``objection`` is called for approvals that were not accepted before. The syncer compares the published files
+    with the act. Therefore an act may correct a tip that the syncer refuses, but may not add a refusal. Raises
     ``RefusedError`` if the change breaks the life cycle of intents.
     """
     reviewed = review(after)
@@ -57,7 +57,7 @@ def check_change(
     if refusals and basis.files is not None:
         published = basis.files()
         at_tip, _ = _judge(published, review(before), objection, basis)
-        if at_tip:  # the syncer refuses the tip, so no publication will ever have it
+        if at_tip:  # the syncer refuses this tip, so it will never be published
             refusals, warnings = _judge(published, reviewed, objection, basis)
             refusals = [refusal for refusal in refusals if refusal not in at_tip]
     if refusals:
@@ -69,7 +69,7 @@ def check_change(
 def _judge(
     before: Sequence[SourceFile], reviewed: Review, objection: ApprovalObjection, basis: ChangeBasis
 ) -> tuple[list[str], list[Problem]]:
-    """Return why a change breaks the life cycle of intents, and the warnings about services that leave it."""
+    """Return the refusals of a change by the life cycle of intents, and warnings about leaving services."""
     problems = [
         place(problem, reviewed.linted)
         for problem in governance_problems(before, reviewed, basis.left, basis.deployed)

@@ -1,4 +1,4 @@
-"""Acts as commits: the author, the branch as an act finds it, the change that the act makes, and its audit."""
+"""Acts as commits: the author, the snapshot of the branch, the change by the act, and its audit."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class CommitSummary:
 class BranchSnapshot:
     """The branch at its tip: the tree files and documents in the top directory.
 
-    ``unusable`` are the names of entries that resemble tree files without being such, for example as symbolic
-    links. ``past_files`` are the files of the revision that the act goes back to, if it goes back, and ``newer``
-    are the commits since that revision, newest first. ``newer_files`` are the files of each of these that can be
-    trusted, if the act asked for them; they are read when they are iterated.
+    ``unusable`` are the names of entries that resemble tree files but cannot be read as such, for example symbolic
+    links. For an act that goes back to a revision, ``past_files`` are the files of that revision, and ``newer``
+    the commits since then, newest first. ``newer_files`` are the files of each trusted one of these commits, if
+    the act requested them; they are read during the iteration.
     """
 
     tip: str
@@ -154,11 +154,11 @@ CommitCheck: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOrder:
-    """An act that is to become a commit.
+    """An act that will become a commit.
 
     ``compute`` returns the change for the present branch; it is called again when others pushed in the meantime,
     and may raise ``RefusedError``. ``back_to`` names the revision whose files the act restores: a commit id, whole
-    or shortened. Such an act may leave a tip that is damaged, or not signed as it has to be. ``once`` is a trailer
+    or shortened. Such an act may leave a tip that is damaged, or lacks a required signature. ``once`` is a trailer
     (key and value) of ``compute``'s message: if a commit since ``back_to`` has it, that commit is the outcome.
     ``reads_newer`` is whether ``compute`` needs the files of the commits since ``back_to``.
     """
@@ -175,14 +175,14 @@ class TreeCommits(Protocol):
     """The branch of the tree as a place for commits. Several threads may call these methods.
 
     ``SourceError``: the repository cannot be read, or the outcome of a push is not known. ``RefusedError``: the
-    repository or the configuration does not allow the act, with what is missing.
+    repository or the configuration does not allow the act; the message names the missing condition.
     """
 
     @property
     def approvals(self) -> GitApprovals | None:
         """The verifier of approvals in commits of the branch; ``None`` if approvals need no signature.
 
-        The verifier is for ``compute`` of an order: the tip does not change meanwhile.
+        Use the verifier in ``compute`` of an order, during which the tip does not change.
         """
 
     def author(self, user: str) -> Author:
@@ -191,8 +191,8 @@ class TreeCommits(Protocol):
     def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
         """Commit an act to the branch and return when the repository accepted it; ``dry_run`` pushes nothing.
 
-        Raises ``TreeError`` with all errors if the result is not a valid tree, and ``ConflictError`` if others
-        pushed at each attempt.
+        Raises ``TreeError`` with all errors if the result is not a valid tree, and ``ConflictError`` if other
+        users pushed at each attempt.
         """
 
     def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
@@ -220,7 +220,10 @@ class ActAudit:
     reason: str
 
     def record(self, what: str, outcome: CommitOutcome) -> None:
-        """Record an act whose commit was made. The commit is there if the record fails, which is logged."""
+        """Record an act whose commit was made.
+
+        If the record fails, the commit stays in the branch, and the failure is logged.
+        """
         if not outcome.made or outcome.commit is None:
             return
         act = Act(self.by, f"{what} (commit {short(outcome.commit)})", sanitize(self.reason), time.time())

@@ -1,4 +1,4 @@
-"""Opens the repository of the tree for acts that are commits, and local repositories for commands and hooks.
+"""Opens the repository of the tree for acts as commits, and local repositories for commands and hooks.
 
 GitPython is imported only when a repository is read, so that the other commands start fast.
 """
@@ -48,7 +48,7 @@ def read_staged() -> Sequence[SourceFile]:
 
 
 def read_documents_of(commit: str) -> Sequence[SourceFile]:
-    """Return the files with documents of a commit; none if there is no such commit. Raises ``SourceError``."""
+    """Return the files with documents of a commit; empty if the commit does not exist. Raises ``SourceError``."""
     from zkdeployment.publishing.sources.git.hooks import documents_of  # noqa: PLC0415
 
     return documents_of(commit)
@@ -61,7 +61,7 @@ def read_push(lines: TextIO) -> Sequence[Pushed] | None:
     return read_pushed(lines)
 
 
-#: Seconds for one run of git: an act waits for people or for a stopped fleet.
+#  The time limit of one run of git, in seconds, because a person or a stopped fleet waits for an act.
 _TIMEOUT = 60.0
 
 _PROGRAM = "zkdeployment"
@@ -69,7 +69,7 @@ _PROGRAM = "zkdeployment"
 
 @contextlib.contextmanager
 def open_commits(settings: Settings) -> Iterator[TreeCommits]:
-    """Yield the branch of the configured repository as a place for commits; its mirror is made when it is used.
+    """Yield the branch of the configured repository as a place for commits; its mirror is made at the first use.
 
     Raises ``RefusedError`` if the tree is in Subversion, ``ConfigurationError`` without a repository.
     """
@@ -109,7 +109,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
 
 
 def terminal_author(user: str) -> Author:
-    """Return the author of acts at a terminal: the person of git's configuration, else the machine's ``user``."""
+    """Return the author of acts at a terminal: the user in git's configuration, else the machine's ``user``."""
     from zkdeployment.publishing.sources.git.act_commits import configured_author  # noqa: PLC0415  it runs git
 
     return configured_author(Path.cwd()) or user_author(user)

@@ -1,4 +1,4 @@
-"""Quarantines: commits that forbid a version to everybody, or allow it again."""
+"""Quarantines: commits that forbid a version in the whole fleet, or allow it again."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class RollbackOrder:
     """The request for a rollback.
 
     ``revision`` is the commit whose tree is wanted again; ``None`` is the last successful revision. ``rollout`` is
-    the id of the failed rollout that the coordinator rolls back: for each there is one commit. ``quarantine`` puts
-    each version that the undone commits introduced into quarantine, at the time ``now`` in epoch seconds.
+    the id of the failed rollout that the coordinator rolls back, with at most one commit for each. ``quarantine``
+    puts each version that the undone commits introduced into quarantine, at the time ``now`` in epoch seconds.
     """
 
     author: Author
@@ -92,7 +92,8 @@ def publish_now(
 ) -> Revision:
     """Request the publication of the branch's tip, which contains ``commit``, and return the published revision.
 
-    The state of the fleet and the size of the change are no obstacles. Raises what ``resume_latest`` raises.
+    Neither the state of the fleet nor the size of the change prevents the publication. Raises what
+    ``resume_latest`` raises.
     """
     published = _published(commit, commits, fleet)
     if published is not None:
@@ -102,7 +103,7 @@ def publish_now(
     except UnreachableError:
         raise
     except ZkdeploymentError:
-        # A syncer that follows the branch may have been faster than the request.
+        # A syncer that follows the branch may have published the commit before it saw the request.
         published = _published(commit, commits, fleet)
         if published is None:
             raise

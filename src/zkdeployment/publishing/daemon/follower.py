@@ -1,6 +1,6 @@
 """The syncer as a daemon: follows the branch, and serves publication requests of operators at once.
 
-When a cycle runs, and how its outcome is reported, belongs here. A cycle itself is in ``syncer``.
+The times of cycles and the reports of outcomes belong here, a cycle itself to ``syncer``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 #: Characters of an error that answer a request; the log has the whole error.
 _LONGEST_ANSWER = 4000
 
-#: Seconds until a request is served again that another syncer's lock kept from being served.
+#  Seconds until the next attempt to serve a request after another syncer held the lock.
 _LOCKED_RETRY = 2.0
 
 #: The failures after which a syncer continues.
@@ -104,7 +104,7 @@ class Follower:
         self._telemetry.write(interval, up=False)
 
     def _wait(self, seconds: float) -> None:
-        """Wait for a wake-up, and serve the watchdog meanwhile."""
+        """Wait for a wake-up, and notify the watchdog in the meantime."""
         pace = self._notifier.pace
         while not self._control.wait(min(seconds, pace)) and seconds > pace:
             self._notifier.watchdog()

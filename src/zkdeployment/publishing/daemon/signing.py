@@ -1,9 +1,8 @@
-"""Keeps the publication that stands in ZooKeeper signed, and records which sequences were signed.
+"""Keeps the current publication in ZooKeeper signed, and records the signed sequences.
 
-Numbers from ZooKeeper are never signed. An attacker who can write to ZooKeeper could otherwise obtain a signed
-publication that hosts prefer to all later ones, or that they mistake for the publication they already have.
-
-A new publication is signed when it is written. An existing publication is signed again here after the key was
+Numbers from ZooKeeper are never signed. Otherwise an attacker who can write to ZooKeeper could obtain a signed
+publication that hosts prefer to all later ones, or that they mistake for the publication that they already have. A
+new publication is signed when it is written. An existing publication is signed again here after the key was
 changed or first configured, and after another program changed the signed nodes.
 """
 
@@ -47,7 +46,7 @@ class SignedSequences:
 
     @property
     def known(self) -> SigningRecord:
-        """The record; with sequence 0 if no publication is known to stand."""
+        """The record, with sequence 0 if the current publication is not known."""
         if self._known is None:
             self._known = SigningRecord() if self._memory is None else self._memory.read_signed()
         return self._known
@@ -55,18 +54,18 @@ class SignedSequences:
     def reserve(self, sequence: int) -> SigningRecord:
         """Begin to record a sequence, and return the record before. ``settle`` before its signature is written.
 
-        Which publication stands is unknown then, until ``withdraw`` or ``record`` is called.
+        After that the current publication is unknown until ``withdraw`` or ``record`` is called.
         """
         before = self.known
         self._write(SigningRecord(sequence))
         return before
 
     def withdraw(self, before: SigningRecord) -> None:
-        """Begin to record that nothing was written since ``reserve``: the last publication still stands."""
+        """Begin to record that nothing was written since ``reserve``: the last publication is still current."""
         self._write(replace(before, reserved=self.known.reserved))
 
     def record(self, sequence: int, since: int, revision: Revision, left: str | None) -> None:
-        """Begin to record the publication that stands, unless a later one was signed."""
+        """Begin to record the current publication, unless a later one was signed."""
         if sequence >= self.known.reserved:
             self._write(SigningRecord(sequence, sequence, since, revision, left))
 
@@ -78,7 +77,7 @@ class SignedSequences:
         try:
             writing.result()
         except HostFilesError:
-            self._known = None  # what the memory holds
+            self._known = None  # the content of the memory
             raise
 
     def _write(self, record: SigningRecord) -> None:
@@ -98,14 +97,13 @@ _PAUSE = 3600.0
 
 
 class StandingSignature:
-    """Signs what ``builder`` reads from the repository, with the numbers of ``sequences``.
+    """Signs publications that ``builder`` reads from the repository, with the numbers of ``sequences``.
 
-    The content of ZooKeeper is never signed.
-
-    Only the tip is signed again: whoever can write to ZooKeeper could have an old revision signed otherwise. A
-    publication of an earlier revision keeps its signature until the tip is published. ``publishers`` are the keys
-    of all syncers; ``None``: only this syncer's key is known. ``statement`` is the statement that ``ensure`` found
-    in ZooKeeper with a valid signature, if there was one.
+    The content of ZooKeeper is never signed. Only the tip is signed again, because otherwise an attacker who can
+    write to ZooKeeper could have an old revision signed. A publication of an earlier revision keeps its signature
+    until the tip is published. ``publishers`` are the keys of all syncers; ``None``: only this syncer's key is
+    known. ``statement`` is the statement that ``ensure`` found in ZooKeeper with a valid signature, if there was
+    one.
     """
 
     def __init__(  # noqa: PLR0913  what a signature depends on
@@ -134,11 +132,10 @@ class StandingSignature:
         self.statement: Statement | None = None
 
     def ensure(self, state: PublishedState, tip: Revision) -> bool:
-        """Sign the standing publication again if necessary; return ``False`` if ``tip`` must be published again.
+        """Sign the current publication again if necessary; return ``False`` if ``tip`` must be published again.
 
-        The tip must be published again if ``tip`` is the published revision, and either the targets in ZooKeeper
-        are others than its targets, or it has no valid signature and its numbers are not those that this syncer
-        signed.
+        The tip must be published again if it is the published revision, and either the targets in ZooKeeper differ
+        from its targets, or the publication has no valid signature and has other numbers than this syncer signed.
         """
         if self._signer is None:
             return True
@@ -182,7 +179,7 @@ class StandingSignature:
     def _renew(self, standing: StandingPublication, kept: bytes | None) -> bool:
         lock = self._store.lock()
         if not lock.try_acquire():
-            return True  # the syncer that holds it publishes; the next cycle checks again
+            return True  # the syncer that holds the lock publishes; the next cycle checks again
         try:
             signed = self._store.renew_signature(standing, kept=kept)
         finally:
@@ -197,7 +194,7 @@ class StandingSignature:
         return state.buckets == len(statement.buckets) and self._store.has_buckets(statement.buckets)
 
     def _waits(self, state: PublishedState) -> bool:
-        """Whether a signature that cannot be verified stays for now: it may be by the key of another syncer."""
+        """Whether an unverifiable signature stays for now, because another syncer's key may have made it."""
         if self._publishers is not None or not state.signed:
             return False
         try:

@@ -1,4 +1,4 @@
-"""The file in which a syncer records what it signed."""
+"""The file in which a syncer records its signatures."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class SyncerFacts:
     """The facts behind the metrics of a syncer that follows a branch.
 
     ``interval`` is the number of seconds between two cycles, ``looks`` counts the cycles by outcome. ``fetched``
-    is when the repository was last read, ``waiting`` since when the branch has had a revision other than
-    ``published``; both are in seconds since the epoch.
+    is when the repository was last read, ``waiting`` is when the branch got a revision other than ``published``;
+    both are in seconds since the epoch.
     """
 
     process: DaemonProcess

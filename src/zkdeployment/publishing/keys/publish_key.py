@@ -43,7 +43,7 @@ class PublishKey:
         self._file = file
         self._namespace = namespace
         self._public = _public_key(file, option)
-        self._threads = ThreadPoolExecutor(2, "publish-key")  # a signature that is abandoned delays no other
+        self._threads = ThreadPoolExecutor(2, "publish-key")  # an abandoned signature does not delay others
         self._expected: _ExpectedSignature | None = None
 
     def expect(self) -> None:
@@ -74,7 +74,7 @@ class PublishKey:
 
 
 def _public_key(file: Path, option: str) -> str:
-    """Return the public key of a private key; the empty passphrase keeps ssh-keygen from asking for one."""
+    """Return the public key of a private key; the empty passphrase prevents a prompt of ssh-keygen."""
     try:
         check_private(file)
         read = process.run(["ssh-keygen", "-y", "-P", "", "-f", str(file)], timeout=_TIMEOUT)

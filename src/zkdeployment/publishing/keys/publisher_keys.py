@@ -84,13 +84,13 @@ def check_keys(file: Path, *namespaces: str) -> None:
 def unlimited_keys(file: Path) -> list[str]:
     """Return the names of the keys in a list of publishers that may sign publications and leases alike.
 
-    A file that cannot be read has none: its reader reports that.
+    Empty for an unreadable file, which its reader reports.
     """
     return [each.names[0] for each in _readable_keys(file) if each.namespaces is None]
 
 
 def useless_keys(file: Path, *namespaces: str) -> list[str]:
-    """Return the names of the keys that may not sign for any of these namespaces; none if unreadable."""
+    """Return the names of the keys that may not sign for any of these namespaces; empty for an unreadable file."""
     return [
         each.names[0]
         for each in _readable_keys(file)
@@ -106,8 +106,8 @@ def has_key(file: Path, namespace: str) -> bool:
 class PublisherKeysFile:
     """A file in the format of ``ssh-keygen``'s allowed signers, which is read for each verification.
 
-    The last statement that was valid is remembered with the content of the file, and not verified again.
-    ``namespace`` is that of the signatures, and ``refusal`` the message about a statement that no key signed.
+    The last valid statement is remembered with the content of the file, and not verified again. ``namespace`` is
+    the namespace of the signatures, and ``refusal`` the message about a statement that no key signed.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ def _readable_keys(file: Path) -> list[_ListedKey]:
 
 
 def _listed_keys(keys: bytes) -> list[_ListedKey]:
-    """Return the keys of a list, without those that belong to no name."""
+    """Return the keys of a list, without keys that have no name."""
     listed = []
     for line in keys.decode("utf-8", errors="replace").splitlines():
         if (match := _PRINCIPALS.match(line)) is not None:

@@ -21,7 +21,7 @@ _TIMEOUT = 30.0
 
 _FINGERPRINT = re.compile(r"\bSHA256:[A-Za-z0-9+/=]+")
 
-#: Signatures are some hundred bytes; longer texts are not passed on.
+#  Signatures have some hundred bytes; longer texts are not passed to ssh-keygen.
 _LONGEST = 16_384
 
 
@@ -33,7 +33,7 @@ class KeyOwner:
     fingerprint: str
 
     def is_same(self, other: KeyOwner) -> bool:
-        """Whether both are one person: the same name or the same key."""
+        """Whether both are the same person: they have the same name or the same key."""
         return self.name == other.name or self.fingerprint == other.fingerprint
 
 
@@ -61,10 +61,10 @@ def sign_text(key: Path, namespace: str, text: str | Callable[[], str]) -> str:
 
 
 def verify_text(allowed: Path, namespace: str, text: str, signature: str, *, name: str | None = None) -> KeyOwner:
-    """Return who signed a text; ``allowed`` is a file of keys in ssh-keygen's format of allowed signers.
+    """Return the signer of a text; ``allowed`` is a file of keys in ssh-keygen's format of allowed signers.
 
-    If the key belongs to several names, or to a pattern, the owner is called ``name`` where that is one of them.
-    Raises ``RefusedError`` with the reason if the signature is not valid or made by another key, and
+    If the key belongs to several names, or to a pattern, the owner gets ``name`` if that is one of them. Raises
+    ``RefusedError`` with the reason if the signature is not valid or made by another key, and
     ``ConfigurationError`` if the file cannot be read.
     """
     keys = read_keys(allowed)
@@ -88,10 +88,11 @@ def read_keys(allowed: Path) -> bytes:
 
 
 def verify_text_by(name: str | None, keys: bytes, namespace: str, text: str, signature: str) -> None:
-    """Return if a key that ``keys``, in ssh-keygen's format of allowed signers, lists for ``name`` signed a text.
+    """Verify that a text was signed by a key that ``keys`` lists for ``name``.
 
-    Runs one process. Without a ``name``, one more finds the names of the signature's key. Raises ``RefusedError``
-    with the reason if the signature is not valid, ``ProgramError`` if ssh-keygen cannot be run.
+    ``keys`` has ssh-keygen's format of allowed signers. Runs one process. Without a ``name``, one more process
+    finds the names of the signature's key. Raises ``RefusedError`` with the reason if the signature is not valid,
+    ``ProgramError`` if ssh-keygen cannot be run.
     """
     found = _Principals([name]) if name is not None else _find_principals(keys, signature)
     reason = found.reason

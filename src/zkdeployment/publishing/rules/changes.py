@@ -56,8 +56,8 @@ class Baseline:
     """The state before a publication: the live tree, its targets, and the published strategy and documents.
 
     ``governance`` has the published intents, and the services that left their governance. ``withheld`` are the
-    services that are not among the targets because of the state of their intents. ``completed`` are the targets of
-    the last complete publication if they may differ from the targets of the live tree, because a publication was
+    services that the targets lack because of the state of their intents. ``completed`` are the targets of the last
+    complete publication if they may differ from the targets of the live tree, because a publication was
     interrupted or the tree was imported by hand; otherwise ``None``. ``text`` is the tree of all files that were
     published with the ``governance``; ``None`` if it is not known.
     """
@@ -84,7 +84,7 @@ class Baseline:
 
     @property
     def had(self) -> Targets:
-        """The targets that converged hosts certainly have: what the live and the last complete targets share."""
+        """The targets that converged hosts certainly have: those that live and last complete targets share."""
         return self.targets if self.completed is None else common_targets(self.targets, self.completed)
 
     @classmethod
@@ -103,7 +103,7 @@ class Baseline:
 
     @classmethod
     def of_text(cls, last: Review, left: Collection[LeftService] = ()) -> Baseline:
-        """Return the baseline for a live tree that is exactly the ``last`` reviewed text."""
+        """Return the baseline for a live tree that equals the ``last`` reviewed text."""
         live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
         governance = Governance(read_intents(last.documents), tuple(left))
         compiled = last.compilation.under(governance) if left else last.compilation
@@ -118,8 +118,8 @@ class Draft:
     """The publication of ``revision``, not written yet.
 
     ``affected`` are the names of the targets that change. ``exact``, ``managed`` and ``leftovers`` are those of
-    ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is that of the tree as it will be live,
-    ``order`` the order between its services. ``governance`` is the change of what intents govern.
+    ``Publication``, and so are ``targets`` and ``roles``. ``compilation`` is the compilation of the future live
+    tree, ``order`` the order between its services. ``governance`` is the change of governance.
     """
 
     revision: Revision
@@ -150,7 +150,7 @@ class Draft:
 
     @property
     def concerns_governance(self) -> bool:
-        """Whether intents govern, or governed, anything before or after the publication."""
+        """Whether intents govern any service before or after the publication."""
         return bool(self.baseline.governance or self.governance.after)
 
     @property
@@ -179,10 +179,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPublication:
-    """A draft, and the live nodes and targets that have to stand unchanged until it is published.
+    """A draft, and the live nodes and targets that must not change until it is published.
 
     ``versions`` are data versions of live nodes by path. ``partial``: only the nodes that the draft changes were
-    read, so only the affected targets and documents can differ. ``repeats`` as in ``Publication``.
+    read, so only the affected targets and documents may differ. ``repeats`` as in ``Publication``.
     """
 
     draft: Draft
@@ -232,13 +232,13 @@ def draft(
     prune: bool = False,
     keeps_governance: bool = False,
 ) -> Draft:
-    """Return what publishing a reviewed tree without errors would change.
+    """Return the changes by a publication of a reviewed tree without errors.
 
-    Targets are compiled from the whole tree as it will be live, and checked for every known host. Nodes that
-    cannot be deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished
-    publication created are deleted unless a file has them; with ``prune`` so are all managed nodes.
-    ``keeps_governance``: the files do not contain the intents, and the published ones govern. If the publication
-    is to be signed, it deploys what the files deploy, and nothing else. Raises ``TreeError`` with all conflicts.
+    Targets are compiled from the whole future live tree, and checked for every known host. Nodes that cannot be
+    deleted because of ephemeral nodes below them stay. Top-level nodes that only an unfinished publication created
+    are deleted unless a file has them; ``prune`` applies this to all managed nodes. ``keeps_governance``: the
+    files do not contain the intents, so the published intents govern. A publication that will be signed deploys
+    only services from the files. Raises ``TreeError`` with all conflicts.
     """
     text, merged, published = without_reserved(reviewed.linted.tree), reviewed.linted.merged, snapshot.published
     live = baseline.live
@@ -291,7 +291,7 @@ def _problems(
     snapshot: PublicationSnapshot,
     between_services: ServiceOrder,
 ) -> Iterable[Problem]:
-    """Return the problems of targets with each other, with the known hosts and with the strategy, each once."""
+    """Return the problems among targets, with the known hosts, and with the strategy, each once."""
     targets, strategy = compilation.targets, strategy_in_force(reviewed.documents)
     return dict.fromkeys(
         (
@@ -305,18 +305,18 @@ def _problems(
 
 
 def _quarantine_problems(targets: Targets, reviewed: Review, baseline: Baseline) -> Iterator[Problem]:
-    """Yield the errors of versions that are in quarantine, or were before this publication."""
+    """Yield the errors of versions in quarantine, and of versions that leave quarantine with this publication."""
     quarantines = baseline.documents.of(QUARANTINE).values()
     yield from quarantine_problems(targets, reviewed.documents)
     yield from lifted_quarantine_problems(targets, reviewed.documents, quarantines)
 
 
 def is_repetition_of(last: Review | None, reviewed: Review, draft: Draft, snapshot: PublicationSnapshot) -> bool:
-    """Whether a draft gives hosts nothing to do beyond the previous publication, whose text is ``last``.
+    """Whether a draft requires nothing from hosts beyond the previous publication, whose text is ``last``.
 
-    Under a strategy, the rollout of that publication must be completed, because no other one starts, and the
-    agents of all hosts must report which publication they reached. A rollout of the same revision that is under
-    way continues.
+    Under a strategy, the rollout of that publication must be completed, because no other rollout starts, and the
+    agents of all hosts must report which publication they reached. An active rollout of the same revision
+    continues.
     """
     published = snapshot.published
     if last is None or published.revision is None or draft.concerns_hosts:
@@ -338,7 +338,7 @@ def require_publishable(problems: Iterable[Problem], revision: Revision) -> None
 
 
 def _compile(reviewed: Review, tree: Tree | None, governance: Governance) -> Compilation:
-    """Return the compilation of a tree under a governance; ``None``: of the reviewed text under its intents."""
+    """Return the compilation of a tree (``None``: of the reviewed text) under a governance."""
     if tree is not None:
         return compile_tree(tree, governance, with_properties=reviewed.signed)
     return reviewed.compilation.under(governance) if governance.left else reviewed.compilation
@@ -354,9 +354,9 @@ def _governance_problems(
 
 
 def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Problem]:
-    """Yield a problem for each service of a signed publication that the live tree has otherwise than the files.
+    """Yield a problem for each service of a signed publication that differs between live tree and files.
 
-    Without these problems, whoever can write the live tree could have anything signed.
+    Without these problems, an attacker who can write the live tree could have any content signed.
     """
     if not reviewed.signed or compilation.whole is reviewed.compilation.whole:
         return
@@ -375,7 +375,7 @@ def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Pr
 
 
 def _host_problems(targets: Targets, snapshot: PublicationSnapshot) -> Iterator[Problem]:
-    """Yield the problems for which agents would refuse the tree; absent hosts count, because they may return."""
+    """Yield the problems that make agents refuse the tree; absent hosts count, because they may return."""
     registered = host_problems(targets, (host.identity for host in snapshot.hosts))
     yield from registered
     for known in snapshot.absent:
@@ -387,14 +387,14 @@ def _host_problems(targets: Targets, snapshot: PublicationSnapshot) -> Iterator[
 
 
 def _exact(reviewed: Review, tree: Tree, compilation: Compilation) -> str | None:
-    """Return the text's fingerprint if its top-level nodes are exactly those of a tree and no others deploy."""
+    """Return the text's fingerprint if its top-level nodes equal those of a tree and no other nodes deploy."""
     text = without_reserved(reviewed.linted.tree)
     is_exact = tree == text or select_tops(tree, text.tops) == text
     return reviewed.fingerprint if is_exact and compilation.whole == reviewed.compilation.whole else None
 
 
 def _review_warnings(reviewed: Review) -> Iterator[Problem]:
-    """Yield the warnings of the text; a strategy that is not in force is one here, though an error of lint."""
+    """Yield the warnings of the text; a strategy that is not in force is only a warning, but an error of lint."""
     yield from (problem for problem in reviewed.problems if problem.severity is Severity.WARNING)
     yield from (replace(problem, severity=Severity.WARNING) for problem in reviewed.spare_strategies)
 
@@ -416,9 +416,9 @@ def _orphan_warnings(foreign: Collection[str], targets: Targets, orphaned: Colle
 
 
 def drift(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) -> Iterator[str]:
-    """Yield a message, which starts with the path, for each difference from what was published.
+    """Yield a message, which starts with the path, for each difference from the published tree.
 
-    ``nodes`` are those of ``change.paths`` that exist.
+    ``nodes`` are the existing nodes of ``change.paths``.
     """
     for path in sorted(change.paths):
         node = nodes.get(path)
@@ -434,5 +434,5 @@ def drift(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) ->
 
 
 def has_foreign_children(change: TreeChange, published: Tree, nodes: Mapping[str, LiveNode]) -> bool:
-    """Whether a node to be deleted has children that were not published, usually registered instances."""
+    """Whether a node that will be deleted has children that were not published, usually registered instances."""
     return any(path in nodes and nodes[path].children > len(published.children(path)) for path in change.delete)

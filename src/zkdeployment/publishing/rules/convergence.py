@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
-    """The record of the last publication in ZooKeeper; ``cluster`` is ``None`` where ``/hosts`` does not exist.
+    """The record of the last publication in ZooKeeper; ``cluster`` is ``None`` if ``/hosts`` does not exist.
 
     ``stops`` is the data version of the node above the stops, as in ``RequestState``. ``refused`` is the tip that
     is recorded as refused. ``signed`` are the data of the node that holds the signed statement, ``buckets`` is the
@@ -77,20 +77,20 @@ class PublicationSnapshot(PublishedState):
         return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
 
 
-#: How many hosts of a rollout a sentence names.
+#  The limit of hosts of a rollout that a sentence names.
 _NAMED = 5
 
 
 def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
-    """Return the hosts that are not at the cluster version; a host without a version is not.
+    """Return the hosts that are not at the cluster version, including hosts without a version.
 
-    Hosts that can be leased do not count: no other host waits for them.
+    Hosts that can be leased do not count, because no other host waits for them.
     """
     return tuple(host for host in hosts if not host.is_leasable and not host.has(cluster.version))
 
 
 def is_excluded(rollout: RolloutState | None, host_id: str, facts: Facts) -> bool:
-    """Whether a host is in no group of the rollout's strategy: the host keeps its version and is not waited for.
+    """Whether a host is in no group of the rollout's strategy, so that it keeps its version and is not awaited.
 
     A host that is a member of a group remains one, even if its facts have changed. A host that can be leased is in
     no group, but follows when the rollout has ended.
@@ -128,7 +128,7 @@ def is_converged(snapshot: PublicationSnapshot) -> bool:
 
 
 def is_under_way(snapshot: PublicationSnapshot, tip: Revision) -> bool:
-    """Whether a rollout of this revision is under way: another publication of the revision continues that rollout.
+    """Whether a rollout of this revision is active, so that another publication of the revision continues it.
 
     After a stop another publication begins a new rollout, so that hosts that failed try again.
     """
@@ -150,7 +150,7 @@ def has_unfinished_hosts(snapshot: PublicationSnapshot) -> bool:
 
 
 def refusal(snapshot: PublicationSnapshot, tip: Revision) -> str:
-    """Return the message that a tip must wait: for which hosts, or for which state of the rollout."""
+    """Return the message that a tip must wait for hosts, or for a state of the rollout."""
     ordered = snapshot.published.governs(snapshot.cluster)
     if ordered and snapshot.rollout is not None:
         progress = _rollout_progress(snapshot.rollout, snapshot.hosts)

@@ -1,6 +1,6 @@
-"""The targets and the text that hosts were last ordered to deploy, while the live tree may be another one.
+"""The targets and the text that hosts were last ordered to deploy, if the live tree may differ from them.
 
-The live tree is another one after a publication or an import that was interrupted, and after an import by hand.
+The live tree differs after an interrupted publication or import, and after an import by hand.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def completed_targets(live: Targets, published: Targets, files: Container[str]) -> Targets:
     """Return the targets of the last complete publication.
 
-    Services at the paths in ``files`` are as in the ``published`` text: the live tree may have parts of an
-    interrupted publication. Other services, which are in no file, are as in the live tree.
+    Services at the paths in ``files`` come from the ``published`` text, because the live tree may have parts of an
+    interrupted publication. Other services, which are in no file, come from the live tree.
     """
     return {
         name: (
@@ -35,7 +35,7 @@ def completed_targets(live: Targets, published: Targets, files: Container[str]) 
 
 
 def common_targets(first: Targets, second: Targets) -> Targets:
-    """Return what both targets have: each service with the smaller number of instances."""
+    """Return the common part of two targets: each service with the smaller number of instances."""
     common = {}
     for name in first.keys() & second.keys():
         others = {assignment.path: assignment for assignment in second[name]}
@@ -48,12 +48,12 @@ def common_targets(first: Targets, second: Targets) -> Targets:
 
 
 def ordered_revision(published: Published) -> Revision | None:
-    """Return the revision that hosts were last ordered to deploy, if the live tree may be another one."""
+    """Return the revision that hosts were last ordered to deploy, if the live tree may differ from it."""
     return published.ordered if published.revision is None else None
 
 
 def is_incomplete(cluster: Cluster | None) -> bool:
-    """Whether a publication or an import has begun and is not complete, so that the live tree has parts of it."""
+    """Whether a publication or an import is incomplete, so that the live tree has only parts of it."""
     return cluster is not None and cluster.importing is not None
 
 
@@ -69,7 +69,7 @@ def ordered_targets(
     if published.revision is not None:
         return None
     if published.ordered is None:
-        # The tree of a fleet that this program has not published to yet is what hosts have.
+        # Before the first publication by this program, hosts have the live tree.
         return completed_targets(live, {}, reviewed.linted.tree.nodes) if is_incomplete(cluster) else None
     if last is None:
         return None
@@ -80,10 +80,10 @@ def ordered_targets(
 def ordered_tree(
     published: Published, cluster: Cluster | None, live: LiveTree, last: Review | None
 ) -> Tree | None:
-    """Return the tree that hosts were last ordered to deploy, if the live one may be another one.
+    """Return the tree that hosts were last ordered to deploy, if the live tree may differ from it.
 
     ``last`` is as in ``ordered_targets``. Returns ``None`` as that function does, and if the cluster version was
-    set by hand: then hosts deploy the live tree.
+    set by hand, because hosts then deploy the live tree.
     """
     if published.revision is not None or _is_set_by_hand(published, cluster):
         return None
@@ -100,7 +100,7 @@ def _is_set_by_hand(published: Published, cluster: Cluster | None) -> bool:
 
 
 def incompleteness(published: Published, cluster: Cluster | None, *, is_known: bool) -> str | None:
-    """Return the warning that the live tree has parts of a publication or an import; ``None`` if it has none.
+    """Return the warning that the live tree has only parts of a publication or an import, or ``None``.
 
     ``is_known``: the tree that hosts were last ordered to deploy is known.
     """

@@ -1,4 +1,4 @@
-"""The order between services in a publication: which hosts wait for which services."""
+"""The order between services in a publication: the hosts that wait for services of other hosts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServiceOrder:
-    """The order of one publication: its ``entries`` by the path of the service that others wait for.
+    """The order of one publication: its ``entries`` by the path of the awaited service.
 
-    ``waiting`` are the hosts, by id, that wait for an entry: because they deploy a service after it, or because
-    they lose it. Each is given with the path of the service that it deploys or loses.
+    ``waiting`` has, for each entry, the ids of the hosts that wait because they deploy a service after the awaited
+    one, or because they lose it, each with the path of the service that it deploys or loses.
     """
 
     entries: Mapping[str, OrderEntry] = field(default_factory=dict)
@@ -41,8 +41,8 @@ def service_order(
     """Return the order of a publication that replaces the targets ``before`` by those ``after``.
 
     ``hosts`` are the known hosts that take part in the publication. ``unfinished`` are hosts, by the path of a
-    service, that were to gain the service in the publication before and have not got it yet: hosts that lose it
-    still wait for these.
+    service, that gain the service in the previous publication and have not deployed it yet: hosts that lose the
+    service still wait for them.
     """
     assignments = [assignment for assigned in after.values() for assignment in assigned]
     awaited = {path for assignment in assignments for path in assignment.after}
@@ -84,7 +84,7 @@ def order_of_known_hosts(
 ) -> ServiceOrder:
     """Return the order of a publication among the known hosts that take part in it.
 
-    Hosts in no group of the strategy do not, and no host waits for hosts that can be leased.
+    Hosts in no group of the strategy do not take part, and no host waits for hosts that can be leased.
     """
     hosts: list[Host | KnownHost] = [*snapshot.hosts, *snapshot.absent]
     participants = (
@@ -107,7 +107,7 @@ def placement_problems(
     snapshot: PublicationSnapshot,
     targets: Targets,
 ) -> Iterator[Problem]:
-    """Yield an error for each wait that the groups of the strategy would never let end.
+    """Yield an error for each wait that could never end because of the groups of the strategy.
 
     A host in a group waits for ever for a host of a later group, which begins only when the host has finished. The
     same happens within a group with ``max_parallel``, whose places the waiting hosts may take.
@@ -134,7 +134,7 @@ def _problems(between_services: ServiceOrder, turns: Order) -> Iterator[Problem]
 
 
 def _obstacle(place: tuple[int, Turn], expected: Iterable[tuple[str, tuple[int, Turn]]]) -> str | None:
-    """Return the host that a host in this place would wait for without end, and why, or ``None``."""
+    """Return the host for which a host in this place would wait without end, with the reason, or ``None``."""
     number, turn = place
     for host_id, (other_number, other) in expected:
         if other_number > number:
@@ -151,7 +151,7 @@ _NAMED = 5
 def move_warnings(
     before: Targets, after: Targets, order: ServiceOrder, snapshot: PublicationSnapshot
 ) -> Iterator[Problem]:
-    """Yield a warning for each service that hosts lose while no registered host gains it that they can wait for.
+    """Yield a warning for each service that hosts lose without a registered host to wait for.
 
     ``order`` belongs to the publication that replaces the targets ``before`` by the targets ``after``.
     """
@@ -185,7 +185,7 @@ _FREE = (
 
 
 def _has_new_targets(path: str, before: Targets, after: Targets) -> bool:
-    """Whether a service has more instances at some target than before."""
+    """Whether a service has more instances on any target than before."""
     had = _numbers(path, before)
     return any(n > had.get(name, 0) for name, n in _numbers(path, after).items())
 

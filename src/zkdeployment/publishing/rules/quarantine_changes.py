@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.publishing.rules.review import Review
 
-#: How many services a message names.
+#  The limit of services that a message names.
 _NAMED = 5
 
 
 def with_quarantine(files: Sequence[SourceFile], quarantine: Quarantine) -> dict[str, bytes | None]:
-    """Return the files that change when a version is put into quarantine; none if it is in quarantine.
+    """Return the changed files after a version is put into quarantine; empty if it already is in quarantine.
 
     Raises ``RefusedError`` if the tree wants the version.
     """
@@ -48,7 +48,7 @@ def new_quarantine(quarantine: Quarantine) -> dict[str, bytes | None]:
 
 
 def without_quarantine(files: Sequence[SourceFile], name: str, version: str) -> dict[str, bytes | None]:
-    """Return the file that changes when a quarantine ends; raises ``RefusedError`` without one."""
+    """Return the changed file after the end of a quarantine; raises ``RefusedError`` if it does not exist."""
     entry = read_documents(document_files(files)).entries.get((QUARANTINE.name, (name, version)))
     if entry is None:
         raise RefusedError(
@@ -61,7 +61,7 @@ def without_quarantine(files: Sequence[SourceFile], name: str, version: str) -> 
 def introduced_versions(
     past: Sequence[SourceFile], newer: Iterable[Sequence[SourceFile]]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the names and versions that the ``newer`` revisions want and the ``past`` revision does not."""
+    """Return the names and versions that the ``newer`` revisions want, but not the ``past`` revision."""
     last = review(past)
     wanted_before = tuple(_assignments(last))
     versions: dict[tuple[str, str], None] = {}
@@ -81,7 +81,7 @@ def _assignments(reviewed: Review) -> Iterator[Assignment]:
 
 
 def _versions(assignment: Assignment) -> Iterator[tuple[str, str]]:
-    """Yield the names and versions that an assignment wants, as quarantines name them."""
+    """Yield the names and versions that an assignment wants, in the form of quarantines."""
     yield from assignment.patches.items()
     in_name = assignment.package.removeprefix(f"{assignment.application}-")
     if assignment.version is None:

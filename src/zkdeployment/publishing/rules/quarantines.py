@@ -1,7 +1,7 @@
 """Quarantines: forbidden versions, their documents, and the wanted versions that they refuse.
 
 A quarantine names a package, an application or a patch and its version, or the repository of checkouts and its
-version there. A version of a package is ``[EPOCH:]VERSION[-RELEASE]``; the parts that it lacks match any.
+version there. A version of a package is ``[EPOCH:]VERSION[-RELEASE]``; missing parts match any.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ def quarantined(
 
 
 def _is_covered(wanted: str, quarantined: str) -> bool:
-    """Whether a wanted version is the quarantined one; parts that the quarantined version lacks match any.
+    """Whether a wanted version is the quarantined one; missing parts of the quarantined version match any.
 
-    A wanted version without an epoch may have any, so it is covered; one without a release is not covered by a
-    quarantine of a single release, because another release satisfies it.
+    A wanted version without an epoch is covered, because it may have any epoch. A wanted version without a release
+    is not covered by a quarantine of a single release, because another release satisfies it.
     """
     if wanted == quarantined:
         return True

@@ -1,6 +1,6 @@
 """Reviews the files of a tree: parses, lints and compiles them, and reads the documents beside them.
 
-Nothing here depends on the live tree or on hosts; ``publishing`` checks those.
+A review does not depend on the live tree or on hosts, which ``changes`` checks.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartCheck:
-    """The problems of a ``part`` of a tree: those of ``nodes``, and those of ``links``, each with its link."""
+    """The problems of a ``part`` of a tree: of its ``nodes``, and of its ``links``, each with the link."""
 
     part: Nodes
     nodes: tuple[Problem, ...]
@@ -48,7 +48,7 @@ class PartCheck:
 def check_parts(
     tree: Tree, links: Mapping[str, PartLinks], known: Mapping[str, PartCheck]
 ) -> dict[str, PartCheck]:
-    """Return the problems of each part of a tree, by its path; ``known`` ones of unchanged parts are reused."""
+    """Return the problems of each part of a tree, by its path; ``known`` results of unchanged parts are reused."""
     return {
         top: before
         if (before := known.get(top)) is not None and before.part is part
@@ -58,7 +58,7 @@ def check_parts(
 
 
 def _linked_targets(tree: Tree, links: Iterable[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield an error for each symbolic link in place of a target: only nodes are targets."""
+    """Yield an error for each symbolic link in place of a target, because only nodes are targets."""
     for path, name in links:
         if name == f"deploy{SYMBOLIC_LINK}":
             service, place = path, "deploy"
@@ -71,8 +71,8 @@ def _linked_targets(tree: Tree, links: Iterable[tuple[str, str]]) -> Iterator[tu
 
 
 def _misplaced(tree: Tree, part: Nodes) -> Iterator[Problem]:
-    """Yield a warning for each misplaced ``n`` and each node that is named like ``deploy`` but in capitals."""
-    for path in [path for path in part if path[-7:].lower() == "/deploy"]:  # few are left
+    """Yield a warning for each misplaced ``n``, and for each node named ``deploy`` with capital letters."""
+    for path in [path for path in part if path[-7:].lower() == "/deploy"]:  # few nodes are left
         name = path[-7:]
         if name == "/deploy" and not part[path]:
             continue
@@ -120,7 +120,7 @@ class Review:
 
     @property
     def spare_strategies(self) -> tuple[Problem, ...]:
-        """The strategies that are not in force beside the one that is: lint errors that forbid no publication."""
+        """The strategies beside the one in force: errors of lint that do not prevent a publication."""
         return self.documents.spare
 
 
@@ -144,7 +144,7 @@ def fingerprint(files: Sequence[SourceFile], *, signed: bool = False) -> str:
 
 
 def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: bool = False) -> Review:
-    """Return the review of files, as ``lint``, ``plan`` and the syncer use it.
+    """Return the review of files, for ``lint``, ``plan`` and the syncer.
 
     Content that is unchanged since the ``last`` review is not judged again. ``signed`` is as in ``Review``, and
     the same as in ``last``.
@@ -194,9 +194,10 @@ def _compile(
 
 
 def _placement_problems(targets: Targets, documents: Documents) -> Iterator[Problem]:
-    """Yield the waits between services that never end under the strategy, if host names alone show its groups.
+    """Yield the waits between services that never end under the strategy, if it selects hosts only by name.
 
-    A target is a host's id or its name, and a strategy may have the other one.
+    The names must be those of the targets: a target is the id or the name of a host, and a strategy may use the
+    other one.
     """
     strategy = None if documents.errors else strategy_in_force(documents)
     if strategy is None:

@@ -1,7 +1,7 @@
 """The revision to which a rollback returns, and the files that the rollback writes.
 
-A YAML file may hold strategies and other documents, so such files are divided into documents. Their text is not
-changed: comments and layout stay.
+A YAML file may hold strategies and other documents, so such files are divided into documents. The text of a
+document is not changed: comments and layout stay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def last_good_revision(
     records: Iterable[PublicationRecord], attempts: Callable[[int], Sequence[RolloutState]]
 ) -> Revision | None:
-    """Return the last revision before the current one that succeeded; ``None`` if the history has none.
+    """Return the last successful revision before the current one; ``None`` if the history has no such revision.
 
     ``records`` are newest first. ``attempts`` returns the rollouts of the publication with a sequence. A
     publication that changed only documents succeeded if the last one that concerned hosts did.
@@ -48,7 +48,7 @@ def last_good_revision(
 
 
 def has_succeeded(record: PublicationRecord, attempts: Sequence[RolloutState]) -> bool:
-    """Whether a publication succeeded: its rollout did, or, without a rollout, every registered host has it."""
+    """Whether a publication succeeded: with its rollout, or, without a rollout, on every registered host."""
     if attempts:
         return any(is_completed(attempt) for attempt in attempts)
     return not record.failed and record.done >= record.expected

@@ -1,4 +1,4 @@
-"""Signed publications: the text that the syncer signs, and the proof that a target is exactly what was signed.
+"""Signed publications: the text that the syncer signs, and the proof that a target is the signed one.
 
 A publication has a statement, which the syncer signs, and buckets. The statement names the digest of each bucket;
 a bucket names the digest of each target in it. A reader of the statement and of one bucket knows what a target

@@ -1,4 +1,4 @@
-"""Compares everything that ZooKeeper holds of a publication with its signed statement."""
+"""Compares all nodes of a publication in ZooKeeper with its signed statement."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SignedFleet:
-    """A snapshot of all nodes that a statement is about; nothing in it is verified.
+    """A snapshot of all nodes that a statement covers; nothing in it is verified.
 
     ``signed`` are the data of the statement's node. ``buckets`` and ``targets`` are the data of nodes by name.
-    ``strategy_problem`` is why the published strategy cannot be read, if it cannot. ``left`` are the services that
-    left their intents; ``None`` if they cannot be read.
+    ``strategy_problem`` is the reason why the published strategy cannot be read, if so. ``left`` are the services
+    that left their intents; ``None`` if they cannot be read.
     """
 
     cluster: Cluster | None
@@ -62,7 +62,7 @@ def fleet_deviations(statement: Statement, fleet: SignedFleet) -> Iterator[Devia
 
 
 def services_of(targets: Mapping[str, bytes]) -> dict[str, Assignment]:
-    """Return an assignment of each service and controller, by path; data of another form are left out."""
+    """Return an assignment of each service and controller, by path, without data of another form."""
     services: dict[str, Assignment] = {}
     for _, data in sorted(targets.items()):
         try:
@@ -100,7 +100,7 @@ def _of_publication(statement: Statement, fleet: SignedFleet) -> Iterator[Deviat
 
 
 def _of_properties(services: Mapping[str, Assignment], tree: Tree) -> Iterator[Deviation]:
-    """Yield each service whose live properties are not those of its assignment."""
+    """Yield each service whose live properties differ from those of its assignment."""
     for path, assignment in services.items():
         expected = _digest(assignment.properties)
         try:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Properties
 
 
-#: How many characters of a digest messages show.
+#  The number of characters of a digest that messages show.
 _SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A difference between what was signed and what was read; ``subject`` is a target or a bucket."""
+    """A difference between the signed and the read content; ``subject`` is a target or a bucket."""
 
     subject: str
     expected: str
@@ -61,16 +61,16 @@ def deviations(
 
 
 def target_subject(name: str) -> str:
-    """Return how deviations name a target."""
+    """Return the name of a target in deviations."""
     return f"target {printable(name)}"
 
 
 def check_targets(
     statement: Statement, buckets: Mapping[str, bytes | None], targets: Mapping[str, bytes | None]
 ) -> None:
-    """Require that buckets and targets are exactly those of a statement.
+    """Verify that buckets and targets equal those of a statement.
 
-    A target without a node is then proven not to exist. The arguments are those of ``deviations``. Raises
+    A target without a node is thereby proven not to exist. The arguments are those of ``deviations``. Raises
     ``UntrustedError`` with all deviations.
     """
     if found := list(deviations(statement, buckets, targets)):
@@ -80,7 +80,7 @@ def check_targets(
 
 
 def _difference(subject: str, expected: str | None, data: bytes | None) -> Deviation | None:
-    """Return the difference of the data of a node from its digest; ``None`` stands for no node in both."""
+    """Return the difference of the data of a node from its digest; ``None`` stands for a missing node."""
     found = None if data is None else digest_of(data)
     if found == expected:
         return None
@@ -94,7 +94,7 @@ def shown_digest(digest: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignedSnapshot:
-    """The nodes of one publication that concern one host, read at one moment and not verified.
+    """The nodes of one publication for one host, read at one moment and not verified.
 
     ``changed`` is the transaction that last changed ``/hosts``. ``signed`` is ``None`` if the publication is not
     signed. ``buckets`` and ``targets`` map the names of the host's buckets and targets to the data of their nodes;
@@ -110,7 +110,7 @@ class SignedSnapshot:
 
 
 def check_snapshot(snapshot: SignedSnapshot, statement: Statement, revision: Revision) -> None:
-    """Require that a snapshot agrees with the statement of a revision; the statement's signature is valid.
+    """Verify that a snapshot agrees with the statement of a revision, whose signature is valid.
 
     Raises ``UntrustedError`` with the first difference: the cluster version, the strategy, buckets and targets.
     """
@@ -129,7 +129,7 @@ def check_snapshot(snapshot: SignedSnapshot, statement: Statement, revision: Rev
 
 
 def check_properties(assignments: Iterable[Assignment], properties: Mapping[str, Properties]) -> None:
-    """Require that the properties of all services, by path, have the digests in the signed assignments.
+    """Verify that the properties of all services, by path, have the digests in the signed assignments.
 
     Raises ``UntrustedError`` for the first service whose properties differ.
     """

@@ -1,9 +1,7 @@
 """The publications that a syncer signs: their sequences, and the buckets of all their targets.
 
-An attacker could keep a signature with a sequence far ahead of the time, and show it to hosts later in place of
-newer publications.
-
-A publication stands until the next publication replaces it.
+Sequences must be near the present time: an attacker could keep a signature with a sequence far in the future, and
+later show it to hosts in place of newer publications.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ _AHEAD = 86_400
 class SigningRecord:
     """The syncer's own record of its signatures, kept outside ZooKeeper.
 
-    The syncer has never signed a sequence above ``reserved``. The other values are those of the last statement
-    that was published; ``sequence`` is 0 if it is not known which statement that is. ``left`` as in ``Statement``.
+    The syncer has never signed a sequence above ``reserved``. The other values are those of the last published
+    statement; ``sequence`` is 0 if that statement is not known. ``left`` as in ``Statement``.
     """
 
     reserved: int = 0
@@ -56,15 +54,15 @@ class SigningRecord:
 
 
 def is_plausible(sequence: int, now: float) -> bool:
-    """Whether a clock that is less than a day fast can have given a sequence at ``now``, in seconds."""
+    """Whether a clock that is less than a day fast can have produced a sequence at ``now``, in seconds."""
     return sequence <= now + _AHEAD
 
 
 def sequence_to_sign(reserved: int, found: int, now: float) -> int:
     """Return the sequence of the next signed publication, at ``now`` (seconds since the epoch).
 
-    ``reserved`` is from the syncer's own record, ``found`` the highest sequence that others recorded. Raises
-    ``RefusedError`` if one of them is too far ahead of the time.
+    ``reserved`` is from the syncer's own record, ``found`` the highest sequence that other programs recorded.
+    Raises ``RefusedError`` if one of them is too far ahead of the time.
     """
     sequence = next_sequence(reserved, now)
     if found >= sequence:
@@ -126,7 +124,7 @@ class SignedTargets:
 
 @dataclass(frozen=True, slots=True)
 class StandingPublication:
-    """A publication as ZooKeeper has to hold it.
+    """The content that ZooKeeper has to hold for a publication.
 
     ``stamp`` is the data version of the node ``/zkdeployment/targets`` that names the publication.
 
@@ -143,7 +141,7 @@ class StandingPublication:
 
 
 def coming_publication(publication: Publication) -> StandingPublication:
-    """Return a publication as it will most probably be written: other writers may raise its sequences."""
+    """Return a publication in its probable final form; other writers may still raise its sequences."""
     last, sequence = publication.published, publication.sequence
     since = last.effective_since if publication.repeats and last is not None else sequence
     return StandingPublication(

@@ -72,7 +72,7 @@ NAMESPACE = "zkdeployment-publication"
 
 _SCHEMA = "signed-publication"
 
-#: The digest of no left services.
+#  The digest of an empty list of left services.
 NOTHING_LEFT = digest_of(b"[]")
 
 
@@ -107,7 +107,10 @@ class Statement:
 
     @classmethod
     def from_text(cls, text: str) -> Statement:
-        """Return the statement of a text; raises ``UntrustedError``. Verify the signature of the text first."""
+        """Parse the text of a signed statement; raises ``UntrustedError``.
+
+        Verify the signature of the text first.
+        """
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -152,7 +155,7 @@ class SignedStatement:
 
     @classmethod
     def from_data(cls, data: bytes) -> SignedStatement:
-        """Return the text and the signature of a node's data, neither of them checked.
+        """Return the text and the signature in a node's data, both not verified.
 
         Raises ``UntrustedError`` for data that is not text.
         """

@@ -45,7 +45,7 @@ def _is_in_subversion(url: str) -> bool:
 def _open_subversion(
     url: str, tree_directory: Path, *, branch: str | None, allowed_signers: Path | None
 ) -> TreeSource:
-    """Return the source for a Subversion directory; the prefix ``svn:`` marks any URL as Subversion's."""
+    """Return the source for a Subversion directory; the prefix ``svn:`` marks any URL as a Subversion URL."""
     del tree_directory  # Subversion is read without a mirror
     shown = without_passwords(url)
     if branch is not None:

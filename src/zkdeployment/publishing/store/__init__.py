@@ -1,1 +1,1 @@
-"""Publishing a revision into ZooKeeper and reading what was published."""
+"""Publications in ZooKeeper: writing and reading them."""

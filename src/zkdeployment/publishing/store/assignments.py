@@ -46,7 +46,7 @@ def top_paths(session: Session) -> list[str]:
 
 
 def walk(session: Session, paths: Sequence[str]) -> dict[str, Node]:
-    """Return these nodes and all nodes below them, parents first; nodes removed in the meantime are left out."""
+    """Return these nodes and all nodes below them, parents first; nodes removed in the meantime are omitted."""
     nodes_by_path: dict[str, Node] = {}
     waiting = deque(Read(path) for path in sorted(paths))
     for read, answer in session.pipeline(waiting):
@@ -61,7 +61,7 @@ def walk(session: Session, paths: Sequence[str]) -> dict[str, Node]:
     return nodes_by_path
 
 
-#: Above the nodes of controllers: the prefix of the names of their targets.
+#  The path above the nodes of controllers, which is the prefix of the names of their targets.
 ROLES = "/roles/"
 _encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
@@ -125,10 +125,10 @@ def read_targets(session: Session, names: Iterable[str]) -> Targets:
 
 
 def read_wanted(session: Session, identity: Identity, revision: Revision) -> DesiredState:
-    """Return what ``identity`` is to run at ``revision``; needs one request if that revision is published.
+    """Return the wanted state of ``identity`` at ``revision``; needs one request for a published revision.
 
-    Raises ``ConflictError`` if a publication interfered (then call again) or the cluster is at another revision,
-    ``TreeError`` if the tree contradicts itself for this host.
+    Raises ``ConflictError`` if a publication interfered (call the function again), or if the cluster is at another
+    revision; ``TreeError`` if the tree contradicts itself for this host.
     """
     names = identity.target_names
     seen, (*mine, targets) = session.get_many_seen([*map(paths.target_path, names), paths.TARGETS])
@@ -144,21 +144,21 @@ def read_wanted(session: Session, identity: Identity, revision: Revision) -> Des
 
 
 def read_services(session: Session, services: Collection[str]) -> frozenset[str]:
-    """Return those of these paths that are service nodes of the live tree; without paths no request is sent."""
+    """Return the paths that are service nodes of the live tree; without paths no request is sent."""
     asked = [path for path in services if is_path(path)]
     nodes = session.get_many(map(deploy_node, asked)) if asked else ()
     return frozenset(path for path, node in zip(asked, nodes, strict=True) if node is not None)
 
 
 def _from_tree(session: Session, identity: Identity, revision: Revision) -> DesiredState:
-    """Return the wanted state of a host from the whole tree: a version set by hand has no compiled targets."""
+    """Return the wanted state of a host from the whole tree, because a version set by hand has no targets."""
     before, targets, withheld = session.get_many([paths.HOSTS, paths.TARGETS, paths.WITHHELD])
     _check_cluster(before, revision)
     tree = read_tree(session)
     after, targets_after = session.get_many([paths.HOSTS, paths.TARGETS])
     _check_cluster(after, revision)
-    # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version.
-    # What is withheld changes only in transactions that write the targets' node.
+    # An import by hand of one transaction changes the tree and the targets' node, but not the cluster version. The
+    # withheld services change only in transactions that write the targets' node.
     if _changed(before) != _changed(after) or _changed(targets) != _changed(targets_after):
         raise ConflictError(f"the tree or the cluster version changed while the tree was read for {identity}")
     return wanted_from_tree(identity, tree, decode_withheld(withheld))

@@ -51,7 +51,7 @@ LAST = 64
 _SHARED = "~later-"
 _ESCAPED = "~%6Cater-"
 
-#: How many nodes one transaction removes if other programs created more than the limit.
+#  The most nodes that one transaction removes, if other programs created more than the limit.
 _BATCH = 500
 
 
@@ -129,10 +129,10 @@ def _touch(recorded: RecordedStops) -> Operation:
     return Set(paths.STOPS, b"", recorded.version)
 
 
-#: The largest number of hosts whose outputs are kept: of many hosts that fail in the same way, a few are enough.
+#  The most hosts whose outputs are kept; if many hosts fail in the same way, a few outputs are enough.
 OUTPUTS_LIMIT = 20
 
-#: Attempts at a write while other hosts write.
+#  Attempts of a write while other hosts write.
 _ATTEMPTS = 20
 
 
@@ -147,7 +147,7 @@ def write_output(session: Session, output: FailureOutput) -> bool:
         if node is None and len(names or ()) >= OUTPUTS_LIMIT:
             return False
         try:
-            # The new version of the parent node makes every other host count again.
+            # The new version of the parent node makes every other host count the outputs again.
             counted = Set(paths.OUTPUTS, b"", above.version)
             session.commit(*((Create(path, data), counted) if node is None else (Set(path, data),)))
         except ConflictError:
@@ -163,7 +163,7 @@ def read_output(session: Session, host_id: str) -> FailureOutput | None:
 
 
 def remove_outputs(session: Session, names: Collection[str]) -> None:
-    """Remove the outputs in nodes of these names: they belong to an earlier publication. Errors are logged."""
+    """Remove the outputs with these names, which belong to an earlier publication. Errors are logged."""
     try:
         if names:
             session.commit(*(Delete(f"{paths.OUTPUTS}/{name}") for name in names))

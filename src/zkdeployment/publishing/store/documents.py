@@ -39,7 +39,7 @@ def subject_name(subject: Subject) -> str:
 
 
 def read_published_documents(session: Session, kinds: Collection[str] | None = None) -> PublishedDocuments:
-    """Return the published documents (of these ``kinds``); a node without a document is left out and logged."""
+    """Return the published documents (of these ``kinds``); a node without a document is omitted and logged."""
     contents: dict[DocumentKey, dict[str, object]] = {}
     for path, node in read_document_nodes(session, kinds).items():
         try:

@@ -42,9 +42,9 @@ def group_stop_of(name: str, node: Node) -> GroupStop:
 
 
 def stopping_group(session: Session, stop: GroupStop) -> list[Operation] | None:
-    """Return the operations that stop a group; none if it is stopped already.
+    """Return the operations that stop a group; empty if it is already stopped.
 
-    ``None``: the fleet is not to deploy any more what failed, so nothing is to be written.
+    ``None``: the fleet no longer has to deploy the failed revision, so the failure must not stop the group.
     """
     session.ensure(paths.GROUP_STOPS)
     path = paths.group_stop_path(stop.group)
@@ -63,7 +63,7 @@ def resuming_group(hosts: Node, group: str) -> list[Operation]:
 
 
 def ending_stops(session: Session, groups: Collection[str]) -> list[Operation]:
-    """Return the operations that end the stops of those of these ``groups`` that are stopped.
+    """Return the operations that end the stops of the stopped ones among these ``groups``.
 
     Commit them together with a change of ``/hosts`` that fails if ``/hosts`` was written since.
     """

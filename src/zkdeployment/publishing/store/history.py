@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#: How many publications are kept.
+#  The number of kept publications.
 LIMIT = 500
 
-#: How many older publications are checked for results to fold: hosts write to the last one, or a little late.
+#  The number of older publications that are checked for results to fold, because hosts may write late.
 _RECENT = 3
 
-#: How many publications are dropped in one call.
+#  The most publications that one call drops.
 _DROPPED = 20
 
 _CHUNK = 1000
@@ -38,7 +38,7 @@ _REQUESTS = 8
 
 
 def recent_publications(sequences: Sequence[int]) -> list[str]:
-    """Return the nodes of those of the older publications, given by sequence, to which hosts may still write."""
+    """Return the nodes of the older publications, given by sequence, to which hosts may still write."""
     return [paths.history_path(sequence) for sequence in sequences[-_RECENT:]]
 
 
@@ -73,7 +73,7 @@ def read_history(session: Session, last: int | None = None) -> tuple[Publication
 
 
 def read_publication(session: Session, sequence: int) -> tuple[PublicationRecord, ...]:
-    """Return the record of a publication, after that of the next one if there is one; empty if it is unknown."""
+    """Return the record of the next publication, if any, then that of a publication; empty if it is unknown."""
     sequences = _sequences(session)
     if sequence not in sequences:
         return ()
@@ -84,7 +84,7 @@ def read_publication(session: Session, sequence: int) -> tuple[PublicationRecord
 def read_results(session: Session, since: int) -> dict[str, HostResult]:
     """Return the latest result of each host in the publications from the sequence ``since`` on, by host id.
 
-    The number of requests does not grow with the hosts.
+    The number of requests does not grow with the number of hosts.
     """
     places = [paths.history_path(sequence) for sequence in _sequences(session) if sequence >= since > 0]
     records, children = session.look(places, places)
@@ -116,7 +116,7 @@ def _with_results(session: Session, path: str, record: PublicationRecord, childr
 
 
 def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
-    """Return the results by host id; of several results of one host the latest."""
+    """Return the results by host id; if a host has several results, the latest counts."""
     results: dict[str, HostResult] = {}
     for host_id, result in (item for some in many for item in some.items()):
         if host_id not in results or results[host_id].time <= result.time:
@@ -125,7 +125,7 @@ def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
 
 
 def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
-    """Encode a record with its results; if it is too large, hosts that finished are only counted."""
+    """Encode a record with its results; if the record is too large, successful hosts are only counted."""
     data = pack(record.to_json())
     if len(data) <= room:
         return data

@@ -53,7 +53,7 @@ def _tops(node: Node | None, name: str) -> frozenset[str]:
 def decode_published(targets: Node | None, managed: Node | None = None, tops: Collection[str] = ()) -> Published:
     """Return the last publication as the nodes ``/zkdeployment/targets`` and, if given, ``managed`` record it.
 
-    ``tops`` are the names of the existing top-level nodes; managed names that are not among them are left out.
+    ``tops`` are the names of the existing top-level nodes; managed names that are not among them are omitted.
     """
     if targets is None:
         return Published()

@@ -33,7 +33,7 @@ def read_live_tree(session: Session) -> LiveTree:
 
 
 def read_live_nodes(session: Session, paths: Collection[str]) -> dict[str, LiveNode]:
-    """Return these nodes; nodes that do not exist are left out."""
+    """Return these nodes, without nodes that do not exist."""
     return {
         path: LiveNode(node.properties, node.version, node.children, ephemeral=node.owner != 0)
         for path, node in zip(paths, session.get_many(paths), strict=True)
@@ -55,7 +55,7 @@ def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:
 def read_providers(session: Session, services: Collection[str]) -> dict[str, dict[str, Properties]]:
     """Return the registered instances of services, the children of ``SERVICE/providers``: path, name, properties.
 
-    Services without such a node are left out; everything is read in two pipelined rounds.
+    Services without such a node are omitted; everything is read in two pipelined rounds.
     """
     directories = {f"{path}/providers": path for path in services}
     _, lists = session.look((), list(directories))

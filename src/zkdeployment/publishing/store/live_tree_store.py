@@ -1,4 +1,4 @@
-"""The live tree as operators read it and import it by hand; publishing a revision is not done here."""
+"""The live tree, which operators read and import by hand. Publications belong to ``store``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ZooKeeperLiveTree:
-    """The live tree, through one session: the nodes that are in ZooKeeper now, whatever was published."""
+    """The live tree, through one session: the present nodes in ZooKeeper, whatever was published."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -40,7 +40,7 @@ class ZooKeeperLiveTree:
     def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
         """Return the registered instances of services: for each path of a service, name to properties.
 
-        Services without a node for instances are left out.
+        Services without a node for instances are omitted.
         """
         return read_providers(self._session, services)
 
@@ -63,10 +63,9 @@ class ZooKeeperLiveTree:
     ) -> None:
         """Apply ``change`` to the tree without publishing a version, and create the lock nodes of ``roles``.
 
-        ``withheld`` are the services that are not deployed after the change because of the state of their intents
-        (``None``: those that were not deployed before).
-        The compiled targets become invalid; with an empty change they stay valid. Raises ``ConflictError`` if a
-        node changed since it was read at ``versions`` (path → version).
+        ``withheld`` are the services that are withheld after the change because of the state of their intents
+        (``None``: the same as before). The compiled targets become invalid; with an empty change they stay valid.
+        Raises ``ConflictError`` if a node changed since it was read at ``versions`` (path → version).
         """
         nodes = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
         withholding: tuple[Operation, ...] = ()

@@ -39,9 +39,9 @@ def asking(session: Session, request: PublicationRequest) -> Operation:
 
 
 def answer_request(session: Session, request: PublicationRequest, error: str | None) -> bool:
-    """Remove a request, or with ``error`` record in it why it was not carried out.
+    """Remove a request, or with ``error`` record in it why it was not carried out; return whether that succeeded.
 
-    Return whether that was done: a request that is gone, or was replaced by a newer one, is not changed.
+    A request that is gone, or was replaced by a newer one, is not changed.
     """
     node = session.get(paths.REQUEST)
     if node is None or request_of(node).id != request.id:
@@ -83,7 +83,7 @@ def request_of(node: Node) -> PublicationRequest:
     return PublicationRequest.from_json(node.properties, written=node.modified)
 
 
-#: The largest number of refusals, and of bytes, that are kept.
+#  The limits of kept refusals and of kept bytes.
 REFUSALS_LIMIT = 100
 BYTES_LIMIT = 128 * 1024
 
@@ -106,7 +106,7 @@ def current_refusal(node: Node | None) -> Refusal | None:
 
 
 def write_refusal(session: Session, refusal: Refusal | None) -> None:
-    """Record that the tip is refused; with ``None``, that the present tip is not.
+    """Record the refusal of the tip; with ``None``, record that the present tip is not refused.
 
     A refusal of the same revision for the same problems keeps its time. If another syncer writes at the same
     time, nothing is recorded: the next cycle of a syncer records it again.
@@ -155,7 +155,7 @@ _LONGEST = 1000
 
 
 def write_report(session: Session, by: str, message: str, interval: float, fetched: float | None) -> None:
-    """Write the heartbeat of the syncer ``by``; of several syncers, the last one to write is shown.
+    """Write the heartbeat of the syncer ``by``; with several syncers, the last heartbeat is shown.
 
     If this syncer has not ``fetched`` the repository yet, the recorded time of the last fetch stays.
     """
@@ -164,7 +164,7 @@ def write_report(session: Session, by: str, message: str, interval: float, fetch
     if fetched is None and node is not None:
         fetched = report_of(node).fetched
     data = encode(SyncerReport(by, message[:_LONGEST], interval, 0.0, fetched).to_json())
-    with contextlib.suppress(ConflictError):  # another syncer was faster
+    with contextlib.suppress(ConflictError):  # another syncer has written a heartbeat in between
         session.commit(Create(paths.SYNCER, data) if node is None else Set(paths.SYNCER, data))
 
 
@@ -180,7 +180,7 @@ def report_of(node: Node) -> SyncerReport:
 
 
 def give_notice(session: Session, by: str) -> SyncerReport | None:
-    """Wake the syncers; return the last heartbeat of a syncer, ``None`` if there never was one."""
+    """Wake the syncers; return the last heartbeat of a syncer, ``None`` before the first one."""
     data = encode({"by": by})
     session.ensure(paths.OURS)
     with contextlib.suppress(ConflictError):  # another process gave notice at the same time

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#: Deletions in one transaction.
+#  The number of deletions in one transaction.
 _CHUNK = 1000
 
 
 def order_operations(order: Mapping[str, OrderEntry], sequence: int, *, is_first: bool) -> Iterator[Operation]:
-    """Yield the operations that create the nodes of a publication; none without an order.
+    """Yield the operations that create the nodes of a publication with an order.
 
     ``is_first``: no earlier publication had an order, so that the node above all of them is missing.
     """
@@ -62,7 +62,7 @@ def decode_entry(node: Node) -> tuple[OrderEntry, bool]:
 
 
 def read_unfinished(session: Session, sequence: int, names: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the hosts that were to gain a service in a publication and have not got it, by the service's path.
+    """Return the hosts that gain a service in a publication and still lack it, by the service's path.
 
     ``names`` are the names of the nodes of the publication's order.
     """

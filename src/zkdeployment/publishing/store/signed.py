@@ -1,6 +1,6 @@
-"""The nodes of the signed publication, and the part of it that concerns one host.
+"""The nodes of the signed publication, and the part of it for one host.
 
-Nothing that is read here is trusted: the checks belong to ``signing``.
+The content is not trusted before the checks in ``signing``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def signed_paths(names: Iterable[str]) -> list[str]:
 
 
 def decode_signed(names: Iterable[str], nodes: Sequence[Node | None]) -> SignedNodes:
-    """Return what the nodes hold that ``signed_paths`` names; raises ``UntrustedError`` if they are not text."""
+    """Decode the nodes that ``signed_paths`` names; raises ``UntrustedError`` if they are not text."""
     root, *others = nodes
     buckets = {
         bucket: None if node is None else node.data for bucket, node in zip(_buckets(names), others, strict=True)
@@ -104,7 +104,8 @@ class ZooKeeperSignedPublications:
         """
         wanted = sorted(services)
         found = self._resolved(wanted)
-        # The targets of links were read one after the other: all belong to the publication if it still stands.
+        # The targets of links were read one after the other; they belong to the publication if it is still
+        # current.
         hosts = self._session.get(paths.HOSTS)
         if hosts is None or hosts.changed != snapshot.changed:
             raise ConflictError("the cluster version changed while the properties of services were read")
@@ -122,12 +123,12 @@ class ZooKeeperSignedPublications:
         look = lookup(self._session, known | self._read(sorted(linked - known.keys())))
         try:
             return {path: resolved_properties(look, path) for path in wanted}
-        except (TreeError, ConfigurationError) as error:  # the latter: ZooKeeper accepts no such path
+        except (TreeError, ConfigurationError) as error:  # the latter: an invalid path
             return UntrustedError(f"the properties of a service cannot be read: {error}")
 
 
 def _linked(properties: Properties) -> Iterator[str]:
-    """Yield the nodes that property links name, except for relative ones, which are read one after the other."""
+    """Yield the targets of absolute property links; relative ones are read one after the other."""
     for name, value in properties.items():
         if name.endswith(PROPERTY_LINK) and isinstance(value, str):
             target = value.partition(" ")[0]

@@ -26,7 +26,7 @@ def read_withheld(session: Session) -> frozenset[ServiceTarget]:
 
 
 def decode_withheld(node: Node | None) -> frozenset[ServiceTarget]:
-    """Return the withheld services of their node; raises ``TreeError`` if it is damaged."""
+    """Return the withheld services in their node; raises ``TreeError`` if it is damaged."""
     if node is None or not node.data:
         return frozenset()
     try:

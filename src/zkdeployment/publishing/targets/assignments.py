@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 #: The node of a role below this path names its controller.
 _ROLES = "/roles/"
 
-#: The keys of each assignment. Other keys are optional, and unknown ones belong to later releases.
+#  The required keys of an assignment. Other keys are optional; unknown keys belong to later releases.
 _FIELDS = frozenset({"path", "n", "package", "application", "subtype", "version", "patches"})
 
 
 def assignment_from_json(value: object) -> Assignment:
-    """Return the assignment that ``Assignment.to_json`` encoded, checked again; raises ``TreeError``."""
+    """Return the assignment that ``Assignment.to_json`` encoded, after all checks; raises ``TreeError``."""
     if not isinstance(value, dict) or not value.keys() >= _FIELDS:
         expected = ", ".join(sorted(_FIELDS))
         found_fields = ", ".join(sorted(map(str, value))) if isinstance(value, dict) else shown(value)
@@ -74,7 +74,7 @@ def assignment_from_json(value: object) -> Assignment:
 
 
 def decode_target(name: str, data: bytes) -> Targets:
-    """Return what a target's node holds: its assignments and, by its path, the controller of a role.
+    """Return the content of a target's node: its assignments and, by its path, the controller of a role.
 
     Raises ``TreeError``.
     """

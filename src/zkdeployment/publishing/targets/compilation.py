@@ -33,8 +33,8 @@ _ROLES = "/roles/"
 def order_problems(targets: Targets, services: Collection[str]) -> tuple[Problem, ...]:
     """Return the errors in the order between services; ``services`` are the paths of all service nodes.
 
-    A host with a role controller deploys all its services in one bracket. All of them wait together, so such
-    services are in a circle as if each waited for the others.
+    A host with a role controller deploys all its services between the controller's scripts. All of them wait
+    together, so for circles each counts as waiting for the others.
     """
     waiting = {
         assignment.path: assignment.after
@@ -68,7 +68,7 @@ def _circles(waiting: Mapping[str, Collection[str]], targets: Targets) -> Iterat
 
 
 def _edges(waiting: Mapping[str, Collection[str]], targets: Targets) -> dict[str, list[str]]:
-    """Return what each service waits for; services under one role controller wait for each other, by its node."""
+    """Return the awaited services by service; services of one role controller and its node wait for each other."""
     edges = {path: [*awaited] for path, awaited in waiting.items()}
     for controller in targets:
         if controller.startswith(_ROLES):
@@ -100,7 +100,7 @@ def _way(start: str, end: str, edges: Mapping[str, Collection[str]]) -> list[str
 
 
 def _sentence(circle: list[str]) -> str:
-    """Return the message about a circle, given as its services in order, the first of them again at the end."""
+    """Return the message about a circle of services in order, with the first one repeated at the end."""
     parts = [circle[0]]
     for before, node in pairwise(circle):
         if node.startswith(_ROLES):
@@ -117,7 +117,7 @@ def _sentence(circle: list[str]) -> str:
 class Renewal:
     """The targets that an incremental compilation may have changed.
 
-    Only the targets with these ``names`` may differ from those ``before``.
+    Only the targets with these ``names`` may differ from the targets ``before``.
     """
 
     before: Targets
@@ -150,7 +150,7 @@ class Compilation:
         return frozenset(name for name in names if before.get(name) != after.get(name))
 
     def under(self, governance: Governance) -> Compilation:
-        """Return the compilation of the same tree, which has no problems, under another governance."""
+        """Return the compilation of the same tree, which must have no problems, under another governance."""
         withheld = governance.withheld(self.whole)
         return replace(self, withheld=withheld, targets=_deployed(self.whole, withheld, governance))
 
@@ -171,9 +171,10 @@ def compile_tree(
     since: Recompilation | None = None,
     with_properties: bool = False,
 ) -> Compilation:
-    """Return the compilation of a tree; services that are withheld are in conflict with no other service.
+    """Return the compilation of a tree; withheld services never conflict with other services.
 
-    ``with_properties`` adds the digest of their properties to all assignments; ``since`` was compiled alike.
+    ``with_properties`` adds the digest of their properties to all assignments; ``since`` must be compiled with the
+    same value.
     """
     renewal = None
     if since is not None and not since.last.problems:

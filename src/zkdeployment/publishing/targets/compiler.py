@@ -59,7 +59,7 @@ def withheld_to_json(withheld: Collection[ServiceTarget]) -> dict[str, list[str]
 
 
 def withheld_from_json(value: Mapping[str, object]) -> frozenset[ServiceTarget]:
-    """Return the withheld targets that ``withheld_to_json`` encoded; malformed entries withhold nothing."""
+    """Return the withheld targets that ``withheld_to_json`` encoded, without malformed entries."""
     return frozenset(
         (path, target)
         for path, names in value.items()
@@ -121,7 +121,7 @@ def _conflicts(assignments: Sequence[Assignment]) -> Iterator[Problem]:
 
 
 def _exclude_each_other(version: str | None, other: str | None) -> bool:
-    """Whether a host cannot have both versions; any version (``None``) is satisfied by packages, not checkouts."""
+    """Whether a host cannot have both versions; packages, not checkouts, satisfy ``None`` (any version)."""
     if version is None or other is None:
         return version is not other and (is_checkout(version) or is_checkout(other))
     return version != other
@@ -140,10 +140,11 @@ def compile_targets(
 ) -> tuple[Targets, tuple[Problem, ...]]:
     """Return the targets of a tree and all problems, each with its path.
 
-    The key of a role's controller is the path of its node, ``/roles/ROLE``, which is no target's name. ``only``
-    restricts targets and problems to these names: errors for other hosts do not concern an agent. Without
-    ``checks_conflicts``, services of one target may exclude each other. ``with_properties`` adds the digest of the
-    properties to all assignments, and not only to those that need it because of ``rerun = 'changed'``.
+    The key of a role's controller is the path of its node, ``/roles/ROLE``, which cannot be the name of a target.
+    ``only`` restricts targets and problems to these names, because errors for other hosts do not concern an agent.
+    Without ``checks_conflicts``, conflicts between services of one target are not reported. ``with_properties``
+    adds the digest of the properties to all assignments, and not only to those that need it because of ``rerun =
+    'changed'``.
     """
     compiler = _Compiler(tree, with_properties=with_properties)
     compiler.read(tree.nodes, only)
@@ -163,7 +164,7 @@ def recompile_targets(
     checks_conflicts: bool = True,
     with_properties: bool = False,
 ) -> tuple[Targets, tuple[Problem, ...], frozenset[str]]:
-    """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes concern.
+    """Return the result of ``compile_targets``, but compile only services that the ``changed`` nodes affect.
 
     The last value of the result has the names of the targets that may differ from the ``last`` targets.
 
@@ -188,7 +189,7 @@ def recompile_targets(
 
 
 class _Compiler:
-    """One compilation: each service node is read once, however many targets it has."""
+    """One compilation, which reads each service node once, however many targets it has."""
 
     def __init__(self, tree: Tree, *, with_properties: bool) -> None:
         self.tree = tree
@@ -256,7 +257,7 @@ class _Compiler:
         return self.made[path, n]
 
     def _add_digest(self, path: str, rerun: Rerun) -> bool:
-        """Note the digest of a node's resolved properties if it is wanted; return whether there is no problem."""
+        """Note the digest of a node's resolved properties, if required; return whether that succeeded."""
         self.digests[path] = None
         if self.with_properties or rerun is Rerun.CHANGED:
             try:
@@ -316,7 +317,7 @@ def _target_name(path: str) -> str:
 
 
 def _nodes_of(services: Collection[str], tree: Tree) -> Iterator[str]:
-    """Yield the nodes of a tree that make targets of these services, and the controllers among these services."""
+    """Yield the target nodes of these services in a tree, and the controllers among these services."""
     places = {f"{path}/deploy" for path in services}
     tops = {top_path(path) for path in services}
     for part in [part for top, part in tree.parts.items() if top in tops]:
@@ -326,7 +327,7 @@ def _nodes_of(services: Collection[str], tree: Tree) -> Iterator[str]:
 
 
 def _concerned(path: str) -> Iterator[str]:
-    """Yield the services and controllers that may depend on a node: itself, and services with it in ``deploy``."""
+    """Yield services and controllers that may depend on a node: the node, and the service of its ``deploy``."""
     yield path
     while path:
         path, _, name = path.rpartition("/")
@@ -339,7 +340,7 @@ def wanted_from_tree(
 ) -> DesiredState:
     """Return the wanted state of a host according to the whole tree; raises ``TreeError`` with all problems.
 
-    ``withheld`` are the services that are not deployed because of the state of their intents.
+    ``withheld`` are the services that are withheld because of the state of their intents.
     """
     whole, problems = compile_targets(tree, only=identity.published_names, checks_conflicts=False)
     targets = without_withheld(whole, withheld)
@@ -371,7 +372,7 @@ def assignments_for(identity: Identity, targets: Targets) -> tuple[Assignment, .
 
 
 def host_problems(targets: Targets, identities: Iterable[Identity]) -> tuple[Problem, ...]:
-    """Return the problems that ``assignments_for`` would raise for these hosts, each problem once."""
+    """Return the problems that ``assignments_for`` would raise for these hosts, each once."""
     return tuple(
         dict.fromkeys(problem for identity in identities for problem in host_conflicts(identity, targets))
     )

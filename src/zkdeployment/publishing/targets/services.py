@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     T = TypeVar("T")
 
-#: The most instances of one service on one host: a larger number is a typing error.
+#  The most instances of one service on one host; a larger number is a typing error.
 MAX_N = 1000
 
 #: The longest path of a service: file names contain it with the instance's number (255 bytes on Linux).
@@ -107,7 +107,7 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
 
 
 def check_path(value: Value) -> str:
-    """Return a service node's path; raises ``TreeError`` unless files and locks can be named after it."""
+    """Return a service node's path; raises ``TreeError`` if files and locks cannot be named after it."""
     if not isinstance(value, str) or not value.startswith("/"):
         raise TreeError(f"path is {shown(value)}, expected the path of a service node")
     for part in value[1:].split("/"):
@@ -143,7 +143,7 @@ def check_type(value: Value) -> tuple[str, str | None]:
 
 
 def application_of(package: str) -> str:
-    """Return what precedes the last dash of a package name that holds its version; raises ``TreeError``."""
+    """Return the part before the last dash of a package name that holds its version; raises ``TreeError``."""
     application, dash, version = package.rpartition("-")
     if not dash:
         raise TreeError(
@@ -192,7 +192,7 @@ def patch_problems(package: str, version: str | None, patches: Collection[str]) 
 
 
 def check_rerun(value: Value) -> Rerun:
-    """Return when deployments run again; raises ``TreeError`` unless it is ``'always'`` or ``'changed'``."""
+    """Return the value of ``rerun``; raises ``TreeError`` unless it is ``'always'`` or ``'changed'``."""
     for rerun in Rerun:
         if value == rerun.value:
             return rerun
@@ -279,7 +279,7 @@ def change_controller(
     _check_place(controller, inventory)
     # Unneeded checkouts are removed with those of deployments.
     installed = inventory.controllers - inventory.checkouts.keys() - (frozenset(needed) - {wanted})
-    # A managed controller beside the wanted one is left from an interrupted switch between the two.
+    # A managed controller beside the wanted one is left over from an interrupted switch between the two.
     extra = installed - {wanted} - (inventory.managed.keys() if wanted in installed else frozenset())
     if len(installed) > 1 and extra:
         raise HostFilesError(
@@ -315,8 +315,8 @@ def change_controller(
 def _check_place(controller: Assignment | None, inventory: Inventory) -> None:
     """Raise ``HostFilesError`` if deployments would lose the script that undeploys them.
 
-    The controller changes before the undeployments. A new version of a package or a checkout may undeploy what
-    the old version deployed, but a checkout and a package are different software.
+    The controller changes before the undeployments. A new version of a package or a checkout can undeploy the
+    deployments of the old version, but a checkout and a package are different software.
     """
     if controller is None:
         return

@@ -1,13 +1,10 @@
 """Acts as commits in a git repository: written without a work tree, signed, and pushed without force.
 
-All programs are named, and neither the user's configuration nor the user's key ring is used.
-
-Acts change files at the top of the repository only, so a new tree is the listing of the old one with other lines:
-its cost does not depend on what the subdirectories hold.
-
-An act is computed on the branch's tip in a mirror of its own, committed there without a work tree, and pushed
-without force. If others pushed first, the act is computed again on their tip. If the answer to a push is lost,
-the branch itself decides whether the push arrived.
+All programs are named, and neither the user's configuration nor the user's key ring is used. Acts change only
+files at the top of the repository, so a new tree is the listing of the old one with changed lines, at a cost that
+does not depend on subdirectories. An act is computed on the branch's tip in a mirror of its own, committed there
+without a work tree, and pushed without force. If other users pushed first, the act is computed again on the new
+tip. If the answer to a push is lost, the branch itself shows whether the push arrived.
 """
 
 from __future__ import annotations
@@ -60,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def configured_author(directory: Path) -> Author | None:
-    """Return ``user.name`` and ``user.email`` as git finds them in a directory; ``None`` unless both are set."""
+    """Return ``user.name`` and ``user.email`` of git in a directory; ``None`` unless both are set."""
     git = Git(directory=directory, timeout=10)
     try:
         name, email = (git.run("config", "--get", f"user.{key}").text for key in ("name", "email"))
@@ -71,7 +68,7 @@ def configured_author(directory: Path) -> Author | None:
 
 @contextlib.contextmanager
 def signing(git: Git, key: Path | None) -> Iterator[tuple[Git, tuple[str, ...]]]:
-    """Yield a git and the options with which it signs commits; without a ``key`` it does not sign.
+    """Yield a git and the options with which it signs commits; without a ``key``, commits are not signed.
 
     Raises ``ConfigurationError`` if the key cannot be used.
     """
@@ -120,7 +117,7 @@ def _openpgp(git: Git, key: Path) -> Iterator[Git]:
         except ProgramError as error:
             raise ConfigurationError(f"signing-key: cannot use the OpenPGP key {key}: {error}") from error
         finally:
-            with contextlib.suppress(ProgramError):  # without an agent there is nothing to end
+            with contextlib.suppress(ProgramError):  # there may be no agent to end
                 process.run(["gpgconf", "--homedir", home, "--kill", "all"], timeout=10)
 
 
@@ -155,8 +152,8 @@ def write_tree(
 ) -> str:
     """Return a new tree: that of ``base`` with other contents of files at its top (``None`` removes a file).
 
-    ``known`` are the ids of blobs that the repository has. Entries that are no files stay, except for those in
-    ``replaced``. Raises ``RefusedError`` if a name cannot be a file's.
+    ``known`` are the ids of blobs in the repository. Entries that are not files stay, except for those in
+    ``replaced``. Raises ``RefusedError`` if a name cannot be the name of a file.
     """
     entries = {}
     for entry in top_entries(git, base):
@@ -192,7 +189,7 @@ def _check_name(name: str) -> None:
 
 
 def _blob(git: Git, content: bytes, known: Collection[bytes]) -> bytes:
-    """Return the id of a blob, which is written unless it is one of the ``known`` ones."""
+    """Return the id of a blob, which is written unless it is ``known``."""
     form = "sha256" if len(next(iter(known), b"")) == 64 else "sha1"
     digest = hashlib.new(form, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest().encode()
     if digest in known:
@@ -208,10 +205,10 @@ def _with_input(git: Git, text: bytes, *arguments: str) -> str:
 
 
 class PushResult(Enum):
-    """The result of a push, according to the server's answer, which may also be lost."""
+    """The result of a push, according to the server's answer, which may be lost."""
 
     ACCEPTED = "accepted"
-    OVERTAKEN = "overtaken"  # others changed the branch at the same time
+    OVERTAKEN = "overtaken"  # another push changed the branch at the same time
     REFUSED = "refused"  # by the repository: a hook, a protected branch
     DENIED = "denied"  # no rights to push
     UNKNOWN = "unknown"
@@ -219,13 +216,13 @@ class PushResult(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PushAnswer:
-    """The result of a push, and its reason in the words of git and of the repository's hooks."""
+    """The result of a push, and its reason from git and from the repository's hooks."""
 
     result: PushResult
     reason: str = ""
 
 
-#: Parts of messages of a repository that the user may read and not write.
+#  Parts of messages from a repository that the user may only read.
 _READ_ONLY = (
     *DENIED,
     "insufficient permission",
@@ -246,7 +243,7 @@ _REMOTE = "remote:"
 
 
 def push(git: Git, commit: str, branch: str) -> PushAnswer:
-    """Push a commit to a branch of ``origin``; a branch that others changed stays unchanged."""
+    """Push a commit to a branch of ``origin``, unless another push has changed the branch."""
     options = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no")
     try:
         answer = git.run("push", *options, "--end-of-options", "origin", f"{commit}:refs/heads/{branch}")
@@ -271,10 +268,10 @@ def _refusal(messages: str) -> str:
     return "\n  ".join(filter(None, map(sanitize, lines)))
 
 
-#: Attempts to commit an act while others push to the branch.
+#  Attempts to commit an act while other users push to the branch.
 ATTEMPTS = 5
 
-#: The newest commits of the branch that are searched for the last one with a valid signature.
+#  The number of newest commits among which the last one with a valid signature is searched.
 _SEARCHED = 200
 
 #: Seconds for which a fetched tip is recent enough to search for a commit.
@@ -288,7 +285,7 @@ _COMMIT_NAME = re.compile(r"[0-9a-f]{4,64}")
 
 @dataclass(frozen=True, slots=True)
 class GitTreeCommits:
-    """Commits to the branch of ``source``, whose repository is the one that commits are pushed to.
+    """Commits to the branch of ``source``, to whose repository commits are pushed.
 
     ``signing_key`` is the file of the key that signs commits. ``committer`` is this program on this machine.
     ``approvals`` verifies approvals in the mirror of ``source``, if they need a signature.
@@ -300,7 +297,7 @@ class GitTreeCommits:
     signing_key: Path | None = None
     approvals: GitApprovals | None = None
     reach: Callable[[str], None] = field(default=lambda _: None)
-    #: The tip of the branch. Threads share a fetch; else they do not wait for each other.
+    #  The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -330,7 +327,7 @@ class GitTreeCommits:
         try:
             return self._resolve(name, self._tip(_RECENT))
         except RefusedError:
-            return self._resolve(name, self._tip())  # it may have been pushed a moment ago
+            return self._resolve(name, self._tip())  # the commit may have been pushed a moment ago
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
         return [file for file in self.source.files(revision) if not file.is_nested]
@@ -357,7 +354,7 @@ class GitTreeCommits:
         return answer.text or None if answer.status == 0 else None
 
     def _attempt(self, order: CommitOrder, *, dry_run: bool) -> CommitOutcome | None:
-        """Return the outcome of an act on the present tip; ``None`` if others pushed first."""
+        """Return the outcome of an act on the present tip; ``None`` if another push came first."""
         tip = self._tip()
         past = None if order.back_to is None else self._resolve(order.back_to, tip)
         made = self._made(order, past, tip)
@@ -444,7 +441,7 @@ class GitTreeCommits:
     def _verified_base(self, tip: str, past: str | None) -> str:
         """Return the commit whose files an act changes: the tip, or the last verified commit under a rollback.
 
-        Nothing of an unverified commit may become part of a signed one.
+        The content of an unverified commit must not become part of a signed one.
         """
         try:
             self.source.verify(tip)
@@ -483,7 +480,7 @@ class GitTreeCommits:
         )
 
     def _newer_files(self, newer: Sequence[CommitSummary]) -> Iterator[Sequence[SourceFile]]:
-        """Yield the files of the commits that are verified, oldest first."""
+        """Yield the files of verified commits, oldest first."""
         for commit in reversed(newer):
             if self._is_verified(commit.id):
                 yield read_usable_files(GitObjects(self._git), f"{commit.id}^{{tree}}")[0]
@@ -508,10 +505,10 @@ class GitTreeCommits:
         return diff.output.decode("utf-8", "replace")
 
     def _write(self, order: CommitOrder, tree: str, tip: str, changes: FileChanges, *, signs: bool) -> str:
-        """Return the commit, which only the mirror has; a commit that is never pushed needs no signature.
+        """Return the new commit in the mirror; ``signs`` is false for a commit that is never pushed.
 
-        A commit with a signature is signed where a key is configured. Raises ``RefusedError`` if it would be
-        refused.
+        With ``signs``, the commit is signed if a key is configured. Raises ``RefusedError`` if a syncer would
+        refuse it.
         """
         # A commit that is dated before its parent is refused where signatures are required.
         date = max(int(time.time()), int(read(ask(self._git, tip)).time))
@@ -545,9 +542,9 @@ class GitTreeCommits:
         return commit
 
     def _push(self, commit: str, tip: str) -> bool:
-        """Push a commit; return ``False`` if others changed the branch first.
+        """Push a commit; return ``False`` if another push changed the branch first.
 
-        Raises ``RefusedError`` if the repository does not take the commit.
+        Raises ``RefusedError`` if the repository refuses the commit.
         """
         answer = push(self.source.remote, commit, self._branch())
         if answer.result is PushResult.ACCEPTED:
@@ -576,7 +573,7 @@ class GitTreeCommits:
         raise failure
 
     def _branch(self) -> str:
-        """Return the name of the branch; without a configured one it is the repository's default branch."""
+        """Return the name of the configured branch, else of the repository's default branch."""
         if self.source.branch is not None:
             return self.source.branch
         answer = self.source.remote.run("ls-remote", "--symref", "--end-of-options", "origin", "HEAD").check()

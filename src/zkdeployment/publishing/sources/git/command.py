@@ -1,4 +1,4 @@
-"""Running git: without prompts, hooks or an inherited repository, and with a time limit."""
+"""Runs git without prompts, hooks or an inherited repository, and with a time limit."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class GitOutput:
 class Git:
     """A way to run git: the directory, the options and the time limit in seconds.
 
-    ``settings`` are git configuration that does not show in the process list. ``variables`` are added to the
+    ``settings`` are git configuration that the process list does not show. ``variables`` are added to the
     environment. ``alone`` ignores the configuration of the system and the user. ``inherit`` keeps the environment
     of a hook.
     """
@@ -142,7 +142,7 @@ class Git:
             return Command(self.directory).execute(
                 [*self._prefix(), "git", *_OPTIONS, *self.options, *arguments],
                 env=self._environment(),
-                start_new_session=True,  # without a terminal no program can ask for a password
+                start_new_session=True,  # without a terminal no program can prompt for a password
                 **options,
             )
         except GitCommandNotFound as error:
@@ -163,7 +163,7 @@ class Git:
 
 
 def failure_cause(messages: str) -> str:
-    """Return the line of git's messages that most likely names the cause of a failure."""
+    """Return the line in git's messages that most likely names the cause of a failure."""
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "remote: "))]
     generic = "fatal: Could not read from remote repository."

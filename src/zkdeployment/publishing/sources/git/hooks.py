@@ -29,7 +29,7 @@ class Pushed:
 def read_pushed(stdin: TextIO) -> tuple[Pushed, ...] | None:
     """Return the branches in the input of a ``pre-receive`` hook: lines ``OLD NEW REF``; ``None`` before a commit.
 
-    Refs that are no branches are left out. Raises ``ConfigurationError`` for lines of another form.
+    Refs other than branches are omitted. Raises ``ConfigurationError`` for lines of another form.
     """
     if ("GIT_INDEX_FILE" in os.environ and "GIT_QUARANTINE_PATH" not in os.environ) or stdin.isatty():
         return None
@@ -53,7 +53,7 @@ def _commit(name: str) -> str | None:
 
 
 def documents_of(commit: str) -> tuple[SourceFile, ...]:
-    """Return the files with documents of a commit of this repository; none if there is no such commit."""
+    """Return the files with documents of a commit of this repository; empty if the commit does not exist."""
     git = Git(directory=Path.cwd(), inherit=True)
     tree = _tree_of(git, commit)
     return () if tree is None else read_document_files(GitObjects(git), tree)

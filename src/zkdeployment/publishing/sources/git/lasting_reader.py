@@ -1,4 +1,4 @@
-"""Objects of a repository, read through one git that keeps running: to start git takes longer than to read.
+"""Reads objects of a repository through one git that keeps running, because starting git takes longer than a read.
 
 The running git ends with its reader, at the latest with this process.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.publishing.sources.git.command import Git
 
-#: Requests on their way to git: together they are smaller than a pipe, so that neither side waits for the other.
+#  The most unanswered requests; together they are smaller than a pipe, so that neither side blocks the other.
 _WINDOW = 400
 _CHUNK = 1 << 16
 
@@ -42,9 +42,9 @@ class LastingReader:
 
     @contextmanager
     def opened(self, git: Git, directory: Path) -> Iterator[Self]:
-        """Open the repository in ``directory`` for ``git``, whose time limit counts for the whole time.
+        """Open the repository in ``directory`` for ``git``, whose time limit applies to the whole block.
 
-        Git is started again after a failure, and when another directory has taken the place of this one. Raises
+        Git is started again after a failure, and after another directory has replaced this one. Raises
         ``GitError``.
         """
         with self._lock:
@@ -52,7 +52,7 @@ class LastingReader:
                 self._start(git, directory)
                 yield self
             except BaseException:
-                self._end()  # an answer may be half read
+                self._end()  # a part of an answer may be unread
                 raise
 
     def entries(self, tree: str, suffixes: tuple[bytes, ...]) -> list[TreeEntry]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.sources.git.command import GitOutput
 
 
-#: The modes of entries that are no files.
+#  The modes of entries other than files.
 NO_FILE = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a directory"}
 
 
@@ -125,7 +125,7 @@ class Commit:
 
 
 def ask(git: Git, name: str) -> GitOutput:
-    """Return git's output about the commit of any name; ``git`` has to run alone."""
+    """Return git's output about the commit with any name; ``git`` must ignore the user's configuration."""
     log = ("log", "--no-walk", "--no-show-signature", "--no-mailmap", "--encoding=UTF-8", _FORM)
     return git.run(*log, "--end-of-options", f"{name}^{{commit}}", "--")
 
@@ -154,8 +154,8 @@ _SUFFIXES = (*(suffix.encode() for suffix in TREE_SUFFIXES), *_DOCUMENT_SUFFIXES
 def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
     """Return the files of any revision or tree of the repository around the directory ``repository``.
 
-    A full id is only ever that object, never a tag or a branch of that name. In a hook, objects that are being
-    pushed are included. Raises ``SourceError``.
+    A full id always means the object with that id, never a tag or a branch with that name. In a hook, objects that
+    are being pushed are included. Raises ``SourceError``.
     """
     git = Git(directory=repository, inherit=True)
     if not repository.is_dir():
@@ -168,7 +168,7 @@ def revision_files(repository: Path, revision: str) -> tuple[SourceFile, ...]:
 
 
 def _is_named_by_itself(git: Git, revision: str) -> bool:
-    """Whether a full id is that of an object; true for other names.
+    """Whether a full id is the id of an object; true for other names.
 
     Git takes an id of the wrong length, of another kind of repository, as the name of a tag or a branch.
     """
@@ -196,9 +196,10 @@ def read_files(objects: ObjectReader, tree: str, revision: str, *, nested: bool 
 
 
 def read_usable_files(objects: ObjectReader, tree: str) -> tuple[tuple[SourceFile, ...], frozenset[str]]:
-    """Return the files as ``read_files`` does, without those that cannot be used, and the names of the latter.
+    """Return the files as ``read_files`` does, without unusable ones, and the names of unusable files.
 
-    A tree that has to be left may be damaged: symbolic links in place of tree files, or no tree files at all.
+    The tree that a rollback leaves may be damaged: it may have symbolic links in place of tree files, or no tree
+    files at all.
     """
     entries = objects.entries(tree, _SUFFIXES)
     tree_entries = [entry for entry in entries if is_tree_file(entry.name)]
@@ -209,7 +210,7 @@ def read_usable_files(objects: ObjectReader, tree: str) -> tuple[tuple[SourceFil
 
 
 def shown(name: str) -> str:
-    """Return a name that git listed, without bytes that are not UTF-8, for messages and as a key."""
+    """Return a name from git without bytes that are not UTF-8, for messages and as a key."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

@@ -36,7 +36,7 @@ _VERDICTS = {
     "Y": "its key has expired",
 }
 
-#: The key ring holds allowed keys only, so each is trusted; gpg must not use the network.
+#  The key ring holds only allowed keys, so each key is trusted; gpg must not use the network.
 _GPG_CONFIGURATION = "trust-model always\nno-autostart\nno-auto-key-retrieve\n"
 
 
@@ -76,7 +76,7 @@ def _fields(output: bytes) -> tuple[str, str, str, str]:
 
 
 def _is_openpgp(keys: bytes) -> bool:
-    """Whether these are OpenPGP keys, armoured or binary: text never starts with the high bit of a packet."""
+    """Whether these are OpenPGP keys, armoured or binary; no text starts with the high bit of a packet."""
     return keys.lstrip().startswith(b"-----BEGIN PGP ") or bool(keys[:1] and keys[0] & 0x80)
 
 

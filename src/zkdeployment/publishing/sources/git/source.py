@@ -38,7 +38,7 @@ __all__ = ["GitSource", "revision_files"]
 
 _TIP = "refs/zkdeployment/tip"
 
-#: Commits kept in memory: every cycle asks for the published one and the tip.
+#  The limit of commits in memory; every cycle needs the published one and the tip.
 _REMEMBERED = 4
 
 #: The file that marks a mirror as ours and names its repository.
@@ -71,7 +71,7 @@ class GitSource:
         return retry(self._fetch, attempts=ATTEMPTS, gap=self.gap)
 
     def files(self, revision: Revision) -> tuple[SourceFile, ...]:
-        """Read the tree files of a revision that was fetched; a mirror that turns out broken is made anew."""
+        """Read the tree files of a revision that was fetched; a broken mirror is made anew."""
         git, commit = self._find(revision)
         self._verify(git, commit.id)
         tree = f"{commit.id}^{{tree}}"
@@ -81,7 +81,7 @@ class GitSource:
         except GitTimeoutError:
             raise
         except GitError:
-            pass  # a run of git shows whether the running git failed, or the mirror
+            pass  # a new run of git shows whether the running git failed, or the mirror
         try:
             return read_files(GitObjects(git), tree, commit.id, nested=True)
         except GitTimeoutError:
@@ -93,19 +93,19 @@ class GitSource:
     def origin(self, revision: Revision) -> Origin:
         """Return the author, subject, time and signer of a fetched revision.
 
-        Without a signer it is not signed as it has to be, or does not have to be.
+        The signer is missing if the signature is not valid, or if signatures are not required.
         """
         git, commit = self._find(revision)
         try:
             signer = self._verify(git, commit.id)
         except SourceError:
-            signer = None  # reading the files reports the reason
+            signer = None  # the reader of the files reports the reason
         return Origin(commit.author, commit.subject, commit.time, signer)
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.
 
-        A commit that the repository does not have (any more) is no ancestor of any commit.
+        A commit that the repository does not have (any more) is not an ancestor of any commit.
         """
         git, commit = self._find(revision)
         if ancestor in (commit.id, *commit.parents):
@@ -131,7 +131,7 @@ class GitSource:
         return self._mirror(self._directory, alone=True)
 
     def verify(self, commit: str) -> None:
-        """Raise ``SourceError`` if signatures are required and a fetched commit has no valid one."""
+        """Raise ``SourceError`` if signatures are required and a fetched commit has no valid signature."""
         self._verify(self.mirror, commit)
 
     def _find(self, revision: Revision) -> tuple[Git, Commit]:
@@ -159,7 +159,7 @@ class GitSource:
         self._known[commit.id] = commit
 
     def _verify(self, git: Git, commit: str) -> str | None:
-        """Return a commit's signer where signatures are required; raises ``SourceError`` if it is not allowed."""
+        """Return a commit's signer if signatures are required; raises ``SourceError`` for any other signer."""
         if self.allowed_signers is None:
             return None
         return check_signature(git, commit, self.allowed_signers, now=self.now())
@@ -196,7 +196,7 @@ class GitSource:
         return tip.id
 
     def _remake(self) -> Revision:
-        """Create a new mirror beside the old one and replace that; a failure loses nothing."""
+        """Create a new mirror beside the old one, then replace the old one; a failure loses nothing."""
         tip = self._remote_tip()
         self._known.clear()
         new = self._directory.with_name(f".{self._directory.name}.new")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-#: The most files in subdirectories that are searched for documents, which are not in force there.
+#  The most files in subdirectories that are searched for documents, which are not in force.
 _MOST_NESTED = 100
 
 
@@ -129,7 +129,7 @@ class SvnSource:
         return (*files, *self._nested_files(revision)) if has_directories else files
 
     def _nested_files(self, revision: int) -> Iterator[SourceFile]:
-        """Yield the files with documents in subdirectories; each costs a request, so only the first are read."""
+        """Yield the files with documents in subdirectories; only the first are read, with a request for each."""
         listing = _parse(self._svn.run("list", "--xml", "--depth", "infinity", self._place(revision)))
         found = (
             (entry.findtext("name") or "", int(entry.findtext("size") or 0))
