@@ -1,7 +1,7 @@
-"""The composition root: the only place that builds adapters and hands them out, one module a program.
+"""The composition root, the only place that builds adapters and passes them on: one module for each program.
 
-Here is the one list of features. The first two are capabilities that every fleet has; each of the others can be
-taken out: its folder and its name in this list.
+The only list of features is in this module. The first two are capabilities that every fleet has; each other
+feature can be removed: delete its folder, and its name in this list.
 """
 
 from zkdeployment.base.features import install

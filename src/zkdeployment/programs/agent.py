@@ -1,6 +1,6 @@
 """The composition root of the agent: builds its adapters from the settings and runs it.
 
-Decisions and reactions belong into ``agent.daemon``.
+Decisions and reactions belong in ``agent.daemon``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NAME_POLL = 10.0  # seconds between two requests for the machine's full name
 
 
 def wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
-    """Return the settings with the host's full name when it is known; ``None`` if stopped before."""
+    """Wait until the host's full name is known and return the settings with it; ``None`` if stopped before."""
     notifier = SystemdNotifier()
     waiting = False
     while not control.stopping:
@@ -60,7 +60,7 @@ def wait_for_full_name(settings: Settings, control: Control) -> Settings | None:
         except RefusedError as error:
             if not waiting:
                 get_logger().error("host-name-awaited", reason=str(error))
-                notifier.ready()  # a waiting agent must not block the boot of the machine
+                notifier.ready()  # an agent that waits for the name must not block the boot of the machine
                 notifier.status(str(error))
             waiting = True
         notifier.watchdog()
@@ -105,7 +105,7 @@ def _identity_file(settings: Settings) -> IdentityFile:
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
 
-#: The program as this process loaded it; an agent that a reload builds is not a newer program.
+#  The program as this process loaded it; an agent that is built after a reload is no newer program.
 _PROGRAM = Program(zkdeployment.__file__)
 
 
@@ -181,7 +181,7 @@ def _with_lease(settings: Settings, run: RunDirectory, host: Host) -> Host:
 
 
 def _host_role(settings: Settings, adapters: AgentAdapters, reporting: HostReporting) -> HostRole:
-    """Return what follows the lease of a host that can be leased; others do not load it."""
+    """Return the follower of the lease of a host that can be leased; other hosts do not load it."""
     idle_role = reporting.host.idle_role
     if idle_role is None:
         return HostRole()
@@ -191,7 +191,7 @@ def _host_role(settings: Settings, adapters: AgentAdapters, reporting: HostRepor
 
 
 def _end_leases(settings: Settings, run: RunDirectory) -> None:
-    """Remove what leases left on a host that cannot be leased any more."""
+    """Remove the files of leases from a host that can no longer be leased."""
     record = run.read_lease()
     if record is None:
         return
@@ -223,9 +223,9 @@ def run_agent(
 
 
 def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings | None:
-    """Return the configuration if it changed and is valid, otherwise ``None``; log which of these it was."""
+    """Return the configuration if it changed and is valid, otherwise ``None``; log the result."""
     try:
-        with late_import():  # new sections and values are read by modules that no value needed before
+        with late_import():  # new sections and values may need modules that are not imported yet
             accept(load(settings.source, host=False))
             loaded = with_full_name(load(settings.source))
         encryption(loaded.access)
@@ -277,7 +277,7 @@ def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory)
 
 
 def _trusted_publications(settings: Settings, session: Session, run: RunDirectory) -> TrustedPublications | None:
-    """Return the reader of signed publications for a host with publishers; others do not load it."""
+    """Return the reader of signed publications for a host with publishers; other hosts do not load it."""
     if settings.publishers is None:
         return None
     with late_import():
@@ -297,7 +297,7 @@ def _trusted_leases(settings: Settings, session: Session) -> TrustedLeases | Non
 
 
 def _telemetry(settings: Settings, session: Session) -> AgentEvents:
-    """Return what writes the metrics of a host with a file for them; others do not load it."""
+    """Return the writer of metrics for a host with a metrics file; other hosts do not load it."""
     if settings.metrics is None:
         return AgentEvents()
     with late_import():
@@ -325,7 +325,7 @@ def _agent_adapters(
 
 
 def _package_manager(settings: Settings, tick: Callable[[], None] = lambda: None) -> PackageManager:
-    """Return the configured package manager; the other one is not loaded."""
+    """Return the configured package manager, and load only its module."""
     if settings.packages == "none":
         with late_import():
             from zkdeployment.agent.packages.none import NoPackages  # noqa: PLC0415

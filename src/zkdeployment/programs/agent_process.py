@@ -1,4 +1,4 @@
-"""Runs the host agent as this process: reads its settings, and connects its log and the signals.
+"""Runs the host agent in this process: reads its settings, and sets up its log and the signals.
 
 The functions here work without click. Options and output belong to ``agent_verb``.
 """
@@ -36,7 +36,7 @@ def run_daemon(config: Path, *, verbose: bool = False, addresses: Collection[str
 
 
 def read_settings(config: Path, *, verbose: bool = False, addresses: Collection[str] = ()) -> Settings:
-    """Return the settings of the configured host, whose log lines this process writes from now on."""
+    """Return the settings of the configured host, and set up the log of this process for that host."""
     log.configure(verbose=verbose)
     check_zookeeper(load(config, host=False), addresses)  # before a file or a server is asked for the host's id
     os.umask(0o022)  # all users may read what packages and scripts write

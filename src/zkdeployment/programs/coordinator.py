@@ -70,7 +70,7 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
 def build_checks(
     session: Session, lead: Callable[[], str | None], *, interval: float
 ) -> tuple[CheckDaemon, CheckHealth]:
-    """Return what runs the checks while ``lead`` returns this coordinator's lock node, and what reads them."""
+    """Return the daemon that runs checks while ``lead`` returns this coordinator's node, and their reader."""
     clock, systems = SystemClock(), ZooKeeperMonitoringSystems(session)
     instances = ZooKeeperCheckInstances(session, lead, reach=failpoints.reach)
     job = CheckJob(instances, ZooKeeperCheckSources(session), clock)

@@ -1,4 +1,4 @@
-"""Builds what follows the lease of a host, and removes what leases left."""
+"""Builds the follower of a host's lease, and removes the files of former leases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def with_lease(run: RunDirectory, host: Host, idle_role: str) -> Host:
-    """Return the host with the role of the lease that it followed last; without one, it has ``idle_role``."""
+    """Return the host with the role of the lease that it followed last, or without one with ``idle_role``."""
     record = first_record(run.read_lease(), idle_role, has_version=host.version is not None)
     return replace(
         host,
@@ -42,7 +42,7 @@ def lease_follower(
 
 
 def end_leases(root: Path, run: RunDirectory, record: LeaseRecord, role: str | None) -> None:
-    """Remove what leases left on a host that has ``role`` now and cannot be leased any more."""
+    """Remove the files of leases from a host that has ``role`` now and can no longer be leased."""
     access = AuthorizedKeys(root)
     traces = HostTraces(root, run.path, verifies=False)
     traces.restore_access()

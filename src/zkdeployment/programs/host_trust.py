@@ -1,4 +1,4 @@
-"""Builds what verifies signed publications on a host."""
+"""Builds the readers that verify signed publications and leases on a host."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def check_publishers(settings: Settings) -> list[str]:
     """Return warnings about the list of publishers, for the check of a configuration.
 
-    Raises ``ConfigurationError`` for a list that cannot be read, or without a key for what is verified with it:
-    the host would deploy nothing. Only a worker of host pools needs no key of publications.
+    Raises ``ConfigurationError`` for a list that cannot be read, and for a list without a key of the required
+    kind: the host would deploy nothing. Only a worker of host pools needs no key of publications.
     """
     publishers = settings.publishers
     if publishers is None:
@@ -60,7 +60,7 @@ def check_publishers(settings: Settings) -> list[str]:
 
 
 def publishers_warning(publishers: Path) -> str | None:
-    """Return what is dangerous in a list of publishers; ``None`` if nothing is."""
+    """Return a warning about a dangerous list of publishers; ``None`` for a safe list."""
     names = unlimited_keys(publishers)
     if not names:
         return None

@@ -1,4 +1,4 @@
-"""The entry points of the program: they start what the arguments name, and report its errors.
+"""The entry points of the program: they run the verb that the arguments name, and report its errors.
 
 The arguments are parsed by ``program``. Only the usual calls of the agent and of a host's Nagios check, which run
 on every host, need no parser.
@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Discard the output to streams that the caller has closed, as ``>&-`` does in a shell."""
+    """Discard the output to streams that the caller has closed, such as a shell with ``>&-``."""
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  as long as the process runs
     if sys.stderr is None:
@@ -68,17 +68,17 @@ def _run(argv: list[str]) -> int:
     """Run a verb and return its exit code.
 
     An agent without options, as the systemd unit starts it, runs on every host for months. The agent starts
-    without click and the verbs, which would take a megabyte of its memory. Unlike a verb, it collects garbage
-    while it imports: otherwise what is garbage then would stay.
+    without click and the verbs, which would take a megabyte of its memory. Unlike a verb, the agent collects
+    garbage while it imports modules: garbage from that time would stay in memory.
 
-    A host's Nagios check runs every minute. With plain numbers as limits, as in the shipped command, it starts
-    without click and the table of verbs, too: importing them would take a tenth of its processor time.
+    A host's Nagios check runs every minute. With plain numbers as limits, as in the shipped command, the check
+    also starts without click and the table of verbs: importing them would take a tenth of its processor time.
     """
     match argv:
         case ["agent", config] if not config.startswith("-"):
             from zkdeployment.programs.agent_process import run_daemon  # noqa: PLC0415
 
-            gc.freeze()  # what was imported stays, and is not searched for garbage
+            gc.freeze()  # the imported modules stay, and are not searched for garbage
             run_daemon(Path(config))
             return 0
         case ["monitor", config] if not config.startswith("-"):

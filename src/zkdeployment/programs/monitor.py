@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[FleetSnapshot, Properties | None]:
-    """Return the cluster, what stops it, and the host's node (``None`` if it is not registered).
+    """Return the cluster with the record of a stop, and the host's node (``None`` if it is not registered).
 
     Raises ``UnreachableError`` before ``timeout`` seconds have passed.
     """
@@ -56,7 +56,7 @@ def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
 
 
 def _open(servers: Servers, timeout: float) -> Session:
-    """Return a session that reports ZooKeeper's silence before the time of the whole check is up."""
+    """Return a session that reports ZooKeeper's silence before the time limit of the whole check."""
     return Session(servers, session_timeout=10, call_timeout=0.6 * timeout, close_timeout=0.2 * timeout)
 
 
@@ -111,7 +111,7 @@ class _Summary(nagiosplugin.Summary):  # type: ignore[misc]  # the library has n
 
 
 class _Judged(nagiosplugin.Resource):  # type: ignore[misc]  # the library has no types
-    """The host or the fleet that is checked."""
+    """The resource of the check: the host or the fleet."""
 
     name = "ZKDEPLOYMENT"
 
@@ -178,7 +178,7 @@ def _check(judge: Callable[[], HealthVerdict], timeout: int) -> NoReturn:
 
 
 def _verdict(judge: Callable[[], HealthVerdict]) -> HealthVerdict:
-    """Return a verdict, also if reading the configuration or ZooKeeper failed."""
+    """Return the verdict; a failure to read the configuration or ZooKeeper gives a verdict, too."""
     try:
         return judge()
     except UnreachableError as unreachable:

@@ -1,4 +1,4 @@
-"""Composition of the Nagios bridge: its client of the service, its files and its Nagios."""
+"""Composition of the Nagios bridge: the client of the service, the files and the control of Nagios."""
 
 from __future__ import annotations
 

@@ -87,7 +87,5 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     try:
         yield worker, control
     finally:
-        if (
-            not tasks.busy
-        ):  # otherwise the claims hold until the session expires: a playbook may not have ended yet
+        if not tasks.busy:  # else a playbook may still run, and the claims stay until the session expires
             session.close()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def build_control() -> Control:
-    """Return what signals and watches wake and end a daemon with."""
+    """Return the control with which signals and watches wake and end a daemon."""
     return Control(SystemClock())
 
 
@@ -29,14 +29,14 @@ def check_access(settings: Settings) -> None:
 
 
 def arm_failpoints(settings: Settings) -> None:
-    """Only where the root is a scratch directory: a variable left behind must harm no real host."""
+    """Arm the failpoints if the root is a scratch directory: a forgotten variable must not harm a real host."""
     if settings.root != Path("/"):
         failpoints.arm(os.environ)
 
 
 def build_probe(metrics: Path | None, session: Session) -> Probe:
     """Return the probe that writes a daemon's metrics to a file; without one it writes nothing."""
-    with late_import():  # agents without metrics do not keep these modules
+    with late_import():  # agents without metrics do not load these modules
         from zkdeployment.base.daemon.metrics import MetricsFile, Probe  # noqa: PLC0415
     if metrics is None:
         return Probe(MetricsFile(None), SystemClock(), lambda: session.link, "")

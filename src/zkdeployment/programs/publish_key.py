@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def lease_signer(settings: Settings) -> PublishKey | None:
-    """Return the key that signs leases, ``None`` without one; raises ``ConfigurationError`` as the other does."""
+    """Return the key that signs leases, ``None`` without one; raises as ``publication_signer`` does."""
     key = None if settings.pools is None else settings.pools.lease_key
     return None if key is None else PublishKey(key, LEASES, "lease-key")
 
 
 def lease_keys(settings: Settings, now: Callable[[], float]) -> LeaseKeys | None:
-    """Return the keys of leases, ``None`` if leases are not signed; raises what ``lease_signer`` raises."""
+    """Return the keys of leases, ``None`` if leases are not signed; raises as ``lease_signer`` does."""
     own = lease_signer(settings)
     publishers = settings.publishers
     others = None if publishers is None else PublisherKeysFile(publishers, LEASES, "no worker signed the lease")

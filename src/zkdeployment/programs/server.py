@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.openid import IdentityProvider
     from zkdeployment.service.users.external_logins import OpenIdClient
 
-#: Seconds: an elected service that was killed is replaced soon, and a request must not wait long for ZooKeeper.
+#  Seconds: few, so that a killed leader is replaced soon, and no request waits long for ZooKeeper.
 _SESSION = 10.0
 _CALL = 5.0
 
@@ -106,7 +106,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
 
 @contextlib.contextmanager
 def _commits(settings: Settings) -> Iterator[TreeCommits | None]:
-    """Yield the branch of the tree as a place for commits; ``None`` if the tree is in no git repository."""
+    """Yield the branch of the tree, for commits; ``None`` if the tree is not in a git repository."""
     if settings.sync is None:
         yield None
         return
@@ -143,7 +143,7 @@ def server_adapters(
 
 
 def open_webhooks(session: Session, feed: ZooKeeperFeed, server: ServerSettings) -> WebhookDispatcher | None:
-    """Return what sends the events of ``feed`` to the configured receivers, if there are some.
+    """Return the sender of ``feed``'s events to the configured receivers; ``None`` without receivers.
 
     Raises ``ConfigurationError`` if the key cannot be used.
     """

@@ -123,7 +123,7 @@ def command(
 
 
 def _give_way(settings: Settings, options: SyncOptions) -> None:
-    """Report that another process syncs; raises ``RefusedError`` for options that ask for more than a cycle."""
+    """Report that another process syncs; raises ``RefusedError`` for options that a cycle does not have."""
     directory = settings.require_sync().tree_directory
     message = f"another process syncs with the mirror {directory}: nothing was done"
     if options != SyncOptions():
@@ -159,7 +159,7 @@ def _notify(servers: Servers) -> None:
 
 
 def _forced(reason: str, *, force: bool) -> ForcedBy | None:
-    """Return who forces a publication and why; raises ``ConfigurationError`` for a reason without force."""
+    """Return the record of a forced publication; raises ``ConfigurationError`` for a reason without force."""
     if not force:
         if reason:
             raise ConfigurationError("--reason is recorded for a forced publication only; use it with --force")

@@ -1,4 +1,4 @@
-"""Builds the syncer, for one run, for a preview or as a daemon, and what its commands need beside it."""
+"""Builds the syncer, for one run, for a preview or as a daemon, and the other objects that its verbs need."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _SYNCER_SESSION = 10.0  # seconds
 
-#: How long a post-receive hook waits for ZooKeeper, in seconds.
+#  Seconds that a post-receive hook waits for ZooKeeper.
 NOTICE_TIMEOUT = 10.0
 
 
@@ -66,7 +66,7 @@ def exclusive_mirror(settings: Settings) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def build_syncer(settings: Settings) -> Iterator[Syncer]:
-    """Connect and yield the syncer for one run, which is marked as unfinished unless it ends without error.
+    """Connect and yield the syncer for one run; the run is recorded as unfinished unless it ends without error.
 
     Raises ``UnreachableError``.
     """
@@ -81,7 +81,7 @@ def build_syncer(settings: Settings) -> Iterator[Syncer]:
 
 @contextlib.contextmanager
 def build_preview(settings: Settings) -> Iterator[Syncer]:
-    """Connect and yield a syncer for previews; its mirror is temporary: a daemon may hold the configured mirror.
+    """Connect and yield a syncer for previews, with a temporary mirror: a daemon may hold the configured one.
 
     Raises ``UnreachableError``.
     """

@@ -38,7 +38,7 @@ _LONGEST = 1.0
 
 
 def wait_for_reading(feed: ZooKeeperFeed, is_wanted: Callable[[FleetReading], bool]) -> None:
-    """Return when a reading is as wanted, or after a moment."""
+    """Wait until ``is_wanted`` accepts a reading of the feed, but only for a moment."""
     changed = threading.Event()
     unsubscribe = feed.subscribe(changed.set)
     deadline = time.monotonic() + _LONGEST
@@ -127,11 +127,10 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
     publish: bool = False,
     timeout: float = 60.0,
 ) -> tuple[CommitOutcome, tuple[str, ...]]:
-    """Commit the tree of an earlier revision, and, with ``publish``, let a syncer publish the commit at once.
+    """Commit the tree of an earlier revision; with ``publish``, request its publication by a syncer at once.
 
-    Return the outcome, and what stands in the way of the publication: the commit is made even if it could not be
-    published within ``timeout`` seconds. Raises what ``roll_back`` raises, and ``RefusedError`` if the service has
-    no repository.
+    Return the outcome, and the obstacle to the publication: the commit stays even if no syncer published it within
+    ``timeout`` seconds. Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
     """
     check_right(user, ActKind.ROLL_BACK)
     commits, operator = require_commits(adapters), adapters.operator
@@ -156,11 +155,10 @@ def roll_back_fleet(  # noqa: PLR0913  the options of the verb
 
 
 def find_job(adapters: ServerAdapters, name: str) -> Job:
-    """Return what became of a commit, whose id may be shortened.
+    """Return the state of a commit, whose id may be shortened.
 
-    If it is published, other requests are answered with what it published from now on.
-
-    Raises ``NotFoundError`` if the branch does not contain the commit, and ``RefusedError`` if the service has no
+    If the commit is published, later answers to other requests show at least that publication. Raises
+    ``NotFoundError`` if the branch does not contain the commit, and ``RefusedError`` if the service has no
     repository.
     """
     commits, fleet = require_commits(adapters), adapters.operator.fleet
@@ -176,7 +174,7 @@ def find_job(adapters: ServerAdapters, name: str) -> Job:
 
 
 def require_commits(adapters: ServerAdapters) -> TreeCommits:
-    """Return the branch as a place for commits; raises ``RefusedError`` if the service has no repository."""
+    """Return the branch to which acts commit; raises ``RefusedError`` if the service has no repository."""
     if adapters.commits is None:
         raise RefusedError(
             "the service cannot commit: expected a git repository as url in [sync] of its configuration, found"

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from zkdeployment.service.site import Site
 
 
-#: GET below this path hands work over to a monitoring system, so that HEAD would lose it: the answer is 405.
+#  GET below this path hands work to a monitoring system. HEAD would lose that work, so its answer is 405.
 _NOT_SAFE = "/deployments/"
 
 
 class HeadRequests:
-    """An ASGI application that answers HEAD as another one answers GET; the HTTP server leaves the body out."""
+    """An ASGI application that answers HEAD as the wrapped one answers GET; the HTTP server omits the body."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -53,7 +53,7 @@ class HeadRequests:
         if scope["type"] != "http" or scope["method"] != "HEAD" or scope["path"].startswith(_NOT_SAFE):
             await self._application(scope, receive, send)
             return
-        # The server reads the method in its own scope to know that it leaves the body out.
+        # The server omits the body because its own scope still has the method HEAD.
         head, inner = _Head(send), {**scope, "method": "GET"}
         try:
             await self._application(inner, head.receive, head.send)
@@ -62,7 +62,7 @@ class HeadRequests:
 
 
 class _Head:
-    """A request without a body, whose client leaves as soon as it has the first part of the response."""
+    """A request without a body, whose client disconnects when the response has begun."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -70,7 +70,7 @@ class _Head:
         self._asked = False
 
     async def receive(self) -> Message:
-        """Return an empty body, and after the beginning of the response that the client has left."""
+        """Return an empty body, and once the response has begun, the message that the client has disconnected."""
         if not self._asked:
             self._asked = True
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -128,15 +128,17 @@ def page_routers() -> tuple[APIRouter, ...]:
     return (*_PAGE_ROUTERS, *(router for feature in installed() for router in feature.page_routers()))
 
 
-#: The requests for sessions that wait for a worker at once: they must not take the threads of all other requests.
+#  The number of requests for sessions that may wait for a worker at the same time: other requests need threads,
+# too.
 _WAITING = 200
 
-#: The threads of all other requests. Those that may wait for slow servers have places for fewer than half of them.
+#  The number of threads for all other requests. Requests that may wait for slow servers have fewer than half as
+# many places.
 _THREADS = 300
 
 
 class Threads:
-    """An ASGI application that gives another one its threads."""
+    """An ASGI application that sets the number of threads of the wrapped application."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application

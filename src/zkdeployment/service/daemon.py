@@ -34,9 +34,9 @@ class ServicePart(Protocol):
 class ServiceDaemon:
     """Answers requests at ``url``.
 
-    ``connect`` opens the session and does nothing when it is open. ``parts`` run in the background: they are
-    started in this order, and closed in the other one before the HTTP server is stopped. The feed is one of them:
-    its end is that of the event streams, which would keep the server from stopping.
+    ``connect`` opens the session and does nothing when it is open. ``parts`` run in the background: the daemon
+    starts them in this order, and closes them in the reverse order before it stops the HTTP server. One of them is
+    the feed: when it closes, the event streams end, which otherwise would keep the server from stopping.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ServiceDaemon:
             self._report("")
 
     def _report(self, problem: str) -> None:
-        """Log a change: the problem of the connection, or its end if ``problem`` is empty."""
+        """Log the problem of the connection if it has changed, or its end if ``problem`` is empty."""
         if problem == self._logged:
             return
         self._logged = problem

@@ -79,7 +79,8 @@ async def get_connected_adapters(request: Request) -> ServerAdapters:
 def check_connection(adapters: ServerAdapters, *, waits: bool = False) -> None:
     """Raise ``UnreachableError`` at once while ZooKeeper is not connected or does not answer.
 
-    Waiting for an answer in each request would use up the threads of the service. An act (``waits``) is worth it.
+    If each request waited for ZooKeeper's answer, the service would run out of threads. Only acts wait
+    (``waits``).
     """
     link = adapters.connection()
     if not link.connected:

@@ -133,10 +133,10 @@ def _invalid(request: Request, error: Exception) -> Response:
 
 
 def invalid_value(problem: Mapping[str, Any], body: object) -> str:
-    """Return what is wrong with a value of a request, and the value's place.
+    """Return the message about an invalid value of a request, with the value's place.
 
-    A problem's place also has the names of the validators that refused the value. Names that the body of the
-    request does not have are left out; the last one stays if the value is missing.
+    The place in ``problem`` also contains the names of the validators that refused the value. The message omits
+    names that the body of the request does not contain, except the last name if the value is missing.
     """
     shown, *rest = problem["loc"]
     place, value = [str(shown)], cast("Any", body)
@@ -161,8 +161,8 @@ def _ask_to_log_in(request: Request) -> Response:
     """Return the response for a person without a login session who asked for a page."""
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     if request.headers.get("Sec-Fetch-Site") == "cross-site":
-        # The browser followed a link on another site, and so kept its cookies back. It sends them when it comes
-        # from this page.
+        # The browser followed a link on another site, and therefore sent no cookies. From this page, the browser
+        # sends them.
         return render_page(request, "arrive.html", target=local_path(target))
     login = f"/login?next={quote(local_path(target), safe='/')}"
     if "HX-Request" in request.headers:  # a part of a page that is shown already

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
-#: Seconds in which a client has to send the head of a request, and then its body.
+#  Seconds in which a client has to send the head of a request, and again its body.
 HEAD_LIMIT = 10.0
 BODY_LIMIT = 60.0
 
-#: Files that the service needs beside its connections: at least so many, and a part of all.
+#  The files that the service needs beside its connections: at least this number, and this part of all files.
 _OTHER_FILES, _OTHER_PART = 64, 4
 
 #: The most connections, however many files may be open.
@@ -35,8 +35,8 @@ _MOST = 10_000
 class ConnectionLimits:
     """The open connections of a server; everything here runs in its event loop.
 
-    An address may have ``per_address`` connections, unless ``is_proxy`` returns that it is a proxy's. If all
-    connections together are too many, the oldest one of the address with the most connections makes room.
+    An address may have ``per_address`` connections; only proxies (``is_proxy``) may have more. If the server has
+    too many connections, it closes the oldest one of the address with the most connections.
     """
 
     def __init__(self, per_address: int, is_proxy: Callable[[str], bool] = lambda _: False) -> None:
@@ -67,7 +67,7 @@ class ConnectionLimits:
 
 
 def most_connections() -> int:
-    """Return how many connections may be open, so that files remain for everything else."""
+    """Return the number of connections that may be open, so that files remain for everything else."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return _MOST
@@ -133,7 +133,7 @@ def limited_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
     return type("LimitedProtocolOfServer", (LimitedProtocol,), {"connection_limits": limits})
 
 
-#: Seconds for requests in progress when the server is stopped; after them their connections are closed.
+#  Seconds that a stopping server gives requests in progress; then it closes their connections.
 STOP_TIMEOUT = 5.0
 
 #: The most bytes of the request line and the headers together.

@@ -32,21 +32,22 @@ class IdentityProvider(Protocol):
     """
 
     def login_url(self, attempt: OpenIdAttempt, callback: str) -> str:
-        """Return the address at the provider where the person logs in; it leads the browser to ``callback``."""
+        """Return the provider's address for the login, from which the provider redirects to ``callback``."""
 
     def find_user(self, code: str, attempt: OpenIdAttempt, callback: str) -> ExternalUser | str:
-        """Return the person who logged in, or why the person is no user, for the code given to ``callback``."""
+        """Return the person who logged in, or why the person may not, for the code given to ``callback``."""
 
 
-#: Signatures that are accepted: those of the provider's key alone, never "none" or a shared secret.
+#  The accepted algorithms of signatures: only those with a key pair of the provider, never "none" or a shared
+# secret.
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 #: Seconds.
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=5.0)
 _CLOCK_SKEW = 60
 _KEPT = 3600.0  # the provider's configuration and keys
-_KEPT_AT_LEAST = 30.0  # before unknown keys make us read them again
-_PATIENCE = 5.0  # for the configuration that another thread reads
+_KEPT_AT_LEAST = 30.0  # before an unknown key makes the service read them again
+_PATIENCE = 5.0  # to wait while another thread reads the configuration
 
 _MAX_BYTES = 1 << 20
 
@@ -140,7 +141,7 @@ class OpenIdProvider:
         return dict(claims)
 
     def _decode(self, token: str) -> jwt.Token:
-        """Verify the signature; keys that are unknown may be new, so they are read again."""
+        """Verify the signature of a token; an unknown key may be new, so the provider's keys are read again."""
         _, keys = self._configuration(_KEPT)
         try:
             return jwt.decode(token, keys, algorithms=_ALGORITHMS)
@@ -151,7 +152,7 @@ class OpenIdProvider:
             return jwt.decode(token, newer, algorithms=_ALGORITHMS)
 
     def _is_incomplete(self, claims: dict[str, object]) -> bool:
-        """Return whether claims are missing that some providers give only at their userinfo endpoint."""
+        """Return whether claims are missing that some providers return only from their userinfo endpoint."""
         wanted = {self._client.name_claim, *(rule.claim for rule in self._client.roles if rule.claim)}
         return any(not claim_values(claims, claim) for claim in wanted)
 

@@ -1,7 +1,7 @@
-"""Places for requests to slow servers, so that these requests never take the threads of all others.
+"""Places for requests to slow servers, which otherwise could occupy the threads of all other requests.
 
 All requests share the threads of the service. Requests that may wait for a git server, an OpenID provider or a
-syncer have a limited number of places; without a free one, they fail at once.
+syncer have a limited number of places; without a free place they fail at once.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 class Places:
     """Places for one kind of request.
 
-    ``work`` names what occupies them. ``at_once`` requests work at a time; ``queue`` more wait up to ``patience``
-    seconds for a place.
+    ``work`` names the work that occupies a place. At most ``at_once`` requests have places at the same time, and
+    ``queue`` more wait up to ``patience`` seconds.
     """
 
     def __init__(self, work: str, at_once: int, *, queue: int = 0, patience: float = 0.0) -> None:
@@ -118,7 +118,7 @@ class LimitedProvider:
 
 @dataclass(frozen=True, slots=True)
 class LimitedCluster:
-    """The cluster version, with places for those who wait for the syncer (a ``ClusterControl``)."""
+    """The cluster version, with places for requests that wait for the syncer (a ``ClusterControl``)."""
 
     cluster: ClusterControl
     places: Places = field(default_factory=lambda: Places("requests for a publication", 8))

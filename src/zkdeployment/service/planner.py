@@ -1,4 +1,4 @@
-"""Plans and differences of revisions: few at a time, so that they do not use up the threads of the service."""
+"""Plans and differences of revisions: few at a time, so that the service does not run out of threads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: The most lines of a difference.
 _MOST_LINES = 1000
 
-#: How many plans are made at a time; further requests are asked to come back.
+#  The number of plans that are made at a time; further requests are answered that they should be repeated.
 _AT_ONCE = 2
 
 
@@ -53,11 +53,9 @@ class RevisionPlanner:
     def plan(self, adapters: ServerAdapters, revision: str | None) -> tuple[Prediction, CheckDifference]:
         """Return the plan of a branch or a commit of the configured repository, with the check of its packages.
 
-        Returned is also what happens to check instances.
-
-        Raises ``TreeError`` with all problems of a tree with errors, ``UnknownRevisionError`` for a revision that
-        the repository does not have, ``SourceError`` if the repository cannot be read, and ``RefusedError`` if no
-        repository is configured.
+        The second value is the plan's effect on check instances. Raises ``TreeError`` with all problems of a tree
+        with errors, ``UnknownRevisionError`` for a revision that the repository does not have, ``SourceError`` if
+        the repository cannot be read, and ``RefusedError`` if no repository is configured.
         """
         if adapters.read_revision is None:
             raise RefusedError(
@@ -80,7 +78,7 @@ class RevisionPlanner:
     def intent_overview(self, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
         """Return the published form of an intent and, if the service has a repository, the form at the tip.
 
-        Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
+        Raises ``NotFoundError`` if neither exists, and ``SourceError`` if the repository cannot be read.
         """
         record = record_of(adapters.feed, subject)
         tip: Mapping[IntentSubject, IntentSnapshot] = {}
@@ -91,7 +89,7 @@ class RevisionPlanner:
         return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
 
     def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
-        """Return what a revision changed in the tree of another one, a line for each effect.
+        """Return the changes of the tree from the revision ``before`` to ``after``, a line for each effect.
 
         Raises ``SourceError`` if the repository does not have both or cannot be read. Without a configured
         repository, the result is empty.
@@ -123,7 +121,7 @@ def _prediction(
 ) -> tuple[Prediction, CheckDifference]:
     """Return the plan of a reviewed tree, with the check of its packages if the repositories are configured.
 
-    Returned is also what happens to check instances.
+    The second value is the plan's effect on check instances.
     """
     basis = adapters.operator.prediction_basis()
     ordered = ordered_revision(basis.published)
@@ -138,7 +136,7 @@ def _prediction(
 def _reviewed(
     read: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]], revision: Revision
 ) -> Review | None:
-    """Return the text of a revision; ``None`` if the repository does not have it any more."""
+    """Return the text of a revision; ``None`` if the repository no longer contains it."""
     try:
         return review(read(str(revision))[1])
     except SourceError:

@@ -1,6 +1,6 @@
 """The log and the counts of requests: one line for each, with its status and duration.
 
-Each response has the header ``X-Request-Id``, whose value is in the log, too.
+Each response has the header ``X-Request-Id``, whose value is also in the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ObservedResponse:
-    """Passes the messages of a response on, with more ``headers``; ``status`` is 0 until the response begins."""
+    """Passes on the messages of a response and adds ``headers``; ``status`` is 0 until the response begins."""
 
     def __init__(self, send: Send, headers: Mapping[str, str] | None = None) -> None:
         self._send = send
@@ -48,7 +48,7 @@ _QUIET = frozenset({"/healthz", "/metrics"})
 
 
 class AccessLog:
-    """An ASGI application that logs each request to another one when its response is complete."""
+    """An ASGI application that logs each request to the wrapped application when the response is complete."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -61,7 +61,7 @@ class AccessLog:
             await self._application(scope, receive, response.send)
         except Exception:
             if response.status == 0:
-                raise  # else the error was logged and answered
+                raise  # status 0: the error was logged and answered already
         finally:
             quiet = scope["path"] in _QUIET or scope["path"].startswith("/static/")
             log = get_logger().debug if quiet else get_logger().info
@@ -78,7 +78,7 @@ class AccessLog:
             )
 
 
-#: Other methods are counted together: clients choose them.
+#  All other methods are counted as one, because clients may invent methods.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -93,7 +93,7 @@ class RequestCounts:
         self.seconds: defaultdict[tuple[str, ...], float] = defaultdict(float)
 
     def add(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count a request; paths without a route are counted together, as clients choose them."""
+        """Count a request; paths without a route are counted as one, because clients may invent paths."""
         method = scope["method"] if scope["method"] in _METHODS else "other"
         key = method, getattr(scope.get("route"), "path", "none"), str(status)
         self.requests[key] += 1
@@ -101,7 +101,7 @@ class RequestCounts:
 
 
 class CountedRequests:
-    """An ASGI application that counts the requests to another one."""
+    """An ASGI application that counts the requests to the wrapped application."""
 
     def __init__(self, application: ASGIApp, counts: RequestCounts) -> None:
         self._application = application

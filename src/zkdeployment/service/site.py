@@ -1,4 +1,4 @@
-"""The site as browsers see it, and how much of the service one client may occupy."""
+"""The site as browsers see it, and the limits of each client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zkdeployment.service.users.external_logins import TrustedProxies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
-    """The most connections, and so event streams, of an address, and the most event streams of a user."""
+    """The most connections of an address, including its event streams, and the most event streams of a user."""
 
     connections_per_address: int = 250
     streams_per_user: int = 100
@@ -21,7 +21,7 @@ class Site:
 
     ``hosts`` are the names and addresses, without ports, under which browsers reach the service. ``authority`` is
     the host with its port, if any, of the URL that people use. ``encrypted`` is whether that URL begins with
-    ``https``. The headers of ``proxies`` are believed. ``limits`` are those of each client.
+    ``https``. The service believes the headers of ``proxies``. ``limits`` apply to each client.
     """
 
     hosts: frozenset[str]

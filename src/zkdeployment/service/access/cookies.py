@@ -1,10 +1,9 @@
 """The cookies of browsers, and the protection of forms against requests from foreign pages.
 
 A token is derived from a secret that only the browser's cookie contains, so all services accept the forms of each
-other. Each form has another token, which keeps the compression of pages from revealing the secret.
-
-Programs authenticate with a key in each request and are not concerned. A request from a browser comes from a page
-of this site, and proves it with a form token.
+other. Each form has a token of its own, so that the compression of pages cannot reveal the secret. A browser's
+request that changes something has to come from a page of this site, and proves that with a form token. Programs
+authenticate with a key in each request and need no token.
 """
 
 import hashlib
@@ -61,7 +60,7 @@ def new_login_secret() -> str:
 
 
 def set_session(request: Request, response: Response, token: str) -> None:
-    """Set the cookie of a login session until the browser is closed; remove the secret of the login form."""
+    """Set the cookie of a login session, which ends when the browser is closed; delete the login form's cookie."""
     _set(site_of(request), response, "session", token)
     _delete(site_of(request), response, "login")
 
@@ -79,7 +78,7 @@ def set_login_secret(request: Request, response: Response, secret: str) -> None:
 def set_openid_attempt(request: Request, response: Response, secret: str, target: str) -> None:
     """Set the short-lived cookie of a login at an OpenID provider: its secret and the page to return to.
 
-    The browser sends this cookie although it comes from the provider's site.
+    The browser sends this cookie although the request comes from the provider's site.
     """
     value = f"{secret}.{quote(target, safe='')}"
     site = site_of(request)
@@ -163,7 +162,7 @@ async def require_form_token(request: Request) -> None:
 
 
 def is_cross_site(request: Request) -> bool:
-    """Return whether a page of another site caused a request, according to the browser; programs send none."""
+    """Return whether the browser reports that a page of another site caused a request; programs report nothing."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
         return True
     origin = request.headers.get("Origin")

@@ -36,7 +36,7 @@ _ENCRYPTED = {"strict-transport-security": "max-age=31536000"}
 
 
 class SecurityHeaders:
-    """An ASGI application that adds the headers to every response of another one, unless the response has them."""
+    """An ASGI application that adds the headers to each response of the wrapped application that lacks them."""
 
     def __init__(self, application: ASGIApp, site: Site) -> None:
         self._application = application

@@ -1,8 +1,7 @@
 """Identifies the sender of a request: a program with a key, a person with a login session, or a trusted proxy.
 
-Keys that wait for their turn take no thread, so that any number of clients may begin to work at the same time.
-
-The user is read for each request, so that changes of rights and retirements count at once.
+A key that waits for its turn occupies no thread, so that any number of clients may begin to work at the same time.
+Each request reads the user, so that changes of rights and retirements take effect at once.
 """
 
 from __future__ import annotations
@@ -79,10 +78,11 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", errors="replace")).digest()
 
 
-#: Addresses whose keys are compared at the same time, each one key: more than wait because others guess there.
+#  The number of addresses of which the service compares a key at the same time, one key each.
 _AT_ONCE = 20
 
-#: Keys of an address that wait, and for how many seconds: more than the machines of a network that begin to work.
+#  The limits of the keys of an address that wait, and of the seconds they wait: enough for the machines of a
+# network that all begin to work.
 _QUEUE = 1000
 _PATIENCE = 30.0
 
@@ -133,12 +133,12 @@ def login_turns(request: Request) -> LoginTurns:
     return turns
 
 
-#: Where the address of the connection is kept, which is that of a proxy or of the client.
+#  The key of the scope for the address of the connection, which is that of a proxy or of the client.
 _PEER = "zkdeployment.peer"
 
 
 class ProxyClients:
-    """An ASGI application that gives requests the address of the client for whom a proxy passed them on."""
+    """An ASGI application that replaces a proxy's address in a request by that of the client behind the proxy."""
 
     def __init__(self, application: ASGIApp, site: Site) -> None:
         self._application = application
@@ -155,7 +155,7 @@ class ProxyClients:
 
 
 def proxied_user(request: Request) -> ExternalUser | None:
-    """Return the person whom a proxy has authenticated; answer 403 if the person is no user of the service."""
+    """Return the person whom a proxy has authenticated; answer 403 if the person is not a user of the service."""
     proxies = site_of(request).proxies
     users = request.headers.getlist(proxies.user_header or "")
     groups = request.headers.getlist(proxies.groups_header or "")
@@ -249,7 +249,7 @@ def _is_still_proxied(request: Request, user: User) -> bool:
 
 
 def _challenge(request: Request) -> dict[str, str]:
-    """Return the header that asks programs for a key; browsers would ask people with a window of their own."""
+    """Return the header that asks programs for a key; with it, a browser would open a login window of its own."""
     if "Sec-Fetch-Mode" in request.headers:
         return {}
     return {"WWW-Authenticate": f'Basic realm="{REALM}", charset="UTF-8"'}

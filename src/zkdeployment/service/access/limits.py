@@ -40,7 +40,7 @@ class BodyLimit:
 
 
 async def check_json(request: Request) -> None:
-    """Answer 422 to a request whose body is JSON beyond the bounds; its route judges a body that is no JSON."""
+    """Answer 422 to a request whose JSON body exceeds the bounds; the route judges a body that is not JSON."""
     if request.method in SAFE_METHODS or "json" not in request.headers.get("Content-Type", "").lower():
         return
     try:

@@ -1,4 +1,4 @@
-"""The rights that routes ask for, as types of their parameters."""
+"""The rights that routes require, as types of their parameters."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -37,7 +37,8 @@ Operator = Annotated[User, Depends(require(Right.ACT_ON_FLEET))]
 def require_monitoring(user: CurrentUser) -> User:
     """Return the user of a request if it is a monitoring system, and answer 403 otherwise.
 
-    No other role will do: fetching a deployment tells the coordinator that its monitoring system has got it.
+    Other roles are refused: from a fetched deployment the coordinator concludes that the monitoring system has
+    received it.
     """
     if user.role is not Role.MONITORING:
         raise HTTPException(

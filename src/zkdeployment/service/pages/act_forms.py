@@ -19,11 +19,11 @@ Performer: TypeAlias = "Callable[[User, str], object]"
 
 @dataclass(frozen=True, slots=True)
 class PreparedAct:
-    """An act: its form, the function that performs it, and what rights it takes.
+    """An act: its form, the function that performs it, and the rights that it requires.
 
     ``paths`` are the services that the act concerns; an act without paths concerns the whole fleet. ``shows_job``
-    is whether the page that is shown afterwards shows the state of the act's commit. ``preview`` adds to the form
-    what the act would do for a user; only a page that shows the form needs it.
+    is whether the next page shows the state of the act's commit. ``preview`` adds the effects of the act by this
+    user to the form; only a page that shows the form calls it.
     """
 
     form: ActForm
@@ -34,7 +34,7 @@ class PreparedAct:
     preview: Callable[[User], ActForm] | None = None
 
     def shown_form(self, user: User) -> ActForm:
-        """Return the form as a page shows it, with the preview, or with the reason why the act is not possible."""
+        """Return the form for a page, with the preview, or with the reason why the act is not possible."""
         if self.preview is None or self.form.objection:
             return self.form
         try:
@@ -44,7 +44,7 @@ class PreparedAct:
 
 
 async def read_fields(request: Request) -> dict[str, str]:
-    """Return the text fields of the form in a request; of several with one name, the last."""
+    """Return the text fields of the form in a request; of several fields with one name, the last."""
     form = await request.form()
     return {name: value for name, value in form.items() if isinstance(value, str)}
 

@@ -1,4 +1,4 @@
-"""``/acts/NAME``: the forms of operators' acts on the fleet, which show the effects, and the acts themselves."""
+"""``/acts/NAME``: the forms of operators' acts on the fleet, which show the effects of each act, and the acts."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ _DIGITS = 17
 def prepare_act(
     name: str, values: Mapping[str, str], adapters: ServerAdapters, planner: RevisionPlanner
 ) -> PreparedAct | None:
-    """Return the act of this name on the subject that ``values`` describe, the fields of its form; else ``None``.
+    """Return the act of this name on the subject in the form fields ``values``; ``None`` for an unknown name.
 
     Raises ``NotFoundError`` for a lock or an intent that does not exist.
     """
@@ -155,7 +155,7 @@ def act(request: Request, adapters: ConnectedAdapters, user: Operator, name: str
 def _require_act(
     request: Request, name: str, values: dict[str, str], adapters: ServerAdapters, user: User
 ) -> PreparedAct:
-    """Return the act that a form is for; answer 404 if it does not exist, and 403 if the user may not do it."""
+    """Return the act of a form; answer 404 if the act does not exist, and 403 if the user may not perform it."""
     prepared = prepare_act(name, values, adapters, planner_of(request))
     if prepared is None:
         raise HTTPException(404, f"there is no act {name}")

@@ -95,7 +95,7 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
 
 @router.get("/map/{place}", dependencies=[Depends(require(Right.READ_FLEET))])
 def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(ge=0)]) -> Response:
-    """Redirect to the page of the host at a place of the map; a page that refreshes itself gets a line of text."""
+    """Redirect to the page of the host at a place of the map; answer a page's refresh with a line of text."""
     hosts = adapters.feed.snapshot().status.hosts
     if place >= len(hosts):
         raise HTTPException(404, f"the map has {len(hosts)} hosts, and no place {place}")
@@ -260,7 +260,7 @@ def show_publication(
     page: PageNumber = 1,
     changes: str = "",
 ) -> Response:
-    """Return the page of one publication; ``changes`` asks for what it changed in the tree."""
+    """Return the page of one publication; with ``changes``, the page shows the changes of the tree."""
     feed = adapters.feed
     records = feed.publication(sequence)
     if not records:
@@ -302,7 +302,7 @@ def show_audit(
     user: Annotated[User, Depends(require(Right.READ_AUDIT))],
     who: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Return the page of acts and failed logins; ``who`` selects those of a user, an operator or an address."""
+    """Return the page of acts and failed logins; ``who`` limits them to a user, an operator or an address."""
     who = who.strip()
     records = audit_records(adapters.feed.acts(), adapters.logins.failed_logins(), who=who, limit=SHOWN)
     view = audit_view(records, who, adapters.clock.now())

@@ -46,12 +46,12 @@ def asset(name: str) -> str:
 
 
 def _visible(value: object) -> object:
-    """Return a value for a page: characters that are invisible or change the direction of text are escaped."""
+    """Return a value for a page; escape characters that are invisible or change the direction of text."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _lines(text: str) -> Markup:
-    """Return a text of several lines for a page: line breaks and tabs stay."""
+    """Return a text of several lines for a page, with its line breaks and tabs."""
     return Markup.escape(printable_lines(text))
 
 
@@ -121,7 +121,7 @@ class LastKnown:
         self._values: dict[Known, Any] = {}
 
     def read(self, kind: Known, read: Callable[[], V], default: V) -> V:
-        """Return what ``read`` returns; while ZooKeeper is unreachable, its last value, or else ``default``."""
+        """Return the result of ``read``; while ZooKeeper is unreachable, its last result, or else ``default``."""
         try:
             value = self._values[kind] = read()
         except UnreachableError:
@@ -134,10 +134,10 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     D = TypeVar("D")
 
-#: How many publications are searched for the wanted revision and for results of a host.
+#  The number of publications that a page searches for the wanted revision and for results of a host.
 RECENT = 20
 
-#: The way in which htmx replaces a part of a page: with as few changes as possible.
+#  The method with which htmx replaces a part of a page: as few changes as possible.
 _MORPH = Markup('hx-swap-oob="outerMorph"')
 
 #: The kinds of events that concern a page which shows the fleet.
@@ -191,7 +191,7 @@ def show_page(
 
 
 def last_known(request: Request) -> LastKnown:
-    """Return the memory of the application for the time when ZooKeeper is away."""
+    """Return the values that the application remembers for the time when ZooKeeper is away."""
     memory: LastKnown = request.app.state.last_known
     return memory
 
@@ -207,7 +207,7 @@ def read_withheld(request: Request, adapters: ServerAdapters) -> WithheldReading
 
 
 def read_or(read: Callable[[], T], default: D) -> T | D:
-    """Return what ``read`` returns, or ``default`` while ZooKeeper is away: the other parts stay useful."""
+    """Return the result of ``read``, or ``default`` while ZooKeeper is away: the other parts stay useful."""
     try:
         return read()
     except UnreachableError:

@@ -27,7 +27,7 @@ from zkdeployment.service.views.frame import local_path
 
 external_router = APIRouter(include_in_schema=False)
 
-#: Where the provider sends browsers to.
+#  The path to which the provider redirects browsers.
 _CALLBACK = "/login/openid/callback"
 
 _ERROR = re.compile(r"[a-z_]{1,40}")
@@ -37,7 +37,7 @@ _ERROR = re.compile(r"[a-z_]{1,40}")
 def begin_openid(
     request: Request, adapters: ConnectedAdapters, target: Annotated[str, Query(alias="next")] = "/"
 ) -> Response:
-    """Lead the browser to the provider; a cookie binds the login to this browser."""
+    """Redirect the browser to the provider; a cookie binds the login to this browser."""
     secret = cookies.new_login_secret()
     response = RedirectResponse(_provider(adapters).login_url(attempt_of(secret), _callback(request)), 303)
     cookies.set_openid_attempt(request, response, secret, local_path(target))
@@ -72,12 +72,12 @@ def finish_openid(
 def begin_external_session(
     request: Request, adapters: ServerAdapters, person: ExternalUser, target: str
 ) -> Response:
-    """Begin a login session for a person who logged in elsewhere, and lead the browser on to ``target``."""
+    """Begin a login session for a person who logged in elsewhere, and redirect the browser to ``target``."""
     outcome = adapters.logins.admit(person, client_address(request))
     if isinstance(outcome, LoginRefusal):
         raise HTTPException(login_status(outcome), f"{person.name} is not logged in: {outcome}")
     request.state.user = outcome
-    # A page and not a redirect: a browser that comes from another site sends the new cookie only from our page.
+    # A page and not a redirect: a browser from another site sends the new cookie only from our page.
     response = render_page(request, "arrive.html", target=local_path(target))
     cookies.set_session(request, response, adapters.logins.begin_session(outcome))
     return response
@@ -105,8 +105,8 @@ FormText = Annotated[str, Form(max_length=_MOST_CHARACTERS)]
 def show_login(
     request: Request, adapters: Adapters, target: Annotated[str, Query(alias="next")] = "/"
 ) -> Response:
-    """Return the page with the login form; a person whom a proxy has authenticated is logged in at once."""
-    # Pictures and frames of other sites must not begin login sessions, which would end older ones.
+    """Return the page with the login form; log in at once a person whom a proxy has authenticated."""
+    # Images and frames of other sites must not begin login sessions, which would end older sessions.
     visited = request.headers.get("Sec-Fetch-Dest", "document") == "document"
     person = proxied_user(request) if visited else None
     if person is not None:

@@ -1,1 +1,1 @@
-"""Server-sent events: what every stream shares, and the stream of one client."""
+"""Server-sent events: the hub that all streams share, and the stream of one client."""

@@ -55,7 +55,7 @@ class Audience:
         return self.tenant is None or self._owns(event)
 
     def of_events(self, events: Iterable[FleetEvent]) -> Audience:
-        """Return an audience that sees the same of these events, and is equal for most tenants."""
+        """Return an audience that sees the same among these events, and is equal for most tenants."""
         if self.tenant is None or any(self._owns(event) for event in events):
             return self
         return Audience(self.kinds, 0)
@@ -65,7 +65,7 @@ class Audience:
 
 
 def audience_of(user: User) -> Audience:
-    """Return what a user may see."""
+    """Return the events that a user may see."""
     kinds = STREAM_KINDS
     if user.may(Right.READ_POOLS):
         kinds |= _POOLS
@@ -79,7 +79,7 @@ def audience_of(user: User) -> Audience:
 #: Milliseconds after which a browser that lost its connection connects again.
 RETRY = 3000
 
-#: These kinds concern the stream itself, and are sent whatever kinds a client asks for.
+#  These kinds concern the stream itself, and are sent to all clients, also if a client asks for other kinds.
 _ALWAYS = frozenset({"feed", "reset"})
 
 
@@ -106,7 +106,7 @@ def encode_batch(
 
 
 def heartbeat(id_: int) -> bytes:
-    """Return a comment that keeps the connection open; it advances the id and is no event."""
+    """Return a comment that keeps the connection open; it advances the id and is not an event."""
     return format_sse_event(comment="heartbeat", id=str(id_))
 
 
@@ -118,20 +118,20 @@ def introduction() -> bytes:
 #: Seconds between two checks whether the users of the streams may still read.
 CHECKED = 1.0
 
-#: The most streams of one service; further clients are asked to try again later. Those who may act on the fleet
-#: have the rest for themselves when the streams of all others reach the second number.
+#  The most streams of one service; further clients are asked to try again later. When there are as many as the
+# second number, only users who may act on the fleet get the rest.
 MOST_STREAMS, MOST_OTHERS = 2000, 1500
 
-#: How many encoded batches are kept: streams that are up to date need only the newest.
+#  The number of encoded batches that are kept: streams that are up to date need only the newest.
 _ENCODED = 64
 
 
 @dataclass(eq=False)
 class Subscriber:
-    """One stream: whose it is, and the event that is set when it has something to do.
+    """One stream: its owner, and the event that is set when the stream has something to do.
 
     ``owner`` is equal for streams that end together, and sees the events for ``audience``; ``permitted`` returns
-    whether the owner may still read, and may send a request to ZooKeeper. ``user`` and ``address`` are the
+    whether the owner may still read, and possibly sends a request to ZooKeeper. ``user`` and ``address`` are the
     client's; ``acts`` is whether the user may act on the fleet.
     """
 
@@ -163,7 +163,7 @@ class EventHub:
         return len(self._subscribers)
 
     def has_room(self, subscriber: Subscriber, limits: ClientLimits) -> bool:
-        """Return whether another stream may begin: for its user, for its address, and in all."""
+        """Return whether the limits of the user, of the address and of the service permit another stream."""
         present = self._subscribers
         if len(present) >= (MOST_STREAMS if subscriber.acts else MOST_OTHERS):
             return False
@@ -183,7 +183,7 @@ class EventHub:
         self._subscribers.discard(subscriber)
 
     def text(self, batch: EventBatch, kinds: Collection[EventKind] | None, audience: Audience) -> bytes:
-        """Return the text of a batch for clients that want these kinds; it is encoded once for all of them."""
+        """Return the text of a batch for clients that want these kinds, encoded once for all such clients."""
         audience = audience.of_events(batch.events)
         key = batch.number, None if kinds is None else frozenset(kinds), audience
         if key not in self._encoded:
@@ -203,7 +203,7 @@ class EventHub:
             subscriber.wake.set()
 
     async def _check_owners(self) -> None:
-        """End the streams of users who were retired or logged out, for as long as there are streams."""
+        """End the streams of users who were retired or logged out, while there are streams."""
         while self._subscribers:
             await asyncio.sleep(CHECKED)
             owners = {subscriber.owner: subscriber.permitted for subscriber in self._subscribers}
@@ -225,7 +225,7 @@ def hub_of(request: Request) -> EventHub:
 
 
 def _without_permission(owners: dict[Hashable, Callable[[], bool]]) -> frozenset[Hashable]:
-    """Return the owners who may no longer read; while ZooKeeper is away, everybody still may."""
+    """Return the owners who may no longer read; while ZooKeeper is away, all owners may."""
     gone = set()
     for owner, permitted in owners.items():
         with contextlib.suppress(ZkdeploymentError):
@@ -244,7 +244,7 @@ def subscriber_for(request: Request, user: User, adapters: ServerAdapters) -> Su
 
 
 def _has_key(adapters: ServerAdapters, user: User) -> bool:
-    """Return whether the user may still read and the key that it used is still its key."""
+    """Return whether the user may still read, and still has the key that it used."""
     now = adapters.users.user(user.name)
     if now is None or now.key_number != user.key_number or now.key_has_expired(adapters.clock.now()):
         return False

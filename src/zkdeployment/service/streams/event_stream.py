@@ -2,7 +2,7 @@
 
 A stream has no queue: it remembers the number of the last batch that it sent, and takes the next ones from the log
 that all streams share. A client that is too slow for that log gets ``reset``, and one that takes nothing at all is
-disconnected. So a stream's memory does not depend on its client.
+disconnected. Therefore a slow client cannot increase the memory of its stream.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class EventStream(Response):
     """A response that sends events until the client, the user's right or the service ends.
 
     ``resume`` is the id of the last event that the client knows: ``None`` for a new client, which gets the events
-    from now on; an id that cannot be resumed from gets ``reset``. ``kinds`` are the wanted kinds, ``None`` all.
+    from now on; with an id from which the stream cannot be resumed, the client gets ``reset``. ``kinds`` are the
+    wanted kinds, ``None`` all.
     """
 
     media_type = "text/event-stream"
@@ -94,9 +95,9 @@ class EventStream(Response):
                 due = clock() + HEARTBEAT
 
     def _beginning(self) -> bytes:
-        """Return how old the data are, and the events since the client's last one."""
+        """Return the age of the data, and the events since the client's last one."""
         snapshot = self._hub.feed.snapshot()
-        log = self._hub.feed.recent_events()  # read after the snapshot: it has all events up to the snapshot's id
+        log = self._hub.feed.recent_events()  # after the snapshot, so up to its id or further
         self._sent = log.last
         state = connection_event(connected=snapshot.connected, read_at=snapshot.read_at)
         if self._resume is None:

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 #: The claims about a person: their names and their values as in JSON.
 Claims: TypeAlias = "Mapping[str, object]"
 
-#: The value of a rule for everybody.
+#  The value of a rule for all persons.
 EVERYBODY = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class RoleRule:
-    """Gives a role to persons with a value in a claim; the value ``*`` is everybody."""
+    """Gives a role to persons with a value in a claim; the value ``*`` stands for all persons."""
 
     role: Role
     claim: str
@@ -36,8 +36,8 @@ class RoleRule:
 class OpenIdClient:
     """The service as a client of an OpenID provider.
 
-    ``name_claim`` is the claim that contains the name of the user, and ``roles`` are rules of which the first that
-    matches decides.
+    ``name_claim`` is the claim that contains the name of the user, and in ``roles`` the first rule that matches
+    decides.
     """
 
     issuer: str
@@ -75,7 +75,7 @@ def attempt_of(secret: str) -> OpenIdAttempt:
 
 
 def openid_user(claims: Claims, client: OpenIdClient) -> ExternalUser | str:
-    """Return the user that verified claims of a provider describe, or why they describe none."""
+    """Return the user that verified claims of a provider describe, or why the person may not log in."""
     name, subject = claims.get(client.name_claim), claims.get("sub")
     if not isinstance(name, str) or not is_name(NameKind.USER, name):
         return f"the provider sent no usable user name: expected a short name in the claim {client.name_claim}"
@@ -116,7 +116,7 @@ _GROUPS = "groups"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedProxies:
-    """Proxies whose headers are believed; headers of other clients are ignored.
+    """Proxies whose headers the service believes; headers of other clients are ignored.
 
     ``user_header`` is the header with the name of the person, ``None`` if the proxies do not authenticate people;
     ``groups_header`` has the groups of the person, separated by commas. The first of the rules that matches
@@ -140,8 +140,8 @@ class TrustedProxies:
     def client_address(self, peer: str, forwarded: Sequence[str]) -> str:
         """Return the client's address: that of the connection, or that from proxies in ``X-Forwarded-For``.
 
-        Each proxy appends the address that it was connected from. The last one that is no proxy is the client;
-        what stands before it was sent by the client and may be invented.
+        Each proxy appends the address that connected to it. The last address that does not belong to a proxy is
+        the client's; the client sent the addresses before it, which may be invented.
         """
         chain = [part.strip() for header in forwarded for part in header.split(",")]
         client = peer
@@ -152,7 +152,7 @@ class TrustedProxies:
     def external_user(self, peer: str, users: Sequence[str], groups: Sequence[str]) -> ExternalUser | str | None:
         """Return the person in the headers of a request from ``peer``, or the reason why they name no person.
 
-        ``None``: the request has no such header, or none that is believed.
+        ``None``: the request has no such header that the service believes.
         """
         if self.user_header is None or not users or not self.trusts(peer):
             return None
@@ -174,5 +174,5 @@ def _is_address(text: str) -> bool:
 
 
 def group_rule(role: Role, group: str) -> RoleRule:
-    """Return the rule that gives a role to the members of a group, or to everybody (``*``)."""
+    """Return the rule that gives a role to the members of a group, or to all persons (``*``)."""
     return RoleRule(role, _GROUPS, group)

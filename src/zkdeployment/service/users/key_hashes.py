@@ -15,18 +15,18 @@ import argon2
 _MEMORY = 19 * 1024  # KiB
 _ROUNDS = 2
 
-#: Keys that are compared at the same time: guesses must not take more than half of the processors.
+#  The number of keys that are compared at the same time: guesses must not occupy more than half of the processors.
 _AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 
 #: Characters; no key is longer.
 _LONGEST = 200
 
-#: Verified keys that are remembered.
+#  The number of verified keys that are remembered.
 _REMEMBERED = 1000
 
 
 class KeyHasher:
-    """Hashes keys and compares keys with hashes; each takes the same time, whatever the outcome."""
+    """Hashes keys and compares keys with hashes; a comparison takes the same time with any outcome."""
 
     def __init__(self) -> None:
         self._argon = argon2.PasswordHasher(time_cost=_ROUNDS, memory_cost=_MEMORY, parallelism=1)
@@ -38,7 +38,7 @@ class KeyHasher:
         return self._argon.hash(_bytes(key))
 
     def matches(self, key: str, hashed: str | None) -> bool:
-        """Return whether a hash is that of ``key``; without a hash the answer takes as long, and is no."""
+        """Return whether a hash is that of ``key``; without a hash, return ``False`` after the same time."""
         try:
             with self._free:
                 right = self._argon.verify(self._nobodys if hashed is None else hashed, _bytes(key))
@@ -48,7 +48,7 @@ class KeyHasher:
 
 
 class VerifiedKeys:
-    """Remembers which keys were verified; keeps no keys, only digests with a secret of this process."""
+    """Remembers verified keys, not as keys, but as digests with a secret of this process."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
@@ -78,5 +78,5 @@ class VerifiedKeys:
 
 
 def _bytes(key: str) -> bytes:
-    """Return a key as bytes; a longer text is cut, and then matches nothing."""
+    """Return a key as bytes; a text longer than any key is cut, and then matches nothing."""
     return key[: _LONGEST + 1].encode("utf-8", "surrogatepass")

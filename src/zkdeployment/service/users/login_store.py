@@ -1,4 +1,4 @@
-"""Logins in ZooKeeper: keys are verified, failed attempts throttled and recorded, login sessions kept."""
+"""Logins in ZooKeeper: verification of keys, throttling and records of failed attempts, and login sessions."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#: Attempts at a write while other services write to the same nodes.
+#  The number of attempts to write while other services write to the same nodes.
 _THROTTLE_ATTEMPTS = 10
 
-#: Counts in a node; there are 256 nodes.
+#  The most counts in a node; there are 256 nodes.
 _COUNTS = 64
 
-#: Hexadecimal digits of a digest that name the node, and that name a count.
+#  The number of hexadecimal digits of a digest that name the node, and that name a count.
 _NODE_DIGITS, _DIGITS = 2, 24
 
-#: Clients that have to wait, which a service remembers.
+#  The number of clients that have to wait and that a service remembers.
 _REMEMBERED = 1000
 
-#: Seconds to wait when others change the same counts all the time.
+#  Seconds that a client has to wait if other services change the same counts all the time.
 _BUSY = 1.0
 
 
@@ -74,7 +74,7 @@ class LoginThrottle:
         """Return the seconds that a client still has to wait, as far as this service knows; sends no request."""
         with self._lock:
             wait = self._waits.get(throttled_address(address), 0.0) - now
-        return wait if 0 < wait <= LONGEST_WAIT else 0.0  # more: the clock was set back
+        return wait if 0 < wait <= LONGEST_WAIT else 0.0  # a longer wait: the clock was set back
 
     def claim(self, address: str, now: float) -> float:
         """Count an attempt as failed, in advance; return 0, or the seconds to wait if it is not accepted.
@@ -152,7 +152,7 @@ def _digest(address: str) -> str:
 
 
 def _decode_counts(node: Node | None) -> dict[str, FailureCount]:
-    """Decode the counts in a node; malformed ones are left out."""
+    """Decode the counts in a node; malformed counts are omitted."""
     counts: dict[str, FailureCount] = {}
     for key, value in ({} if node is None else node.properties).items():
         match value:
@@ -163,10 +163,11 @@ def _decode_counts(node: Node | None) -> dict[str, FailureCount]:
     return counts
 
 
-#: Failed logins that are kept.
+#  The number of failed logins that are kept.
 _KEPT = 200
 
-#: Attempts at a write while other services write to the node; an attack is recorded often enough.
+#  The number of attempts to write while other services write to the node; of an attack, enough logins are recorded
+# anyway.
 _ATTEMPTS = 3
 
 
@@ -297,13 +298,13 @@ def _decode_login_session(node: Node | None) -> LoginSession | None:
             return None
 
 
-#: Seconds between two keys from addresses that have to wait, and for which a key waits for its turn at most.
+#  Seconds between two keys from addresses that have to wait, and the most seconds that a key waits for its turn.
 _GAP = 0.1
 _PATIENCE = 1.0
 
 
 class _Pace:
-    """Gives turns, one every ``_GAP`` seconds, in the order in which threads ask."""
+    """Gives threads a turn every ``_GAP`` seconds, in the order in which they ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -336,7 +337,7 @@ class ZooKeeperLogins:
         self._verified, self._pace = VerifiedKeys(), _Pace()
 
     def verify_again(self, name: str, key: str) -> User | LoginRefusal | None:
-        """Return what ``verify`` returns for a right key that was verified here before; ``None`` for others.
+        """Return the result of ``verify`` for a key that this service verified before; ``None`` for other keys.
 
         The answer needs no request to ZooKeeper while the user does not change, and is never slowed down.
         """
@@ -350,9 +351,9 @@ class ZooKeeperLogins:
     def verify(self, name: str, key: str, address: str) -> User | LoginRefusal:
         """Return the user of this name if the key is right, else why the login is refused.
 
-        ``address`` is the client's. Failed attempts are counted for the address; too many are slowed down, and a
-        right key from the same address may then have to wait for a moment. An unknown name takes as long as a
-        wrong key. ``name`` and ``key`` may be any text.
+        ``address`` is the client's. Failed attempts are counted for the address. After too many, further attempts
+        are slowed down, and a right key from the same address may have to wait for a moment. An unknown name takes
+        as long as a wrong key. ``name`` and ``key`` may be any text.
         """
         known = self.verify_again(name, key)
         if known is not None:
@@ -375,10 +376,10 @@ class ZooKeeperLogins:
         return self._sessions.begin(user, self._clock.now())
 
     def session_user(self, token: str) -> User | None:
-        """Return the user of a login session; ``None`` if the session has ended, for whatever reason.
+        """Return the user of a login session; ``None`` if the session has ended.
 
         A session ends when it expires, when it is ended, and when its user is retired or gets another key. The
-        user is read as fresh as ``ZooKeeperUsers.user`` reads it. ``token`` may be any text.
+        user is as current as that of ``ZooKeeperUsers.user``. ``token`` may be any text.
         """
         login = self._sessions.find(token)
         if login is None:
@@ -406,7 +407,7 @@ class ZooKeeperLogins:
         if wait > 0:
             get_logger().warning("login-throttled", address=address, seconds=wait)
             return self._verify_throttled(name, key, wait)
-        # The node is read in any case, so that a name that does not exist takes as long.
+        # The node is always read, so that a name that does not exist takes the same time.
         record = self._users.record(name, cached=False)
         if not self._hasher.matches(key, None if record is None else record.key_hash or None) or record is None:
             return self._failed(record.user.name if record is not None else None, address, LoginProblem.WRONG)
@@ -418,9 +419,9 @@ class ZooKeeperLogins:
         return verdict
 
     def _verify_throttled(self, name: str, key: str, wait: float) -> User | LoginRefusal:
-        """Accept the right key also from an address that has to wait: another person may guess there.
+        """Verify a key from an address that has to wait, where another person may be guessing keys.
 
-        Few keys a second are compared for all these addresses together; keys whose turn is far off are refused.
+        Few keys a second are compared for all these addresses together; a key whose turn is far off is refused.
         """
         if not self._pace.wait():
             return LoginRefusal(LoginProblem.THROTTLED, wait)

@@ -1,6 +1,6 @@
 """Logins of people: login sessions, failed logins, and the throttle that slows down guessing of keys.
 
-Failures are not counted by user name: who guesses the key of a user must not keep the user out.
+Failures are not counted by user name: a person who guesses the key of a user must not lock out the user.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def sessions_to_end(sessions: Mapping[str, LoginSession | None], user: str, now:
 
 @dataclass(frozen=True, slots=True)
 class FailedLogin:
-    """A failed login; ``user`` is ``None`` if there is no user of the given name, which may be a misplaced key."""
+    """A failed login; ``user`` is ``None`` if no user has the given name, which may be a misplaced key."""
 
     time: float
     user: str | None
@@ -85,14 +85,15 @@ class FailedLogin:
         )
 
 
-#: Seconds after the last failure when failures are forgotten.
+#  Seconds after the last failure after which failures are forgotten.
 FORGOTTEN_AFTER = 900.0
 
-#: Client addresses of IPv6 are counted by network: one client has many.
+#  IPv6 addresses of clients are counted by network, because one client has many addresses.
 _NETWORK_BITS = 64
 
 
-#: Failures without a wait: many people may share one address. The wait doubles with each further failure.
+#  The number of failures without a wait: many people may share one address. The wait doubles with each further
+# failure.
 FREE_FAILURES = 20
 
 #: The longest wait in seconds.
@@ -123,7 +124,7 @@ def after_failure(failures: FailureCount | None, now: float) -> FailureCount:
 def after_success(failures: FailureCount | None) -> FailureCount | None:
     """Return the count after an attempt that was counted as a failure in advance succeeded.
 
-    The other failures stay: who has one key could clear them at will.
+    The other failures stay: otherwise the owner of one key could clear them at will.
     """
     if failures is None or failures.count <= 1:
         return None
@@ -131,14 +132,15 @@ def after_success(failures: FailureCount | None) -> FailureCount | None:
 
 
 def is_forgotten(failures: FailureCount, now: float) -> bool:
-    """Return whether failures no longer count; also if their time is in a future that no clock explains."""
+    """Return whether failures no longer count. Failures whose time is far in the future do not count."""
     return abs(now - failures.last) >= FORGOTTEN_AFTER
 
 
 def kept_counts(counts: Mapping[str, FailureCount], now: float, limit: int) -> dict[str, FailureCount]:
     """Return at most ``limit`` counts that are not forgotten.
 
-    The present ones (``last`` is ``now``) precede, then the highest: a flood of others displaces none of them.
+    The present counts (``last`` is ``now``) come first, then the highest, so that a flood of other counts
+    displaces none of these.
     """
     valid = {key: failures for key, failures in counts.items() if not is_forgotten(failures, now)}
     by_importance = sorted(valid, key=lambda key: (valid[key].last >= now, valid[key]), reverse=True)
@@ -146,7 +148,7 @@ def kept_counts(counts: Mapping[str, FailureCount], now: float, limit: int) -> d
 
 
 def throttled_address(address: str) -> str:
-    """Return what failures of a client are counted for: its address, for IPv6 its network."""
+    """Return the address for which failures of a client are counted; for IPv6 that is its network."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,7 +1,7 @@
 """Users of the service, their roles, what each role may do, and users as programs read them.
 
-A user is a person or a program with a name and a key. The key is stored as a hash by the adapter and is no part of
-these values.
+A user is a person or a program with a name and a key. The adapter stores the key as a hash; these values do not
+contain the key.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ActKind(Enum):
     ACT_ON_CHECK = "act on checks of services"
 
 
-#: The acts that are always safe, so that paths of users do not limit them.
+#  The acts that are always safe, and that paths of users therefore do not limit.
 SAFE_ACTS = frozenset({ActKind.STOP})
 
 
@@ -231,7 +231,7 @@ def _path_problem(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantLimits:
-    """The limits of tenants that have none of their own; the lifetimes are in seconds."""
+    """The limits of tenants without limits of their own; the lifetimes are in seconds."""
 
     node_quota: int = 10
     session_lifetime: float = 6 * 3600.0

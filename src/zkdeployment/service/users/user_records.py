@@ -104,7 +104,7 @@ def _whole(properties: Properties, name: str) -> int:
 
 
 def _paths(properties: Properties) -> tuple[str, ...]:
-    """Return the paths to which a user is limited; a damaged limit must not read as no limit."""
+    """Return the paths to which a user is limited; a damaged record must not make the user unlimited."""
     value = properties.get("paths", [])
     if not isinstance(value, list) or not all(isinstance(path, str) and path[:1] == "/" for path in value):
         raise ValueError(f"paths: expected a list of paths of the tree, found {value!a}")
@@ -135,14 +135,14 @@ class ZooKeeperUserReader:
     def user(self, name: str) -> User | None:
         """Return a user; ``None`` if no user has this name.
 
-        The answer is fresh, and usually costs no request: the node is watched. The user is read again after a
+        The answer is current, and usually costs no request: the node is watched. The user is read again after a
         change, and after the connection was lost.
         """
         record = self.record(name)
         return None if record is None else record.user
 
     def record(self, name: str, *, cached: bool = True) -> UserRecord | None:
-        """Return a user with the hash of its key; without ``cached`` the node is read in any case."""
+        """Return a user with the hash of its key; without ``cached`` the node is always read."""
         if not is_name(NameKind.USER, name):
             return None
         path = paths.user_path(name)

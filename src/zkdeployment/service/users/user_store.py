@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
 
-#: Attempts at a write while others write to the same nodes.
+#  The number of attempts to write while other processes write to the same nodes.
 _ATTEMPTS = 20
 
 _LAST_ID = "last_id"
@@ -189,7 +189,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         return self._commit(changing).user
 
     def _commit(self, build: Callable[[], _Change]) -> UserRecord:
-        """Commit a change, which is built anew from current reads for each attempt, and return the new record."""
+        """Commit a change and return the new record; each attempt reads again and builds the change anew."""
         for _ in range(_ATTEMPTS):
             change = build()
             try:

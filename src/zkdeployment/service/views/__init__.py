@@ -1,1 +1,1 @@
-"""The content of each page as values: pure functions of snapshots, of the request's view, and of the time."""
+"""The content of each page as values: pure functions of snapshots, of the view in the address, and of the time."""

@@ -1,4 +1,4 @@
-"""The acts of operators: where they are offered, and the consequences that their forms show."""
+"""The acts of operators: the acts that pages offer, and the consequences that the forms show."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ActDetail:
 
 @dataclass(frozen=True, slots=True)
 class ActForm:
-    """The form of an act: what will happen, and the button that does it.
+    """The form of an act: its effects, and the button that performs it.
 
     ``objection`` is why the act is not possible now, or empty. ``fields`` name the subject of the act. ``details``
     and the ``plan`` of hosts show what the act covers. ``asks_reason`` is whether the act is recorded with a
@@ -234,7 +234,7 @@ def rollout_acts(state: RolloutState, back: str) -> tuple[ActLink, ...]:
 
 
 def promotion(state: RolloutState, group: GroupStatus, back: str) -> ActLink | None:
-    """Return the link that promotes a group, if the rollout accepts that; it stands out if the group is next."""
+    """Return the link that promotes a group, if the rollout accepts that; it is emphasised for the next group."""
     if directive_objection(state, Directive.PROMOTE, group.name) is not None:
         return None
     progress = state.rollout.progress

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from zkdeployment.service.views.hosts import HostList, HostMap, StateFilter
 
 
-#: How many hosts a problem names.
+#  The most hosts that a problem names.
 _NAMED = 4
 
-#: How many different failures are shown one by one.
+#  The most different failures that are shown one by one.
 _SHOWN = 5
 
 
@@ -45,8 +45,8 @@ class HostLink:
 class FleetProblem:
     """A problem in a few words, its reported ``detail``, the hosts that have it, and when it began.
 
-    ``more`` is the number of hosts that ``hosts`` leaves out; ``href`` is the page that shows all of them.
-    ``severe`` problems stop the fleet or a host.
+    ``more`` is the number of hosts that ``hosts`` omits; ``href`` is the page that shows all hosts with the
+    problem. ``severe`` problems stop the fleet or a host.
     """
 
     title: str
@@ -100,7 +100,7 @@ def _stop(group: Sequence[Stop], now: float) -> FleetProblem:
 
 
 def _failures(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
-    """Yield the failures that no stop records, hosts with the same error together."""
+    """Yield the failures without a record of a stop; hosts with the same error are one problem."""
     stopping = {stop.host_id for stop in status.stops}
     alike: dict[str, list[HostStatus]] = {}
     for host in status.hosts:
@@ -182,7 +182,7 @@ class Tone(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FleetVerdict:
-    """The verdict on the fleet: whether it is as wanted, or why not.
+    """The verdict on the fleet: whether it has the wanted state, or why not.
 
     ``done`` of the ``expected`` hosts have the wanted revision.
     """
@@ -215,7 +215,7 @@ def fleet_verdict(
 
 
 def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
-    """Return the verdict while hosts may start nothing, else ``None``."""
+    """Return the verdict if hosts may start nothing at present, else ``None``."""
     if status.cluster is None:
         return Tone.UNKNOWN, "Nothing is published yet", "Hosts wait for the first revision from a syncer."
     first = status.stops[0] if status.stops else None
@@ -338,7 +338,7 @@ class FleetView:
 
 @dataclass(frozen=True, slots=True)
 class FrontPageData:
-    """The content of the front page: the snapshot with its status, and what was read beside it.
+    """The content of the front page: the snapshot with its status, and further records.
 
     ``stale`` is whether ZooKeeper no longer confirms the snapshot.
     """

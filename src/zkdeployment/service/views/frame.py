@@ -74,7 +74,7 @@ def local_path(target: str) -> str:
 class Moment:
     """A time: ``machine`` in the format of HTML, ``clock`` for people, in UTC, and its ``age`` in words.
 
-    The age of a time that is to come is the time until then.
+    For a future time, ``age`` is the time until then.
     """
 
     machine: str
@@ -83,7 +83,7 @@ class Moment:
 
 
 def deadline(time: float | None, now: float) -> Moment | None:
-    """Return a time that is to come, as pages show it; ``None`` if it is unknown or impossible."""
+    """Return a future time as pages show it; ``None`` if it is unknown or impossible."""
     known = moment(time, now)
     return None if known is None or time is None else replace(known, age=ahead(time, now))
 
@@ -185,11 +185,11 @@ class ListQuery(ABC, Generic[State, Sort]):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the view may leave out rows."""
+        """Whether the view may omit rows."""
         return bool(self.states or self.text)
 
     def with_state(self, state: State) -> Self:
-        """Return the first page of the view that also shows rows in a state, or no longer does."""
+        """Return the first page of the view with a state added to the selected ones, or removed from them."""
         return replace(self, states=self.states ^ {state}, page=1)
 
     def sorted_by(self, sort: Sort) -> Self:

@@ -74,8 +74,9 @@ class TreeDifference:
 class PublicationView:
     """The page of a publication.
 
-    ``difference`` is what it changed in the tree, if that was asked for; else ``show_changes`` is the address of
-    the page with it, if that is possible. ``rollback`` is the address of the form that restores the publication.
+    ``difference`` is its change of the tree, if the user asked for it; else ``show_changes`` is the address of the
+    page with the difference, if one is possible. ``rollback`` is the address of the form that restores the
+    publication.
     """
 
     row: PublicationRow
@@ -94,7 +95,7 @@ class PublicationView:
 
 
 def history_view(records: Sequence[PublicationRecord], page: int, now: float) -> HistoryView:
-    """Return a page of the list; ``records`` are the newest ones, one more than the page needs if there is."""
+    """Return a page of the list; ``records`` are the newest ones, up to one more than the page needs."""
     first = (page - 1) * PAGE_SIZE
     shown = records[first : first + PAGE_SIZE]
     return HistoryView(
@@ -121,7 +122,7 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
     may_roll_back: bool,
     may_compare: bool,
 ) -> PublicationView:
-    """Return the page of a publication; ``records`` hold it and the one after it, if there is one."""
+    """Return the page of a publication; ``records`` contain it and the next one, if there is one."""
     results = list(by_importance(record.results.values()))
     first = (page - 1) * PAGE_SIZE
     shown = results[first : first + PAGE_SIZE]
@@ -186,7 +187,7 @@ SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class AuditedActRow:
-    """An act; ``reason`` may be empty."""
+    """A row of an act; ``reason`` may be empty."""
 
     at: Moment | None
     by: str
@@ -206,7 +207,7 @@ class FailedLoginRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditView:
-    """The newest acts and failed logins; ``who`` is the user, operator or address that they are limited to."""
+    """The newest acts and failed logins; ``who`` is the user, operator or address to which they are limited."""
 
     who: str
     acts: tuple[AuditedActRow, ...]

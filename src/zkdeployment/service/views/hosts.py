@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class StateSign:
     """The sign of a state: it differs in shape from all others, so that colour is never the only difference.
 
-    ``name`` is the word that commands print, too. ``outline`` is the shape on the map, a path that begins at the
+    ``name`` is also the word that commands print. ``outline`` is the shape on the map, a path that begins at the
     upper left corner of a cell of ten by ten units. The shape of converged hosts is a point: the style sheet makes
     it a dot, so that the map of a large fleet is small.
     """
@@ -96,7 +96,7 @@ class HostQuery(ListQuery[HostState, HostSort]):
         return tuple(HostSort)
 
     def select(self, hosts: Iterable[HostStatus]) -> list[HostStatus]:
-        """Return all hosts of the view in its order, on whichever page they are."""
+        """Return all hosts of the view in its order, of all pages."""
         text = self.text.casefold()
         selected = [
             host for host in hosts if (not self.states or host.state in self.states) and _matches(host, text)
@@ -161,7 +161,7 @@ class SortLink:
 
 @dataclass(frozen=True, slots=True)
 class StateFilter:
-    """The number of hosts in a state, and the view that shows only these hosts, too, or no longer."""
+    """The number of hosts in a state, and the view with this state added to the selected ones or removed."""
 
     sign: StateSign
     count: int
@@ -184,7 +184,7 @@ class HostList:
 
 
 def host_list(hosts: Sequence[HostStatus], query: HostQuery, now: float) -> HostList:
-    """Return the page of the list that ``query`` asks for, or the last page if there are fewer."""
+    """Return the page of the list that ``query`` asks for, or the last page if there are fewer pages."""
     selected = query.select(hosts)
     pages = max(1, -(-len(selected) // PAGE_SIZE))
     query = replace(query, page=min(query.page, pages))
@@ -359,8 +359,8 @@ class HostPublication:
 class HostView:
     """The values of the page of a host.
 
-    ``steps`` are what the host would do now to have the published revision, each with its script and lock;
-    ``steps_unknown`` is why they are not known.
+    ``steps`` are the steps that the host would take now to reach the published revision, each with its script and
+    lock; ``steps_unknown`` is the reason if they are unknown.
     """
 
     id: str
@@ -389,7 +389,7 @@ def host_view(  # noqa: PLR0913  what the page of a host is made of
 ) -> HostView:
     """Return the page of a host at ``now``, in seconds since the epoch.
 
-    ``known`` is what the host last reported about itself, ``records`` are the last publications, newest first.
+    ``known`` is the last report of the host about itself, ``records`` are the last publications, newest first.
     """
     identity = _identity(status, snapshot)
     inventory = None if known is None else known.inventory
@@ -440,7 +440,7 @@ def _labels(facts: Facts | None) -> tuple[str, ...]:
 def _steps(
     status: HostStatus, identity: Identity, inventory: Inventory | None, targets: Targets
 ) -> tuple[tuple[tuple[str, str], ...], str]:
-    """Return the steps that are left, or why they are not known."""
+    """Return the remaining steps, or the reason why they are unknown."""
     if status.state in {HostState.CONVERGED, HostState.EXCLUDED}:
         return (), ""
     if status.state is HostState.DEPLOYING:

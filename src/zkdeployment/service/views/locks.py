@@ -1,4 +1,4 @@
-"""The page of locks: who holds what, for how long, and who waits."""
+"""The page of locks: the holder of each lock, for how long, and the hosts that wait."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Contender, Lock, LockedWork
     from zkdeployment.service.users.user import User
 
-#: How many waiting hosts a row names.
+#  The most waiting hosts that a row names.
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LockRow:
-    """A lock: its holder (without an address if that is no host), the work under it, and the hosts that wait.
+    """A lock: its holder (without an address if it is not a host), the work under it, and the waiting hosts.
 
     ``warning`` is why the lock needs attention, or empty. ``release`` is the form that releases it, if offered.
     """
@@ -45,7 +45,7 @@ def lock_rows(
 ) -> tuple[LockRow, ...]:
     """Return the locks at ``now``, those that need attention first, then the oldest.
 
-    ``user`` is who may act; ``None`` if no user can act at present.
+    ``user`` is the user who may act; ``None`` if no user can act at present.
     """
     registered = {host.identity.id for host in hosts}
     return tuple(_row(lock, registered, now, user) for lock in by_urgency(locks, hosts))

@@ -1,4 +1,4 @@
-"""The page of the plan: what hosts would do if a branch were published."""
+"""The page of the plan: the steps that hosts would take if a branch were published."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.forecast import Forecast, HostForecast
     from zkdeployment.strategies.order import Turn
 
-#: How many hosts a group names, and how many changed nodes of the tree are listed.
+#  The most hosts that a group names, and the most changed nodes of the tree that are listed.
 _NAMED = 12
 _MOST_NODES = 200
 
@@ -35,7 +35,7 @@ _HEADINGS = {
 
 @dataclass(frozen=True, slots=True)
 class PlanGroup:
-    """Hosts that would do the same: the steps, each with its script and lock, or the reason without steps."""
+    """Hosts that would take the same steps, each with its script and lock, or the reason for no steps."""
 
     title: str
     hosts: tuple[HostLink, ...]
@@ -62,7 +62,7 @@ class PlanView:
 
 
 def refused_plan(problems: str) -> PlanView:
-    """Return the page of a tree that is not publishable, because of its ``problems``."""
+    """Return the page of a tree that cannot be published because of its ``problems``."""
     sentence = "The tree has errors, which must be corrected first."
     return PlanView(Tone.BAD, "This would not be published", sentence, problems=(problems,))
 

@@ -40,8 +40,8 @@ _MOST = 50
 class WithheldService:
     """A service that is withheld from a target, until ``subject`` is instantiated or applied (``act``).
 
-    ``intent`` is the page of the subject; ``None``: the service left the governance of ``subject``, and ``act`` is
-    what deploys it.
+    ``intent`` is the page of the subject; ``None``: the service left the governance of ``subject``, and ``act``
+    deploys it.
     """
 
     path: str
@@ -63,7 +63,7 @@ class WithheldReading:
 
 @dataclass(frozen=True, slots=True)
 class WithheldServices:
-    """Withheld services, and how many ``more`` there are."""
+    """Withheld services, and the number of further ones (``more``)."""
 
     services: tuple[WithheldService, ...]
     more: int = 0
@@ -93,7 +93,7 @@ def _view(reading: WithheldReading, chosen: Sequence[ServiceTarget]) -> Withheld
 
 
 def _service(pair: ServiceTarget, intent: Intent | None, left: Collection[LeftService]) -> WithheldService | None:
-    """Return a withheld service with its reason; ``None`` if the records do not tell the reason."""
+    """Return a withheld service with its reason; ``None`` if the reason is not in the records."""
     path, target = pair
     if intent is not None:
         act = "applied" if isinstance(intent, ClusterIntents) else "instantiated"
@@ -247,7 +247,7 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
 ) -> ServiceView:
     """Return the page of a service.
 
-    ``hosts`` are those of ``page_hosts``, ``known`` is what they last reported. ``providers`` are the registered
+    ``hosts`` are those of ``page_hosts``, ``known`` are their last reports. ``providers`` are the registered
     instances by name, ``properties`` those of the service's node. ``checks`` are those on ``hosts``.
     """
     deployed = {host.identity.id: _deployed(host, service.path) for host in known}
