@@ -18,13 +18,12 @@ from support.coordinated_fleet import CoordinatedFleet
 from support.simulated_fleet import SimulatedFleet
 from zkdeployment.base import log
 from zkdeployment.base.host import Facts
-from zkdeployment.strategies.groups import members, misses
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.progress import advance, grants
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store.agent_records import encode_grant
 from zkdeployment.strategies.store.records import encode_state
-from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy
+from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy, members, misses
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create

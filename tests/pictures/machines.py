@@ -15,7 +15,7 @@ from zkdeployment.agent.daemon.agent import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState
 from zkdeployment.checks.rules.instance import CheckState
 from zkdeployment.checks.rules.workflow import WORKFLOW
-from zkdeployment.strategies.states import GroupState
+from zkdeployment.strategies.views import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

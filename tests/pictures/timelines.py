@@ -10,8 +10,8 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.strategies.documents import strategy_in_force
-from zkdeployment.strategies.engine import begin, next_task, record
 from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state_machine import begin, next_task, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,11 @@ from screenshots.intents import intent_records
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.strategies import engine
-from zkdeployment.strategies.engine import next_task
+from zkdeployment.strategies import state_machine
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.progress import end, start
 from zkdeployment.strategies.state import ActivePhase, Ending, RolloutObservation
+from zkdeployment.strategies.state_machine import next_task
 from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 from zkdeployment.tree.lint import lint
 
@@ -160,11 +160,11 @@ class Plot:
         state = start(strategy, observation, sequence=sequence, attempt=1, revision=NEW)
         current = frozenset(host.identity.id for host in self.hosts() if host.version == NEW)
         while (task := next_task(state.rollout)) is not None and current.issuperset(task.hosts):
-            state = replace(state, rollout=engine.record(state.rollout, task, sorted(task.hosts)))
+            state = replace(state, rollout=state_machine.record(state.rollout, task, sorted(task.hosts)))
         if task is None:
             return end(state, Ending.COMPLETED, self.now - 4_000)
         if task.phase is Phase.PREPARE:
-            state = replace(state, rollout=engine.record(state.rollout, task, sorted(task.hosts)))
+            state = replace(state, rollout=state_machine.record(state.rollout, task, sorted(task.hosts)))
             task = next_task(state.rollout)
             assert task is not None
         active = {host.identity.id for host in self.hosts() if host.deploying}

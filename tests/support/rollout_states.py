@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from support.strategies import EXAMPLE_HOSTS, example
-from zkdeployment.strategies.engine import begin, next_task, record
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.state import ActivePhase, Ending, RolloutState
+from zkdeployment.strategies.state_machine import begin, next_task, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

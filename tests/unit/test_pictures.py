@@ -18,8 +18,8 @@ from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState
 from zkdeployment.base.host import Facts
 from zkdeployment.checks.rules.instance import CheckState
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.states import GroupState, group_state
 from zkdeployment.strategies.strategy import Pace, Strategy
+from zkdeployment.strategies.views import GroupState, group_state
 
 DRAWN = pictures()
 

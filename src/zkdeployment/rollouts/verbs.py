@@ -29,20 +29,22 @@ from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.strategies.documents import strategies, strategy_in_force
-from zkdeployment.strategies.groups import unmatched_selectors
 from zkdeployment.strategies.order import Faults, simulate, summarize
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, Rollout
-from zkdeployment.strategies.states import (
+from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.views import (
     UNSUCCESSFUL,
     GroupState,
     RolloutProgressState,
+    RolloutStatus,
     directive_description,
     directive_objection,
     host_counts,
+    rollout_changes,
+    rollout_status,
 )
-from zkdeployment.strategies.views import RolloutStatus, rollout_changes, rollout_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

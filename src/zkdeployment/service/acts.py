@@ -17,7 +17,7 @@ from zkdeployment.fleet.views.locks import check_release, find_lock, plan_releas
 from zkdeployment.fleet.views.requests import job_of, publication_obstacles
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.service.users.user import ActKind, act_refusal
-from zkdeployment.strategies.states import directive_description
+from zkdeployment.strategies.views import directive_description
 
 if TYPE_CHECKING:
     from collections.abc import Callable

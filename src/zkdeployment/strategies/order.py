@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.host import Facts, is_host_name
-from zkdeployment.strategies.engine import begin, is_closed, next_task, record, width
-from zkdeployment.strategies.groups import unmatched_selectors
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.state_machine import GroupVerdict, Rollout
+from zkdeployment.strategies.state_machine import GroupVerdict, Rollout, begin, is_closed, next_task, record, width
+from zkdeployment.strategies.strategy import unmatched_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

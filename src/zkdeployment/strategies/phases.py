@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.strategies import engine, timekeeping
-from zkdeployment.strategies import engine as tasks
-from zkdeployment.strategies import timekeeping as absence
+from zkdeployment.strategies import state_machine, timekeeping
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state_machine import HostProgress
 
@@ -45,7 +43,7 @@ def advance(state: RolloutState, active: ActivePhase, observation: RolloutObserv
                 undone = len(active.task.hosts) - len(active.reports)
                 fault = f"{undone} of {len(active.task.hosts)} hosts did not end{ending}"
                 return _judge(state, active, _errors(active, fault), fault)
-        active = _grant_phase(active, engine.width(state.rollout, group.name), observation)
+        active = _grant_phase(active, state_machine.width(state.rollout, group.name), observation)
     return state if active is state.active_phase else replace(state, active_phase=active)
 
 
@@ -119,7 +117,7 @@ def _update_hosts(state: RolloutState, active: ActivePhase, observation: Rollout
     is certain to miss its criteria, no further host enters, and the phase ends when the hosts that entered it have
     reported.
     """
-    eligible = engine.eligible_hosts(state.rollout, active.task.group, active.task.phase)
+    eligible = state_machine.eligible_hosts(state.rollout, active.task.group, active.task.phase)
     over = state.halted_since is None and any(observation.now >= moment for moment, _ in _limits(state, active))
     if _is_closed(state, active) or (over and active.baking_since is not None):
         left_out: Collection[str] = frozenset(eligible)
@@ -135,7 +133,7 @@ def _update_hosts(state: RolloutState, active: ActivePhase, observation: Rollout
 
 def _is_closed(state: RolloutState, active: ActivePhase) -> bool:
     failed = {host for host, report in active.reports.items() if report.error is not None}
-    return engine.is_closed(state.rollout, active.task, begun=bool(active.granted), failed=failed)
+    return state_machine.is_closed(state.rollout, active.task, begun=bool(active.granted), failed=failed)
 
 
 def _record_reports(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> ActivePhase:
@@ -161,7 +159,7 @@ def _grant_phase(active: ActivePhase, width: int, observation: RolloutObservatio
 def _limits(state: RolloutState, active: ActivePhase) -> Iterator[tuple[float, str]]:
     """Return the deadlines of the active phase, each with the end of its error message."""
     strategy, task = state.rollout.strategy, active.task
-    return absence.limits(
+    return timekeeping.limits(
         strategy, strategy.group(task.group), task.phase, begun=active.begun, last_progress=active.last_progress
     )
 
@@ -170,7 +168,7 @@ def _finish(
     state: RolloutState, active: ActivePhase, group: Group, observation: RolloutObservation
 ) -> RolloutState:
     """Return the state after all hosts have reported: with a verdict, or within the group's bake time."""
-    ancestor = engine.failed_ancestor(state.rollout, group.name)
+    ancestor = state_machine.failed_ancestor(state.rollout, group.name)
     bakes = active.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and not _is_closed(state, active)
     hosts = _proving(state, active) if bakes else frozenset()
     if not hosts:
@@ -224,5 +222,6 @@ def _judge(state: RolloutState, active: ActivePhase, errors: Mapping[str, str], 
     """Return the state with the phase's verdict; hosts that never entered the phase were not submitted."""
     task = replace(active.task, hosts=tuple(host for host in active.task.hosts if host in active.granted))
     spoiled = errors.keys() - task.hosts
-    rollout = tasks.record(state.rollout, task, set(task.hosts) - errors.keys(), fault=fault, spoiled=spoiled)
+    succeeded = set(task.hosts) - errors.keys()
+    rollout = state_machine.record(state.rollout, task, succeeded, fault=fault, spoiled=spoiled)
     return replace(state, rollout=rollout, active_phase=None, errors={**state.errors, **errors})

@@ -1,7 +1,7 @@
 """The progress of a rollout: begin and end, joining hosts, operators' acts, recovery, and the next state.
 
-``RECOVERY_TRANSITIONS`` is the whole state machine. Each stage is recorded with the rollout, so that a succeeding
-coordinator continues after its predecessor was killed.
+``RECOVERY_TRANSITIONS`` is the whole state machine of a recovery. Each stage is recorded with the rollout, so that
+a succeeding coordinator continues after its predecessor was killed.
 
 A late joiner runs both phases under the limits of its groups, and its outcome counts for their criteria.
 
@@ -17,10 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState
-from zkdeployment.strategies import engine, phases, timekeeping
-from zkdeployment.strategies import engine as tasks
-from zkdeployment.strategies import timekeeping as absence
-from zkdeployment.strategies.groups import is_open, members, next_opening
+from zkdeployment.strategies import phases, state_machine, timekeeping
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.phases import brief
 from zkdeployment.strategies.state import ActivePhase, Directive, Ending, Recovery, RecoveryStage, RolloutState
@@ -31,7 +28,7 @@ from zkdeployment.strategies.state_machine import (
     HostProgress,
     RolloutResult,
 )
-from zkdeployment.strategies.strategy import OnFailure
+from zkdeployment.strategies.strategy import OnFailure, is_open, members, next_opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -126,7 +123,7 @@ def record_reports(state: RolloutState, observation: RolloutObservation) -> Roll
     return close(
         replace(
             state,
-            rollout=tasks.rejudge(rollout, errors.keys(), under_way),
+            rollout=state_machine.rejudge(rollout, errors.keys(), under_way),
             late_joiners={host: phase for host, phase in state.late_joiners.items() if host not in reports},
             late_since={host: when for host, when in state.late_since.items() if host not in reports},
             errors={**state.errors, **errors},
@@ -143,7 +140,7 @@ def grant_phases(state: RolloutState, observation: RolloutObservation) -> Rollou
     busy = Counter(name for host in state.late_joiners for name in _groups(rollout, host))
     new: dict[str, Phase] = {}
     for host in sorted(joined, key=lambda host: (states[host] is HostProgress.NOT_STARTED, host)):
-        if all(busy[name] < engine.width(rollout, name) for name in joined[host]):
+        if all(busy[name] < state_machine.width(rollout, name) for name in joined[host]):
             busy.update(joined[host])
             new[host] = NEXT_PHASE[states[host]]
     entered = {host: state.late_since.get(host, observation.now) for host in [*state.late_joiners, *new]}
@@ -191,7 +188,7 @@ def _limits(state: RolloutState, host: str, phase: Phase) -> Iterator[tuple[floa
     if entered is not None:
         strategy = state.rollout.strategy
         group = strategy.group(_groups(state.rollout, host)[0])
-        yield from absence.limits(strategy, group, phase, begun=entered, last_progress=entered)
+        yield from timekeeping.limits(strategy, group, phase, begun=entered, last_progress=entered)
 
 
 def _groups(rollout: Rollout, host: str) -> list[str]:
@@ -237,9 +234,9 @@ def admit_registered(state: RolloutState, observation: RolloutObservation) -> Ro
     replaced = {
         host for host in state.rollout.hosts.keys() & host_names if _is_bare_name(state, host, observation)
     }
-    rollout = tasks.dismiss(state.rollout, replaced) if replaced else state.rollout
+    rollout = state_machine.dismiss(state.rollout, replaced) if replaced else state.rollout
     absent = {host: since for host, since in state.absent.items() if host not in replaced}
-    return replace(state, rollout=tasks.admit(rollout, new, successful=observation.current), absent=absent)
+    return replace(state, rollout=state_machine.admit(rollout, new, successful=observation.current), absent=absent)
 
 
 def _is_bare_name(state: RolloutState, host: str, observation: RolloutObservation) -> bool:
@@ -261,7 +258,7 @@ def restart_outdated(
     if not lost or not observation.active:
         return state, observation
     reports = {key: report for key, report in observation.reports.items() if key[1] not in lost}
-    state = replace(state, rollout=tasks.restart(state.rollout, lost), proven=state.proven - lost)
+    state = replace(state, rollout=state_machine.restart(state.rollout, lost), proven=state.proven - lost)
     return state, replace(observation, reports=reports)
 
 
@@ -293,7 +290,7 @@ def start(
         sequence=sequence,
         attempt=attempt,
         revision=revision,
-        rollout=tasks.begin(strategy, {**observation.absent, **observation.present}, successful=had),
+        rollout=state_machine.begin(strategy, {**observation.absent, **observation.present}, successful=had),
         begun=observation.now,
         absent=timekeeping.at_start(strategy, observation),
         proven=proven & had,
@@ -376,16 +373,16 @@ def advance(state: RolloutState, observation: RolloutObservation) -> RolloutStat
 
     A second call with the same observation changes nothing.
     """
-    state = absence.note_coordination(state, observation.now)
+    state = timekeeping.note_coordination(state, observation.now)
     state = apply_acts(state, observation.acts, observation.now)
     if takes_late_joiners(state):
-        state = absence.note_halt(state, observation)
+        state = timekeeping.note_halt(state, observation)
         state = _track_absence(state, observation)
         state = admit_registered(state, observation)
         state, observation = restart_outdated(state, observation)
         state = _advance_hosts(state, observation)
         state = _track_absence(state, observation)  # some absent hosts may have finished in the meantime
-    return absence.track_coordination(state, observation.now)
+    return timekeeping.track_coordination(state, observation.now)
 
 
 def _advance_hosts(state: RolloutState, observation: RolloutObservation) -> RolloutState:
@@ -415,7 +412,7 @@ def grants(state: RolloutState) -> Mapping[str, Grant]:
     """Return the grants by host, including withdrawn ones; all other hosts have none."""
     entered: dict[str, Grant] = {}
     for name in state.rollout.order:
-        for task in engine.done_tasks(state.rollout, name):
+        for task in state_machine.done_tasks(state.rollout, name):
             entered.update(dict.fromkeys(task.hosts, Grant(name, task.phase)))
     if state.active_phase is not None:
         task = state.active_phase.task
@@ -457,7 +454,7 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
     If no group may start, the rollout records the reasons of all groups. If no group is left, the rollout ends.
     """
     obstacles = []
-    for task in engine.ready_tasks(state.rollout):
+    for task in state_machine.ready_tasks(state.rollout):
         obstacle = _halt_reason(state) or _obstacle(state, task, observation.now)
         if not obstacle:
             return replace(state, active_phase=ActivePhase(task, observation.now, observation.now), waiting="")
@@ -493,7 +490,7 @@ def _obstacle(state: RolloutState, task: Task, now: float) -> str:
 
 def _openings(state: RolloutState, now: float) -> Iterator[float]:
     """Return the opening times of windows, for groups that wait only for their window."""
-    for task in engine.ready_tasks(state.rollout):
+    for task in state_machine.ready_tasks(state.rollout):
         group = state.rollout.strategy.group(task.group)
         if group.pace.windows and not (group.pace.manual and group.name not in state.promoted):
             yield next_opening(group.pace.windows, now)

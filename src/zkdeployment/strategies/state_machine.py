@@ -1,21 +1,27 @@
-"""The state machine of a rollout's groups and hosts: its states, the table of its transitions, and its value.
+"""The state machine of a rollout's groups and hosts: its value, the table of its transitions, and their functions.
 
 A host proceeds from ``NOT_STARTED`` through ``PREPARED`` to ``SUCCESS``; a failure in either phase leads to
-``FAILURE``. A group gets a verdict for each phase. Only ``PHASE_RULES`` defines these transitions. ``engine`` has
-the functions that apply them and that select the next task.
+``FAILURE``. A group gets a verdict for each phase. Only ``PHASE_RULES`` defines these transitions.
+
+A ``Rollout`` is a value; each function returns the next one. Groups run one at a time: each is prepared and then
+deployed, after the groups that it depends on. The rules are those of the document "Deployment Grouping for
+Baremetal Nodes" of Airship's Shipyard.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.strategy import Criteria, members, misses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
+    from zkdeployment.base.host import Facts
     from zkdeployment.strategies.strategy import Strategy
 
 
@@ -136,3 +142,231 @@ class Rollout:
             if failed or HostProgress.FAILURE in self.hosts.values()
             else RolloutResult.SUCCESS
         )
+
+
+def next_task(rollout: Rollout) -> Task | None:
+    """Return the task that runs now; ``None`` once every group has succeeded or failed."""
+    return next(ready_tasks(rollout), None)
+
+
+def ready_tasks(rollout: Rollout) -> Iterator[Task]:
+    """Return the tasks of which one may run now: that of the group begun last, or else of each ready group."""
+    begun = [name for name in rollout.order[-1:] if rollout.progress[name].verdict is None]
+    for name in begun or _ready(rollout):
+        progress = rollout.progress[name]
+        if progress.verdict is None:
+            phase = Phase.DEPLOY if Phase.PREPARE in progress.verdicts else Phase.PREPARE
+            yield Task(name, phase, eligible_hosts(rollout, name, phase))
+
+
+def done_tasks(rollout: Rollout, group: str) -> Iterator[Task]:
+    """Return the finished phases of a group, each with the hosts that still count as successful in the phase."""
+    for phase, rule in PHASE_RULES.items():
+        submitted = rollout.progress[group].submitted.get(phase, ())
+        yield Task(group, phase, tuple(host for host in submitted if rollout.hosts[host] in rule.successful))
+
+
+def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...]:
+    """Return the hosts of a group, sorted, that may be submitted to a phase."""
+    eligible = PHASE_RULES[phase].eligible
+    return tuple(sorted(host for host in rollout.members[group] if rollout.hosts[host] is eligible))
+
+
+def width(rollout: Rollout, group: str) -> int:
+    """Return how many hosts of a group may run a phase at the same time: all hosts, without ``max_parallel``."""
+    share = rollout.strategy.group(group).pace.max_parallel
+    if share is None:
+        return len(rollout.hosts)
+    return max(1, len(rollout.members[group]) * share.number // 100) if share.percent else share.number
+
+
+def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collection[str] = ()) -> list[str]:
+    """Return the criteria that a group misses in a phase even if all its remaining hosts succeed.
+
+    ``failed`` are hosts that failed in this phase, and whose failures the rollout does not contain yet.
+    """
+    rule, criteria = PHASE_RULES[phase], rollout.strategy.group(group).criteria
+    if criteria == Criteria():
+        return []
+    states = [HostProgress.FAILURE if host in failed else rollout.hosts[host] for host in rollout.members[group]]
+    return list(
+        misses(
+            criteria,
+            successful=sum(map(states.count, {rule.eligible, *rule.successful})),
+            failed=states.count(HostProgress.FAILURE),
+            total=len(states),
+        )
+    )
+
+
+def is_closed(rollout: Rollout, task: Task, *, begun: bool, failed: Collection[str]) -> bool:
+    """Whether no further host may enter a phase, because its group is certain to miss its criteria.
+
+    ``begun``: whether any host has entered the phase. ``failed``: the hosts that failed in it. As in Shipyard's
+    document, a group without ``max_parallel`` is prepared as a whole: preparing changes nothing on its hosts. A
+    phase is also closed after the failure of a group on which this group depends, at any depth.
+    """
+    if failed_ancestor(rollout, task.group) is not None:
+        return True
+    whole = rollout.strategy.group(task.group).pace.max_parallel is None and task.phase is Phase.PREPARE
+    return (begun or not whole) and bool(certain_misses(rollout, task.group, task.phase, failed))
+
+
+def failed_ancestor(rollout: Rollout, name: str) -> str | None:
+    """Return a failed group on which the named group depends, at any depth; ``None`` without one."""
+    parents = {group.name: group.depends_on for group in rollout.strategy.groups}
+    seen: set[str] = set()
+    waiting = [*parents[name]]
+    while waiting:
+        ancestor = waiting.pop()
+        if rollout.progress[ancestor].verdict is GroupVerdict.FAILED:
+            return ancestor
+        if ancestor not in seen:
+            seen.add(ancestor)
+            waiting += parents[ancestor]
+    return None
+
+
+def _ready(rollout: Rollout) -> Iterator[str]:
+    """Return the groups whose dependencies all succeeded, in the order of the document."""
+    for group in rollout.strategy.groups:
+        if all(rollout.progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on):
+            yield group.name
+
+
+def begin(strategy: Strategy, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
+    """Return a new rollout of a strategy over hosts, by name; ``successful`` hosts already have the revision."""
+    return admit(
+        Rollout(
+            strategy,
+            members={group.name: frozenset() for group in strategy.groups},
+            hosts={},
+            progress={group.name: GroupProgress() for group in strategy.groups},
+        ),
+        hosts,
+        successful=successful,
+    )
+
+
+def admit(rollout: Rollout, hosts: Mapping[str, Facts], *, successful: Collection[str] = ()) -> Rollout:
+    """Return the rollout with further hosts; each joins those of its groups that have no verdict yet."""
+    admitted = dict.fromkeys(sorted(hosts), HostProgress.NOT_STARTED) | dict.fromkeys(
+        sorted(hosts.keys() & successful), HostProgress.SUCCESS
+    )
+    joined = {
+        group.name: rollout.members[group.name] | members(group, hosts)
+        for group in rollout.strategy.groups
+        if not rollout.progress[group.name].verdicts
+    }
+    return replace(rollout, members={**rollout.members, **joined}, hosts={**rollout.hosts, **admitted})
+
+
+def dismiss(rollout: Rollout, hosts: Collection[str]) -> Rollout:
+    """Return the rollout without entries for unregistered host names."""
+    return replace(
+        rollout,
+        members={name: names.difference(hosts) for name, names in rollout.members.items()},
+        hosts={name: state for name, state in rollout.hosts.items() if name not in hosts},
+    )
+
+
+def restart(rollout: Rollout, hosts: Collection[str]) -> Rollout:
+    """Return the rollout in which hosts that lost the revision count as not started."""
+    return replace(rollout, hosts={**rollout.hosts, **dict.fromkeys(hosts, HostProgress.NOT_STARTED)})
+
+
+def record(
+    rollout: Rollout,
+    task: Task,
+    succeeded: Collection[str],
+    *,
+    fault: str = "",
+    spoiled: Collection[str] = (),
+) -> Rollout:
+    """Return the rollout after a task, with a verdict on the phase; the task's hosts outside ``succeeded`` failed.
+
+    A ``fault`` of the phase, such as a timeout, fails the group whatever its criteria are. ``spoiled`` are further
+    hosts of the group that failed: they had succeeded and did not stay healthy. Raises ``ValueError`` for a phase
+    that is not the group's next.
+    """
+    _check_next(rollout.progress[task.group], task)
+    rule = PHASE_RULES[task.phase]
+    reached = {host: rule.reached if host in succeeded else HostProgress.FAILURE for host in task.hosts}
+    hosts = {**rollout.hosts, **reached, **dict.fromkeys(spoiled, HostProgress.FAILURE)}
+
+    # The verdict covers the whole group, including hosts that were deployed with an earlier group.
+    states = [hosts[host] for host in rollout.members[task.group]]
+    missed = list(
+        misses(
+            rollout.strategy.group(task.group).criteria,
+            successful=sum(state in rule.successful for state in states),
+            failed=states.count(HostProgress.FAILURE),
+            total=len(states),
+        )
+    )
+    if fault:
+        missed.insert(0, fault)
+
+    progress = rollout.progress[task.group]
+    verdicts = {**progress.verdicts, task.phase: GroupVerdict.FAILED if missed else GroupVerdict.SUCCESS}
+    if missed:
+        verdicts[Phase.DEPLOY] = GroupVerdict.FAILED  # a group that was not prepared is not deployed
+    judged = GroupProgress(
+        verdicts,
+        submitted={**progress.submitted, task.phase: task.hosts},
+        reason=f"{task.phase.value}: {'; '.join(missed)}" if missed else "",
+    )
+    order = rollout.order if task.group in rollout.order else (*rollout.order, task.group)
+    skipped = _skipped_dependants(rollout, task.group) if missed else {}
+    progress_by_group = {**rollout.progress, task.group: judged, **skipped}
+    return replace(rollout, hosts=hosts, progress=progress_by_group, order=order)
+
+
+def _check_next(progress: GroupProgress, task: Task) -> None:
+    if progress.verdicts != PHASE_RULES[task.phase].required:
+        verdicts = ", ".join(f"{phase.value}: {verdict.value}" for phase, verdict in progress.verdicts.items())
+        raise ValueError(
+            f"{task.phase.value} is not the next phase of group {task.group}: {verdicts or 'not begun'}"
+        )
+
+
+def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = None) -> Rollout:
+    """Return the rollout after late joiners ``failed``: successful groups that now miss their criteria fail.
+
+    Groups that depend on the failed groups are not attempted any more. The group ``under_way`` gets its verdict at
+    the end of its phase.
+    """
+    for group in rollout.strategy.groups:
+        progress = rollout.progress[group.name]
+        if progress.verdict is not GroupVerdict.SUCCESS or rollout.members[group.name].isdisjoint(failed):
+            continue
+        missed = certain_misses(rollout, group.name, Phase.PREPARE)
+        if missed:
+            verdicts = {**progress.verdicts, Phase.DEPLOY: GroupVerdict.FAILED}
+            judged = replace(progress, verdicts=verdicts, reason=f"late hosts: {'; '.join(missed)}")
+            skipped = _skipped_dependants(rollout, group.name, under_way)
+            rollout = replace(rollout, progress={**rollout.progress, group.name: judged, **skipped})
+    return rollout
+
+
+def _skipped_dependants(rollout: Rollout, failed: str, under_way: str | None = None) -> dict[str, GroupProgress]:
+    """Return the progress of the groups, at any depth, that are skipped because a group failed."""
+    children = defaultdict(list)
+    for group in rollout.strategy.groups:
+        for parent in group.depends_on:
+            children[parent].append(group.name)
+    seen: set[str] = set()
+    waiting = [*children[failed]]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting += children[name]
+    skipped = sorted(name for name in seen - {under_way} if rollout.progress[name].verdict is None)
+    return {name: _skip(rollout.progress[name], failed) for name in skipped}
+
+
+def _skip(progress: GroupProgress, failed: str) -> GroupProgress:
+    step = "deployed" if progress.verdicts else "attempted"
+    verdicts = {**dict.fromkeys(Phase, GroupVerdict.FAILED), **progress.verdicts}
+    return replace(progress, verdicts=verdicts, reason=f"not {step}: {failed} failed")

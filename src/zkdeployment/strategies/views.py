@@ -1,32 +1,272 @@
-"""Views of a rollout: the values that ``rollout show`` draws and prints, and the changes between two of them."""
+"""Rollouts as operators see them: states, sentences, the directives that a rollout accepts, and what changed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.strategies.groups import unmatched_selectors
-from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.states import (
-    GroupState,
-    RolloutProgressState,
-    describe_group,
-    describe_rollout,
-    group_state,
-    host_states,
-    is_attempt_due,
-    last_movement,
-    rollout_state,
-)
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age, clock_time
+from zkdeployment.base.text import counted, listing
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.progress import takes_late_joiners
+from zkdeployment.strategies.state import Directive, Ending
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult
+from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.timekeeping import shortage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Facts
     from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.strategy import Group, Window
     from zkdeployment.tree.values import Value
+
+
+class GroupState(Enum):
+    """The state of a group in a rollout."""
+
+    WAITING = "waiting"
+    PREPARING = "preparing"
+    DEPLOYING = "deploying"
+    BAKING = "baking"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class RolloutProgressState(Enum):
+    """The state of a whole rollout."""
+
+    UNDER_WAY = "under way"
+    PAUSED = "paused"
+    SUCCESS = "success"
+    PARTIAL = "success with failures"
+    FAILED = "failed"
+    ABORTED = "aborted"
+    SUPERSEDED = "superseded"
+
+
+_RESULTS = {
+    RolloutResult.SUCCESS: RolloutProgressState.SUCCESS,
+    RolloutResult.PARTIAL: RolloutProgressState.PARTIAL,
+    RolloutResult.FAILED: RolloutProgressState.FAILED,
+}
+_PHASES = {Phase.PREPARE: GroupState.PREPARING, Phase.DEPLOY: GroupState.DEPLOYING}
+
+
+def rollout_state(state: RolloutState) -> RolloutProgressState:
+    """Return the state of a rollout."""
+    match state.ending:
+        case Ending.ABORTED:
+            return RolloutProgressState.ABORTED
+        case Ending.SUPERSEDED:
+            return RolloutProgressState.SUPERSEDED
+        case Ending.COMPLETED:
+            return _RESULTS[state.rollout.result]
+    return RolloutProgressState.UNDER_WAY if state.paused is None else RolloutProgressState.PAUSED
+
+
+def is_attempt_due(state: RolloutState | None) -> bool:
+    """Return whether the coordinator has to begin a rollout, or another attempt after a failed one.
+
+    A failed rollout stops the fleet, so if hosts may start after a failed rollout, an operator has resumed the
+    fleet.
+    """
+    return state is None or rollout_state(state) in {RolloutProgressState.FAILED, RolloutProgressState.ABORTED}
+
+
+def group_state(state: RolloutState, name: str) -> GroupState:
+    """Return the state of a group."""
+    verdict = state.rollout.progress[name].verdict
+    if verdict is not None:
+        return GroupState.SUCCESS if verdict is GroupVerdict.SUCCESS else GroupState.FAILED
+    active_phase = state.active_phase
+    if active_phase is None or active_phase.task.group != name:
+        return GroupState.WAITING
+    return _PHASES[active_phase.task.phase] if active_phase.baking_since is None else GroupState.BAKING
+
+
+def host_states(state: RolloutState) -> dict[str, str]:
+    """Return the state of each host by its id: a ``HostProgress``, or the phase that the host is in."""
+    states = {host: progress.value for host, progress in state.rollout.hosts.items()}
+    active_phase = state.active_phase
+    if active_phase is not None:
+        phase = _PHASES[active_phase.task.phase].value
+        finished = HostProgress.PREPARED if active_phase.task.phase is Phase.PREPARE else HostProgress.SUCCESS
+        states |= dict.fromkeys(active_phase.granted, phase)
+        states |= {
+            host: finished.value if report.error is None else HostProgress.FAILURE.value
+            for host, report in active_phase.reports.items()
+        }
+    for host, late_phase in state.late_joiners.items():
+        if state.rollout.hosts.get(host) not in {HostProgress.SUCCESS, HostProgress.FAILURE}:
+            states[host] = _PHASES[late_phase].value
+    return states
+
+
+def last_movement(state: RolloutState) -> float:
+    """Return when the rollout last changed, in seconds since the epoch."""
+    acts = [taken.act.time for taken in state.acts]
+    phase_progress = [] if state.active_phase is None else [state.active_phase.last_progress]
+    ended = [] if state.ended is None else [state.ended]
+    return max([state.begun, *acts, *phase_progress, *ended])
+
+
+#  The limits of the hosts that a sentence names, and of the failed groups that the final report names.
+_NAMED_HOSTS = 5
+_NAMED_GROUPS = 20
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+#: The headings of lists of hosts that did not succeed, by state.
+UNSUCCESSFUL = {
+    HostProgress.FAILURE: "failed",
+    HostProgress.PREPARED: "prepared only",
+    HostProgress.NOT_STARTED: "not started",
+}
+_COUNTED = {HostProgress.SUCCESS: "succeeded", **UNSUCCESSFUL}
+
+
+def describe_rollout(state: RolloutState, *, led: bool) -> str:
+    """Return a sentence on the state of a rollout; ``led`` means that a coordinator runs."""
+    verdicts = [course.verdict for course in state.rollout.progress.values()]
+    progress = f"{verdicts.count(GroupVerdict.SUCCESS)} of {len(verdicts)} groups succeeded"
+    if GroupVerdict.FAILED in verdicts:
+        progress += f", {verdicts.count(GroupVerdict.FAILED)} failed"
+    if state.ended is not None:
+        paused = f"; {state.paused}" if state.paused is not None and takes_late_joiners(state) else ""
+        recovery = "" if state.recovery is None else f"; {state.recovery}"
+        return f"{rollout_state(state).value}: {progress}{paused}{recovery}"
+    if not led:
+        return f"no coordinator runs, so the rollout does not continue; {progress}"
+    if state.paused is not None:
+        return f"{state.paused}; {progress}"
+    parts = [state.waiting, progress] if state.waiting else [progress]
+    if state.active_phase is not None:
+        group = state.active_phase.task.group
+        parts.insert(0, f"{group} is {group_state(state, group).value}")
+    return "; ".join(parts)
+
+
+def describe_group(state: RolloutState, group: Group, now: float) -> str:
+    """Return a sentence on a group: its fault, its work or its obstacle; empty for a group that succeeded.
+
+    ``now`` is in seconds since the epoch.
+    """
+    course = state.rollout.progress[group.name]
+    if course.verdict is not None:
+        return course.reason
+    active_phase = state.active_phase
+    if active_phase is not None and active_phase.task.group == group.name:
+        if active_phase.baking_since is not None:
+            left = active_phase.baking_since + group.pace.bake_time - now
+            if left <= 0 and group.pace.healthy_checks:
+                return "all hosts are done; their checks have no results since the deployment yet"
+            return f"all hosts are done; bake time ends in {age(left)}"
+        task = active_phase.task
+        return f"{len(active_phase.reports)} of {len(task.hosts)} hosts finished {task.phase.value}"
+    if state.ended is not None:
+        return "never begun"
+    return _describe_waiting(state, group)
+
+
+def _describe_waiting(state: RolloutState, group: Group) -> str:
+    courses = state.rollout.progress
+    before = [parent for parent in group.depends_on if courses[parent].verdict is not GroupVerdict.SUCCESS]
+    if before:
+        return f"after {', '.join(before)}"
+    if group.pace.manual and group.name not in state.promoted:
+        return "the group is manual and waits to be promoted"
+    if state.active_phase is not None:
+        return f"after {state.active_phase.task.group}, which is under way"
+    if missing := shortage(state, group.name):
+        return f"{missing}; the group waits for these hosts, or to be promoted"
+    return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"
+
+
+def final_report(state: RolloutState) -> str:
+    """Return the final report in one line: the result, counts of hosts, failed groups with reasons, some hosts."""
+    aborted = f" ({state.acts[-1].act})" if state.ending is Ending.ABORTED and state.acts else ""
+    head = f"rollout {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
+    counts = host_counts(state.rollout.hosts.values())
+    recovery = [] if state.recovery is None else [str(state.recovery)]
+    return "; ".join([head, counts, *_failed_groups(state), *_unsuccessful_hosts(state), *recovery])
+
+
+def _failed_groups(state: RolloutState) -> list[str]:
+    failures = []
+    for group in state.rollout.strategy.groups:
+        course = state.rollout.progress[group.name]
+        if course.verdict is GroupVerdict.FAILED:
+            failures.append(f"{'critical ' if group.critical else ''}group {group.name} failed ({course.reason})")
+    more = len(failures) - _NAMED_GROUPS
+    return failures if more <= 0 else [*failures[:_NAMED_GROUPS], f"{more} more groups failed"]
+
+
+def _unsuccessful_hosts(state: RolloutState) -> Iterator[str]:
+    for unsuccessful, heading in UNSUCCESSFUL.items():
+        hosts = sorted(host for host, progress in state.rollout.hosts.items() if progress is unsuccessful)
+        if hosts:
+            yield f"{heading}: {listing(hosts, _NAMED_HOSTS)}"
+
+
+def host_counts(states: Iterable[HostProgress]) -> str:
+    """Return how many hosts there are, and how many in each state."""
+    counts = Counter(states)
+    total = counts.total()
+    parts = (f"{counts[state]} {_COUNTED[state]}" for state in _COUNTED if counts[state])
+    return f"{counted(total, 'host')}: {', '.join(parts) or 'none'}"
+
+
+def _window(window: Window) -> str:
+    days = "" if len(window.days) == len(_DAYS) else " ".join(_DAYS[day] for day in sorted(window.days)) + " "
+    return f"{days}{clock_time(window.start)}-{clock_time(window.end)} {window.zone}"
+
+
+def directive_objection(state: RolloutState, directive: Directive, group: str | None = None) -> str | None:
+    """Return why a directive would have no effect on a rollout; ``None`` if the rollout accepts the directive."""
+    if state.ended is not None and not _acts_on_late_joiners(state, directive):
+        return f"the rollout {state.id} is over: {rollout_state(state).value}"
+    match directive:
+        case Directive.PROMOTE:
+            return _promotion_objection(state, group)
+        case Directive.PAUSE if state.paused is not None:
+            return f"the rollout {state.id} is paused already: {state.paused}"
+        case Directive.RESUME if state.paused is None:
+            return f"the rollout {state.id} is not paused"
+    return None
+
+
+def directive_description(directive: Directive, group: str | None = None) -> str:
+    """Return a directive as text for the record of acts."""
+    return f"rollout {directive.value}" + ("" if group is None else f" {group}")
+
+
+def _acts_on_late_joiners(state: RolloutState, directive: Directive) -> bool:
+    """Return whether a directive has an effect on hosts that join a rollout after its end."""
+    if directive is Directive.ABORT:
+        return bool(state.late_joiners) and takes_late_joiners(state)
+    return directive in {Directive.PAUSE, Directive.RESUME} and takes_late_joiners(state)
+
+
+def _promotion_objection(state: RolloutState, name: str | None) -> str | None:
+    groups = {group.name: group for group in state.rollout.strategy.groups}
+    if name not in groups:
+        return f"there is no group {name} in {state.rollout.strategy.name}; expected one of: {', '.join(groups)}"
+    course = state.rollout.progress[name]
+    if course.verdict is GroupVerdict.FAILED:
+        return f"the group {name} failed: {course.reason}"
+    if groups[name].pace.manual and name not in state.promoted:
+        return None
+    if course.verdict is None and shortage(state, name):
+        return None
+    if name in state.promoted | state.forced:
+        return f"the group {name} was promoted already"
+    return f"the group {name} is not manual, and its required hosts are registered: it begins without a promotion"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,16 @@ from zkdeployment.documents.reading import document_files, nested_problems, read
 from zkdeployment.documents.registry import known_kinds, mentions_documents
 from zkdeployment.sandbox.hosts import read_hosts
 from zkdeployment.strategies.documents import strategies, strategy_in_force
-from zkdeployment.strategies.groups import members
-from zkdeployment.strategies.strategy import ALL_HOSTS, Criteria, Group, Pace, ParallelLimit, Selector, Window
+from zkdeployment.strategies.strategy import (
+    ALL_HOSTS,
+    Criteria,
+    Group,
+    Pace,
+    ParallelLimit,
+    Selector,
+    Window,
+    members,
+)
 
 HEAD = """\
 schema: shipyard/DeploymentStrategy/v1

@@ -4,8 +4,15 @@ import pytest
 
 from support.strategies import EXAMPLE_HOSTS, example
 from zkdeployment.base.host import Facts
-from zkdeployment.strategies.groups import members, misses, unmatched_selectors
-from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy
+from zkdeployment.strategies.strategy import (
+    Criteria,
+    Group,
+    Selector,
+    Strategy,
+    members,
+    misses,
+    unmatched_selectors,
+)
 
 HOSTS = {
     "a": Facts("r1", frozenset({"control", "ssd"}), {"tier": "web"}),

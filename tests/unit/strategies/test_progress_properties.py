@@ -10,12 +10,12 @@ from support.generated_strategies import NAMES, paces, strategies, widths
 from support.simulated_fleet import SimulatedFleet
 from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
 from zkdeployment.base.host import Facts
-from zkdeployment.strategies.groups import misses
 from zkdeployment.strategies.order import Faults, simulate
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.progress import advance, grants, restarted_hosts, seconds_until_change
 from zkdeployment.strategies.state import Directive, state_from_json, state_to_json
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
+from zkdeployment.strategies.strategy import misses
 
 host_names = st.sampled_from(NAMES)
 events = st.one_of(

@@ -11,7 +11,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Facts
 from zkdeployment.base.publication import Published
 from zkdeployment.base.stop import COORDINATOR, Stop
-from zkdeployment.strategies import engine
+from zkdeployment.strategies import state_machine
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import (
     RECOVERY_TRANSITIONS,
@@ -38,8 +38,8 @@ FINAL = {RecoveryStage.PUBLISHED, RecoveryStage.REFUSED}
 
 def failed(on_failure: OnFailure, *, critical: bool = True, ending: Ending = Ending.COMPLETED) -> RolloutState:
     canary = group("canary", critical=critical, percent_successful=100)
-    rollout = engine.begin(Strategy("s", (canary,), on_failure=on_failure), {"a": Facts()})
-    rollout = engine.record(rollout, Task("canary", Phase.PREPARE, ("a",)), ())
+    rollout = state_machine.begin(Strategy("s", (canary,), on_failure=on_failure), {"a": Facts()})
+    rollout = state_machine.record(rollout, Task("canary", Phase.PREPARE, ("a",)), ())
     return end(RolloutState(7, 1, "c" * 40, rollout, begun=1.0), ending, 2.0)
 
 

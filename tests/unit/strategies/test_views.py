@@ -5,12 +5,18 @@ import pytest
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.base.act import Act
-from zkdeployment.strategies.engine import next_task, record
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct
-from zkdeployment.strategies.states import GroupState, RolloutProgressState, directive_objection, final_report
+from zkdeployment.strategies.state_machine import next_task, record
 from zkdeployment.strategies.strategy import Pace, Window
-from zkdeployment.strategies.views import rollout_changes, rollout_status
+from zkdeployment.strategies.views import (
+    GroupState,
+    RolloutProgressState,
+    directive_objection,
+    final_report,
+    rollout_changes,
+    rollout_status,
+)
 
 NOW = BEGUN + 60
 PAUSED = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 55)

@@ -5,8 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from zkdeployment.strategies.groups import is_open, next_opening
-from zkdeployment.strategies.strategy import Window
+from zkdeployment.strategies.strategy import Window, is_open, next_opening
 
 DAILY = frozenset(range(7))
 WEEKDAYS = frozenset(range(5))

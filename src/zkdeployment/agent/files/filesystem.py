@@ -19,7 +19,6 @@ from zkdeployment.agent.files.paths import checked_name, converting_errors, pack
 from zkdeployment.base.errors import HostFilesError, ScriptError
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine import files
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine.files import foreign_part
 from zkdeployment.base.names import NameKind
@@ -121,7 +120,7 @@ class SoftwareScripts:
                 os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~0o022)
             finally:
                 os.close(descriptor)
-        files.replace(script, original.read_bytes(), mode=stat.S_IMODE(original.stat().st_mode) & ~0o022)
+        durable.replace(script, original.read_bytes(), mode=stat.S_IMODE(original.stat().st_mode) & ~0o022)
         get_logger().warning("script-taken-back", file=str(script), reason="other users could change it")
 
     def _original(self, package: str, script: Path) -> Path:

@@ -23,7 +23,7 @@ from zkdeployment.checks.documents.kinds import (
 from zkdeployment.checks.documents.on_call import on_call_of
 from zkdeployment.checks.rules.instance import InstanceKey
 from zkdeployment.publishing.targets.assignments import unchecked_assignments
-from zkdeployment.strategies.groups import is_selected_by
+from zkdeployment.strategies.strategy import is_selected_by
 from zkdeployment.tree.links import property_value
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 

@@ -16,7 +16,7 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, publication_body
-from zkdeployment.strategies.states import final_report
+from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import feed_parts
 from zkdeployment.fleet.views.status import host_status, rollout_of_wanted, wanted_revision
-from zkdeployment.strategies.states import describe_rollout, rollout_state
+from zkdeployment.strategies.views import describe_rollout, rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

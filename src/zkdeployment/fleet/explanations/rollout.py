@@ -8,10 +8,9 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.explanations.explanation import Cause, Explanation
-from zkdeployment.strategies.engine import width
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
-from zkdeployment.strategies.states import describe_group, is_attempt_due, rollout_state
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
 from zkdeployment.strategies.timekeeping import shortage
+from zkdeployment.strategies.views import describe_group, is_attempt_due, rollout_state
 
 if TYPE_CHECKING:
     from zkdeployment.base.host import Identity

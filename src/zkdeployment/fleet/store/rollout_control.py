@@ -10,9 +10,9 @@ from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.strategies.progress import apply_acts
 from zkdeployment.strategies.state import RolloutAct, act_from_json, act_to_json
-from zkdeployment.strategies.states import directive_objection
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state, read_attempts, read_leader, read_state
+from zkdeployment.strategies.views import directive_objection
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Check, Create, Set

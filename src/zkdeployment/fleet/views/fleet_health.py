@@ -18,15 +18,15 @@ from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, fleet_status
-from zkdeployment.strategies.engine import ready_tasks
-from zkdeployment.strategies.states import (
+from zkdeployment.strategies.state_machine import ready_tasks
+from zkdeployment.strategies.timekeeping import shortage
+from zkdeployment.strategies.views import (
     RolloutProgressState,
     final_report,
     is_attempt_due,
     last_movement,
     rollout_state,
 )
-from zkdeployment.strategies.timekeeping import shortage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -13,8 +13,8 @@ from zkdeployment.base.host import lease_text
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.snapshot import stops_in_force
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
-from zkdeployment.strategies.groups import unmatched_selectors
-from zkdeployment.strategies.states import RolloutProgressState, describe_rollout, is_attempt_due, rollout_state
+from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.views import RolloutProgressState, describe_rollout, is_attempt_due, rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.pools.documents.values import RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.rules.snapshot import MOST_NODES
-from zkdeployment.strategies.groups import is_open
+from zkdeployment.strategies.strategy import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import Cluster, short
 from zkdeployment.base.publication import Published
 from zkdeployment.base.text import listing
-from zkdeployment.strategies.groups import is_selected
 from zkdeployment.strategies.state import Ending
 from zkdeployment.strategies.state_machine import RolloutResult
+from zkdeployment.strategies.strategy import is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,8 +9,8 @@ from zkdeployment.base.publication import OrderEntry
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
 from zkdeployment.publishing.targets.assignments import unchecked_assignments
-from zkdeployment.strategies.groups import is_selected
 from zkdeployment.strategies.order import order as order_of_groups
+from zkdeployment.strategies.strategy import is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

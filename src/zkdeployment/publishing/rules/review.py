@@ -21,7 +21,7 @@ from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarant
 from zkdeployment.publishing.targets.compilation import Compilation, Recompilation, compile_tree
 from zkdeployment.publishing.targets.services import has_property
 from zkdeployment.strategies.documents import strategy_in_force
-from zkdeployment.strategies.groups import selects_only_by_name
+from zkdeployment.strategies.strategy import selects_only_by_name
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.links import relinked_nodes
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files

@@ -32,7 +32,6 @@ from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.rollouts.daemon.telemetry import CoordinatorTelemetry
-from zkdeployment.strategies.groups import unmatched_selectors
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.phases import checked
 from zkdeployment.strategies.progress import (
@@ -52,8 +51,9 @@ from zkdeployment.strategies.progress import (
 )
 from zkdeployment.strategies.state import Ending, RecoveryStage
 from zkdeployment.strategies.state_machine import GroupVerdict
-from zkdeployment.strategies.states import final_report, rollout_state
+from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.timekeeping import cycle_interval
+from zkdeployment.strategies.views import final_report, rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

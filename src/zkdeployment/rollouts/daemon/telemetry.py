@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.metrics import PACE, Metric, MetricKind, Probe, gauge, labelled, process_metrics
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.states import (
+from zkdeployment.strategies.views import (
     GroupState,
     RolloutProgressState,
     group_state,

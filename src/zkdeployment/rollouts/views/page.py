@@ -11,8 +11,7 @@ from zkdeployment.service.views.acts import promotion, rollout_acts
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, moment
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.states import GroupState, RolloutProgressState
-from zkdeployment.strategies.views import rollout_status
+from zkdeployment.strategies.views import GroupState, RolloutProgressState, rollout_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

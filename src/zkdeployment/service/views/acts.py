@@ -13,7 +13,7 @@ from zkdeployment.service.views.frame import act_page
 from zkdeployment.service.views.hosts import count_text
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import GroupVerdict
-from zkdeployment.strategies.states import directive_objection
+from zkdeployment.strategies.views import directive_objection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

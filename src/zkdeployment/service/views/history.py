@@ -9,7 +9,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.fleet.views.history import acts_during, by_importance
 from zkdeployment.service.views.frame import act_page, host_page, moment, publication_page
-from zkdeployment.strategies.states import final_report
+from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

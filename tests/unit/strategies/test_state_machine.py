@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 from support.generated_strategies import NAMES, strategies
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from zkdeployment.base.host import Facts
-from zkdeployment.strategies.engine import begin, next_task, record
 from zkdeployment.strategies.order import Faults, simulate
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, Task
+from zkdeployment.strategies.state_machine import (
+    GroupVerdict,
+    HostProgress,
+    RolloutResult,
+    Task,
+    begin,
+    next_task,
+    record,
+)
 from zkdeployment.strategies.strategy import ALL_HOSTS, Pace, ParallelLimit
 
 FAILED, SUCCESS = GroupVerdict.FAILED, GroupVerdict.SUCCESS
