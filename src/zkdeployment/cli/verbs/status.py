@@ -22,6 +22,7 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, 
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.views.columns import ON_TERMINAL, STATE
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zkdeployment.base.cluster import Revision
+    from zkdeployment.fleet.views.columns import Column
     from zkdeployment.fleet.views.status import HostStatus
     from zkdeployment.zookeeper.servers import Servers
 
@@ -54,10 +56,6 @@ COLOURS = {
     HostState.EXCLUDED: "dim",
     HostState.UNKNOWN: "magenta",
 }
-
-_COLUMNS = ("HOST", "ID", "ROLE", "STATE", "VERSION", "WANTED", "STEP", "SINCE")
-_WHOLE = ("HOST", "STATE")
-_DISPENSABLE = ("ROLE", "WANTED", "STEP")
 
 
 def render_table(status: FleetStatus) -> RenderableType:
@@ -73,30 +71,19 @@ def render_table(status: FleetStatus) -> RenderableType:
     rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
     rollout += [] if status.rollout is None else [styled(status.rollout)]
     # Long cells are shortened, so that each host takes one line.
-    hosts = ResponsiveTable(_COLUMNS, map(_cells, status.hosts), whole=_WHOLE, dispensable=_DISPENSABLE, cut=True)
+    hosts = ResponsiveTable(
+        [column.heading for column in ON_TERMINAL],
+        ([_cell(column, host) for column in ON_TERMINAL] for host in status.hosts),
+        whole=[column.heading for column in ON_TERMINAL if column.whole],
+        dispensable=[column.heading for column in ON_TERMINAL if column.dispensable],
+        cut=True,
+    )
     return Group(hosts, *lines, *rollout, styled(status.summary))
 
 
-def _cells(host: HostStatus) -> tuple[Text | str, ...]:
-    steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
-    return (
-        host.name,
-        host.id,
-        host.role or "-",
-        styled(host.state.value, style=COLOURS[host.state]),
-        _version(host.version) if host.former is None else f"- (had {short(host.former)})",
-        _version(host.wanted),
-        steps + (host.step or host.lease_text),
-        _since(host.since),
-    )
-
-
-def _version(version: str | int | None) -> str:
-    return "-" if version is None else short(version)
-
-
-def _since(since: float | None) -> str:
-    return "" if since is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+def _cell(column: Column, host: HostStatus) -> Text | str:
+    text = column.text(host)
+    return styled(text, style=COLOURS[host.state]) if column is STATE else text
 
 
 #  Seconds between two reads while hosts deploy, and while the fleet is converged.

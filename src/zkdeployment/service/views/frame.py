@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
+    from zkdeployment.fleet.views.columns import Column
     from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.service.users.user import User
 
@@ -126,7 +127,7 @@ def page_number(values: Parameters, name: str = "page") -> int:
 
 
 State = TypeVar("State", bound=Enum)
-Sort = TypeVar("Sort", bound=Enum)
+Sort = TypeVar("Sort", bound="Enum | Column")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

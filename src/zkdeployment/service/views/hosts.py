@@ -6,7 +6,6 @@ Blocks flow into as many columns as the screen has room for. A change of a host 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.plan_text import action, sentence, unchanged_sentence
@@ -15,6 +14,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.text import counted
+from zkdeployment.fleet.views.columns import NAME, ON_PAGE, SORTED_BY, STATE, Column
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import ListQuery, host_page, moment, publication_page, service_page
@@ -66,34 +66,22 @@ def count_text(number: int, noun: str) -> str:
 #: The number of hosts on one page of the list.
 PAGE_SIZE = 50
 
-_URGENCY = {state: place for place, state in enumerate(SIGNS)}
-
-
-class HostSort(Enum):
-    """The orders of the list."""
-
-    STATE = "state"
-    NAME = "name"
-    ROLE = "role"
-    VERSION = "version"
-    SINCE = "since"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostQuery(ListQuery[HostState, HostSort]):
+class HostQuery(ListQuery[HostState, Column]):
     """A view of the list of hosts."""
 
     PATH = "/"
 
-    sort: HostSort = HostSort.STATE
+    sort: Column = STATE
 
     @staticmethod
     def _all_states() -> Sequence[HostState]:
         return tuple(SIGNS)
 
     @staticmethod
-    def _all_sorts() -> Sequence[HostSort]:
-        return tuple(HostSort)
+    def _all_sorts() -> Sequence[Column]:
+        return SORTED_BY
 
     def select(self, hosts: Iterable[HostStatus]) -> list[HostStatus]:
         """Return all hosts of the view in its order, of all pages."""
@@ -101,22 +89,10 @@ class HostQuery(ListQuery[HostState, HostSort]):
         selected = [
             host for host in hosts if (not self.states or host.state in self.states) and _matches(host, text)
         ]
-        selected.sort(key=lambda host: (host.name, host.id))
-        if self.sort is not HostSort.NAME:
-            selected.sort(key=self._key, reverse=self.descending)
-        elif self.descending:
-            selected.reverse()
+        for column in (NAME, self.sort):
+            if column.order is not None:
+                selected.sort(key=column.order, reverse=self.descending and column is self.sort)
         return selected
-
-    def _key(self, host: HostStatus) -> tuple[bool, float | str]:
-        match self.sort:
-            case HostSort.ROLE:
-                return host.role is None, host.role or ""
-            case HostSort.VERSION:
-                return host.version is None, str(host.version)
-            case HostSort.SINCE:
-                return host.since is None, -(host.since or 0.0)
-        return False, _URGENCY[host.state]
 
 
 def _matches(host: HostStatus, text: str) -> bool:
@@ -126,37 +102,29 @@ def _matches(host: HostStatus, text: str) -> bool:
     return any(text in name.casefold() for name in names) or str(host.version).startswith(text)
 
 
-_COLUMN_TITLES = {
-    HostSort.NAME: "Host",
-    HostSort.STATE: "State",
-    HostSort.ROLE: "Role",
-    HostSort.VERSION: "Revision",
-    HostSort.SINCE: "Since",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host in the list; ``step`` is the current step of the host, with the number of finished steps."""
+    """A host in the list; ``cells`` are the texts of its columns, by their ``value``."""
 
     id: str
-    name: str
     href: str
     sign: StateSign
-    role: str
-    revision: str
-    step: str
-    error: str
+    cells: Mapping[str, str]
+    failed: bool
     since: Moment | None
 
 
 @dataclass(frozen=True, slots=True)
 class SortLink:
-    """The heading of a column, which sorts the list by it; ``order`` is the value of ``aria-sort``."""
+    """The heading of a column, which sorts the list by it, if it has an address.
+
+    ``column`` is its ``value``, ``order`` is the value of ``aria-sort``.
+    """
 
     title: str
     href: str
     order: str
+    column: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +161,7 @@ def host_list(hosts: Sequence[HostStatus], query: HostQuery, now: float) -> Host
     return HostList(
         query=query,
         rows=tuple(_row(host, now) for host in shown),
-        columns=tuple(_column(query, sort) for sort in _COLUMN_TITLES),
+        columns=tuple(_heading(query, column) for column in ON_PAGE),
         total=len(selected),
         range=_range(first, len(shown), len(selected)),
         previous=replace(query, page=query.page - 1).address if query.page > 1 else None,
@@ -221,32 +189,23 @@ def state_filters(hosts: Sequence[HostStatus], query: HostQuery) -> tuple[StateF
 
 
 def _row(host: HostStatus, now: float) -> HostRow:
-    done, total = host.steps or (0, 0)
-    progress = f"{done} of {total} steps" if total else ""
     return HostRow(
         id="" if host.id == host.name else host.id,
-        name=host.name,
         href=host_page(host.id),
         sign=SIGNS[host.state],
-        role=host.role or "",
-        revision=_revision(host),
-        step=": ".join(filter(None, (progress, host.step))) if host.error is None else "",
-        error=host.error or "",
+        cells={column.value: column.page_text(host) for column in ON_PAGE},
+        failed=host.error is not None,
         since=moment(host.since, now),
     )
 
 
-def _revision(host: HostStatus) -> str:
-    if host.version is not None:
-        return short(host.version)
-    return "none" if host.former is None else f"none, before {short(host.former)}"
-
-
-def _column(query: HostQuery, sort: HostSort) -> SortLink:
+def _heading(query: HostQuery, column: Column) -> SortLink:
+    if column not in SORTED_BY:
+        return SortLink(column.title, "", "", column.value)
     order = "none"
-    if sort is query.sort:
+    if column is query.sort:
         order = "descending" if query.descending else "ascending"
-    return SortLink(_COLUMN_TITLES[sort], query.sorted_by(sort).address, order)
+    return SortLink(column.title, query.sorted_by(column).address, order, column.value)
 
 
 #: Up to this number of hosts, each has a tile with its name.
@@ -325,7 +284,7 @@ def _block(number: int, hosts: Sequence[HostStatus]) -> HostBlock:
     return HostBlock(
         number=number,
         label=f"{hosts[0].name} to {hosts[-1].name}: {counts}",
-        href=HostQuery(sort=HostSort.NAME, page=page).address,
+        href=HostQuery(sort=NAME, page=page).address,
         height=-(-len(hosts) // _COLUMNS) * _UNIT,
         outlines=tuple((SIGNS[state].name, "".join(paths)) for state, paths in outlines.items()),
     )

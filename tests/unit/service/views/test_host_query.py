@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zkdeployment.fleet.views.columns import NAME, ROLE, SINCE, SORTED_BY, VERSION
 from zkdeployment.fleet.views.status import HostState, HostStatus
-from zkdeployment.service.views.hosts import HostQuery, HostSort
+from zkdeployment.service.views.hosts import HostQuery
 
 HOSTS = [
     HostStatus("h1", "web1.example.com", HostState.CONVERGED, role="web", version="r2", since=30.0),
@@ -25,7 +26,7 @@ def ids(query):
         HostQuery,
         states=st.frozensets(st.sampled_from(HostState)),
         text=st.text(max_size=50).map(lambda text: " ".join(text.split())),
-        sort=st.sampled_from(HostSort),
+        sort=st.sampled_from(SORTED_BY),
         descending=st.booleans(),
         page=st.integers(1, 1000),
     )
@@ -59,10 +60,10 @@ def test_hosts_that_need_attention_come_first():
 @pytest.mark.parametrize(
     ("sort", "order"),
     [
-        (HostSort.NAME, ["h3", "h2", "h1"]),
-        (HostSort.ROLE, ["h2", "h1", "h3"]),
-        (HostSort.VERSION, ["h3", "h2", "h1"]),
-        (HostSort.SINCE, ["h1", "h2", "h3"]),
+        (NAME, ["h3", "h2", "h1"]),
+        (ROLE, ["h2", "h1", "h3"]),
+        (VERSION, ["h3", "h2", "h1"]),
+        (SINCE, ["h1", "h2", "h3"]),
     ],
 )
 def test_hosts_are_sorted_by_a_column(sort, order):
@@ -70,10 +71,10 @@ def test_hosts_are_sorted_by_a_column(sort, order):
 
 
 def test_a_column_that_is_chosen_again_is_reversed():
-    query = HostQuery().sorted_by(HostSort.NAME)
+    query = HostQuery().sorted_by(NAME)
 
     assert ids(query) == ["h3", "h2", "h1"]
-    assert ids(query.sorted_by(HostSort.NAME)) == ["h1", "h2", "h3"]
+    assert ids(query.sorted_by(NAME)) == ["h1", "h2", "h3"]
 
 
 @pytest.mark.parametrize(
