@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import short
@@ -72,7 +72,7 @@ def _shown_step(host: HostStatus) -> str:
 
 
 def _since(host: HostStatus) -> str:
-    return "" if host.since is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(host.since))
+    return "" if host.since is None else f"{datetime.fromtimestamp(host.since):%Y-%m-%d %H:%M:%S}"
 
 
 NAME = Column(
