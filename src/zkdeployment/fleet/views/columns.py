@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import short
@@ -72,7 +72,9 @@ def _shown_step(host: HostStatus) -> str:
 
 
 def _since(host: HostStatus) -> str:
-    return "" if host.since is None else f"{datetime.fromtimestamp(host.since):%Y-%m-%d %H:%M:%S}"
+    return (
+        "" if host.since is None else f"{datetime.fromtimestamp(host.since, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    )
 
 
 NAME = Column(
