@@ -19,7 +19,7 @@ from support.available_packages import AvailablePackage
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.machine import process
 from zkdeployment.base.plan import PackageChange
-from zkdeployment.sandbox.rpms import RpmRepository
+from zkdeployment.sandbox.repositories import RpmRepository
 
 NAMES = [f"package{number}" for number in range(10)]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chaos.plan import ACTS
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.sandbox.deadline import Deadline
+from zkdeployment.sandbox.processes import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

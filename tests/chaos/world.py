@@ -25,8 +25,7 @@ from support.rpm_building import build_rpm
 from zkdeployment.base.machine import process
 from zkdeployment.sandbox import processes
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.hosts import numbered
-from zkdeployment.sandbox.layout import SandboxDescription, write_private
+from zkdeployment.sandbox.layout import SandboxDescription, numbered, write_private
 from zkdeployment.sandbox.processes import wait_ended
 from zkdeployment.sandbox.zookeeper import servers
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.inventory import Package
-from zkdeployment.sandbox import rpms
+from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ class AvailablePackage:
             scriptlets="\n".join(scriptlets),
         )
         spec.write_text(text, encoding="utf-8")
-        (file,) = rpms.build_packages(spec, directory)
+        (file,) = build_packages(spec, directory)
         return file
 
 

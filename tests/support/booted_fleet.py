@@ -14,9 +14,7 @@ from support.commands import invoke
 from support.machine_room import MachineRoom
 from support.proxy import Proxy
 from support.rpm_building import build_rpm
-from zkdeployment.sandbox import rpms
-from zkdeployment.sandbox.branch import Branch
-from zkdeployment.sandbox.rpms import RpmRepository
+from zkdeployment.sandbox.repositories import Branch, RpmRepository, build_packages
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation, free_port
 
 if TYPE_CHECKING:
@@ -116,7 +114,7 @@ class BootedFleet:
             self.repository.create("fleet")
             spec = self.directory / "distribution.spec"
             spec.write_text(_DISTRIBUTION.format(python=interpreter()), encoding="utf-8")
-            files = rpms.build_packages(spec, self.directory / "distribution")
+            files = build_packages(spec, self.directory / "distribution")
             self.repository.add([*files, *self._built.glob("*.rpm")])
             self._stack = stack.pop_all()
         return self

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from support.waiting import PATIENCE
-from zkdeployment.sandbox.deadline import slowdown
+from zkdeployment.sandbox.processes import slowdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

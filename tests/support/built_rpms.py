@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.commands import run
-from zkdeployment.sandbox import rpms
+from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ def later_release(built: Path, directory: Path, release: int) -> Path:
     )
     spec = directory / "later.spec"
     spec.write_text(text, encoding="utf-8")
-    (later,) = rpms.build_packages(spec, directory / "later", {"_binary_payload": "w1.gzdio"})
+    (later,) = build_packages(spec, directory / "later", {"_binary_payload": "w1.gzdio"})
     return later
 
 

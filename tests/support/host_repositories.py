@@ -10,7 +10,7 @@ import pytest
 from zkdeployment.agent.packages.command import NamedRepositories
 from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
 from zkdeployment.base.machine import process
-from zkdeployment.sandbox.rpms import build_packages
+from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,7 @@ import pytest
 import pytest_timeout
 
 from support.marks import RUN, TEST, outliving_all_tests
-from zkdeployment.sandbox.deadline import Deadline
-from zkdeployment.sandbox.processes import VARIABLE
+from zkdeployment.sandbox.processes import VARIABLE, Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.sandbox import rpms
+from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,5 +50,5 @@ def build_rpm(
     spec = source / "package.spec"
     text = _SPEC.format(mode=mode, script=source / "script", places=" ".join(places), scriptlets=scriptlets)
     spec.write_text(text, encoding="utf-8")
-    (built,) = rpms.build_packages(spec, directory, {"wanted_name": name, "wanted_version": version})
+    (built,) = build_packages(spec, directory, {"wanted_name": name, "wanted_version": version})
     return built

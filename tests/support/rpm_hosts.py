@@ -22,7 +22,7 @@ from support.waiting import wait_until
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.machine import process
 from zkdeployment.base.plan import PackageChange
-from zkdeployment.sandbox.rpms import RpmRepository
+from zkdeployment.sandbox.repositories import RpmRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from zkdeployment.sandbox.deadline import Deadline
+from zkdeployment.sandbox.processes import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable

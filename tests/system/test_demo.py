@@ -14,10 +14,9 @@ from rich.console import Console
 from support.commands import run
 from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
-from zkdeployment.sandbox.demo import play
+from zkdeployment.sandbox.demo import DemoError, DemoScenario, play
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.sandbox.processes import sandbox_processes
-from zkdeployment.sandbox.scenario import DemoError, DemoScenario
 
 ARGV = [sys.executable, "-m", "zkdeployment.sandbox.demo"]
 

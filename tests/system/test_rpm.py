@@ -14,7 +14,7 @@ import pytest
 from support.built_rpms import interpreter
 from support.certificates import CERTIFICATES
 from support.waiting import wait_until
-from zkdeployment.sandbox.rpms import RpmRepository
+from zkdeployment.sandbox.repositories import RpmRepository
 from zkdeployment.sandbox.zookeeper import free_port
 
 HERE = Path(__file__).resolve().parents[2]

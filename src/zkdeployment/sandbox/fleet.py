@@ -15,12 +15,11 @@ from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine import process
 from zkdeployment.sandbox import layout, samples
 from zkdeployment.sandbox import processes as process_cleanup
-from zkdeployment.sandbox.branch import Branch
-from zkdeployment.sandbox.deadline import Deadline
-from zkdeployment.sandbox.layout import Layout, SandboxDescription
+from zkdeployment.sandbox.layout import Layout, SandboxDescription, SandboxService
 from zkdeployment.sandbox.members import (
     SandboxDaemon,
     SandboxMember,
+    add_user,
     plain_environment,
     wait_answering,
     wait_published,
@@ -28,15 +27,19 @@ from zkdeployment.sandbox.members import (
     wait_synchronized,
     wait_working,
 )
-from zkdeployment.sandbox.nagios_member import SandboxNagios
-from zkdeployment.sandbox.rpms import RpmRepository
-from zkdeployment.sandbox.zookeeper import servers, start_ensemble
+from zkdeployment.sandbox.nagios import SandboxNagios
+from zkdeployment.sandbox.processes import Deadline
+from zkdeployment.sandbox.repositories import Branch, RpmRepository
+from zkdeployment.sandbox.zookeeper import free_port, servers, start_ensemble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.base.host import Host
-    from zkdeployment.sandbox.layout import HostLayout, SandboxService
+    from zkdeployment.sandbox.layout import HostLayout
+
+#: The user with all rights at the service.
+_ADMIN = "sandbox"
 
 #: Seconds to wait for another command that is changing the sandbox.
 _LOCK_TIMEOUT = 60.0
@@ -199,11 +202,9 @@ class Sandbox:
 
         Raises ``ConfigurationError`` if the sandbox has no service.
         """
-        from zkdeployment.sandbox.service import add_viewer  # noqa: PLC0415  as in _new_service
-
         service = self._require_service()
         with self._exclusive():
-            return service.url, add_viewer(self._description().zookeeper, name)
+            return service.url, add_user(self._description().zookeeper, name, "viewer")
 
     def revive(self) -> list[str]:
         """Start the daemons that crashed, and return their names."""
@@ -383,6 +384,4 @@ def _service_status(service: SandboxService | None, pid: int | None) -> dict[str
 
 
 def _new_service(zookeeper: str) -> SandboxService:
-    from zkdeployment.sandbox.service import new_service  # noqa: PLC0415  the libraries of the service are optional
-
-    return new_service(zookeeper)
+    return SandboxService(free_port(), _ADMIN, add_user(zookeeper, _ADMIN, "admin"))

@@ -1,4 +1,4 @@
-"""The members of a sandbox: daemons and ZooKeeper servers, which start, stop and are restarted after a crash."""
+"""The members of a sandbox: daemons, which start, stop and restart after a crash, and users of the service."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import urllib3
 
+from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ProgramError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.sandbox.deadline import Deadline
 from zkdeployment.sandbox.layout import log_tail
-from zkdeployment.sandbox.processes import VARIABLE, BackgroundProcess
+from zkdeployment.sandbox.processes import VARIABLE, BackgroundProcess, Deadline
 from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -208,3 +209,14 @@ class DaemonSupervisor:
                 continue
             for name in revived:
                 self._report(f"{name} crashed and was restarted, like systemd does")
+
+
+def add_user(zookeeper: str, name: str, role: str) -> str:
+    """Add a user of the service with a role, and return the user's key."""
+    # The libraries of the service are optional.
+    from zkdeployment.service.users.opening import open_users  # noqa: PLC0415
+    from zkdeployment.service.users.user import NewUser, Role  # noqa: PLC0415
+
+    act = Act("the sandbox", f"user add {name}", "", time.time())
+    with open_users(Servers(zookeeper), ()) as users:
+        return users.add(NewUser(name=name, role=Role(role)), act).key

@@ -1,4 +1,4 @@
-"""A real Nagios for the sandbox and the tests: where it is installed, its configuration, and running it."""
+"""A real Nagios for the sandbox and the tests, and the member of a sandbox that is Nagios with its bridge."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import zkdeployment
 from zkdeployment.base.errors import ProgramError
-from zkdeployment.sandbox.deadline import Deadline
-from zkdeployment.sandbox.layout import log_tail
-from zkdeployment.sandbox.processes import BackgroundProcess
+from zkdeployment.sandbox.layout import log_tail, nagios_configuration, write_private
+from zkdeployment.sandbox.members import SandboxDaemon, add_user
+from zkdeployment.sandbox.processes import BackgroundProcess, Deadline
 
 #: Where ``scripts/test`` unpacks the packages, if this program runs from a checkout.
 _UNPACKED = Path(zkdeployment.__file__).resolve().parents[2] / "build/nagios/usr"
@@ -215,3 +216,80 @@ class NagiosServer:
     def kill(self) -> None:
         """End Nagios like a crash."""
         self._process.kill()
+
+
+#: The user of the bridge, whose name is that of the monitoring system.
+NAGIOS_USER = "nagios1"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxNagios:
+    """The Nagios of the sandbox ``owner``, with all its files in ``directory``."""
+
+    owner: Path
+    directory: Path
+
+    @property
+    def exists(self) -> bool:
+        """Whether the sandbox has a Nagios."""
+        return self._configuration.exists()
+
+    @property
+    def bridge(self) -> SandboxDaemon:
+        """The bridge."""
+        return SandboxDaemon(self.owner, self.directory, "bridge", ["nagios", str(self._configuration)])
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of Nagios while it runs."""
+        return self._server.pid
+
+    def status(self) -> dict[str, Any] | None:
+        """Return the process ids of Nagios and of its bridge; ``None`` without a Nagios."""
+        return {"pid": self.pid, "bridge": self.bridge.pid} if self.exists else None
+
+    def create(self, url: str, zookeeper: str) -> None:
+        """Write the configuration of Nagios and of a bridge to the service at ``url``, and add its user."""
+        server = self._server
+        server.configure()
+        key_file = self.directory / "key"
+        write_private(key_file, f"{add_user(zookeeper, NAGIOS_USER, 'monitoring')}\n")
+        text = nagios_configuration(
+            {
+                "server": url,
+                "user": NAGIOS_USER,
+                "key-file": str(key_file),
+                "objects": str(server.objects),
+                "plugins": str(server.plugins),
+                "command-file": str(server.command_file),
+                "status-file": str(server.status_file),
+                "verify": server.verify,
+                "reload": server.reload,
+                "interval": "1",
+            },
+            root=self.directory,
+        )
+        write_private(self._configuration, text)
+
+    def start(self) -> None:
+        """Start Nagios and its bridge, unless they run."""
+        self._server.start()
+        self.bridge.start()
+
+    def stop(self) -> None:
+        """End the bridge and Nagios."""
+        self.bridge.stop()
+        self._server.stop()
+
+    def kill(self) -> None:
+        """End the bridge and Nagios like a crash."""
+        self.bridge.kill()
+        self._server.kill()
+
+    @property
+    def _server(self) -> NagiosServer:
+        return NagiosServer(find_nagios(), self.directory)
+
+    @property
+    def _configuration(self) -> Path:
+        return self.directory / "bridge.cfg"

@@ -1,5 +1,7 @@
 """The processes of a sandbox: started in the background, found again, and ended with all that they started.
 
+Their time limits grow while the machine has more work than processors.
+
 A process belongs to the sandbox in a directory if its environment names the directory (agents, scripts and their
 children inherit it), or if its working directory or an argument is in that directory. A process with a terminal
 does not belong to the sandbox: it may be a user's shell or editor.
@@ -17,10 +19,50 @@ import psutil
 
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.base.machine import process
-from zkdeployment.sandbox.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+#: The largest factor by which a busy machine stretches a time limit.
+_LARGEST = 10.0
+
+
+def slowdown() -> float:
+    """Return the average number of programs per processor that wanted to run in the last minute, at least 1."""
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return 1.0
+    return max(1.0, load / len(os.sched_getaffinity(0)))
+
+
+class Deadline:
+    """A time limit of ``seconds`` for programs that share the processors with other work.
+
+    A second counts only as much as a program gets of it: with a load of 22 on two processors, 11 seconds count as
+    one. The limit is over after ten times ``seconds`` in any case.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._begun = self._counted = time.monotonic()
+        self._used = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time limit is over."""
+        now = time.monotonic()
+        self._used += (now - self._counted) / slowdown()
+        self._counted = now
+        return self._used > self.seconds or now - self._begun > _LARGEST * self.seconds
+
+    def __str__(self) -> str:
+        elapsed = self._counted - self._begun
+        if elapsed < 2 * self._used:
+            return f"{elapsed:.0f} s"
+        return (
+            f"{elapsed:.0f} s on a machine that is too busy to judge (it had time for {self._used:.0f} s of work)"
+        )
 
 
 #: The tolerance in seconds for the start time of a process, which is computed from the kernel's clock each time.

@@ -17,8 +17,7 @@ from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.hosts import read_hosts
-from zkdeployment.sandbox.layout import default_directory
+from zkdeployment.sandbox.layout import default_directory, read_hosts
 from zkdeployment.sandbox.nagios import find_nagios
 from zkdeployment.sandbox.processes import VARIABLE
 

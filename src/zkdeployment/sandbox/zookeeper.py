@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ProgramError
-from zkdeployment.sandbox.deadline import Deadline, slowdown
-from zkdeployment.sandbox.processes import BackgroundProcess
+from zkdeployment.sandbox.processes import BackgroundProcess, Deadline, slowdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

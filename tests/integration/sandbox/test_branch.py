@@ -4,7 +4,7 @@ import pytest
 
 from zkdeployment.base.errors import ConfigurationError, ProgramError
 from zkdeployment.base.machine import process
-from zkdeployment.sandbox.branch import Branch
+from zkdeployment.sandbox.repositories import Branch
 
 
 @pytest.fixture

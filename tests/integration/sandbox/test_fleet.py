@@ -6,8 +6,7 @@ import pytest
 from zkdeployment.base.errors import ConfigurationError, ProgramError, RefusedError
 from zkdeployment.sandbox import fleet, zookeeper
 from zkdeployment.sandbox.fleet import Sandbox
-from zkdeployment.sandbox.hosts import numbered
-from zkdeployment.sandbox.layout import Layout, SandboxDescription
+from zkdeployment.sandbox.layout import Layout, SandboxDescription, numbered
 from zkdeployment.sandbox.zookeeper import servers, start_ensemble
 
 

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from support.waiting import wait_until
 from zkdeployment.base.deployment import Deployment
-from zkdeployment.sandbox.scenario import FleetObserver
+from zkdeployment.sandbox.demo import FleetObserver
 
 
 @pytest.fixture

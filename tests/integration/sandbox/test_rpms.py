@@ -9,8 +9,7 @@ from support.available_packages import AvailablePackage
 from zkdeployment.agent.packages.installed_packages import RpmDatabase
 from zkdeployment.base.errors import ConfigurationError, ProgramError
 from zkdeployment.base.machine import process
-from zkdeployment.sandbox import rpms
-from zkdeployment.sandbox.rpms import RpmRepository
+from zkdeployment.sandbox.repositories import RpmRepository, build_packages
 
 
 @pytest.fixture
@@ -111,5 +110,5 @@ def test_the_error_for_a_failed_build_has_the_reason(tmp_path):
     spec = tmp_path / "bad.spec"
     spec.write_text("Name: bad\n")
     with pytest.raises(ProgramError, match="Version field must be present"):
-        rpms.build_packages(spec, tmp_path / "out")
+        build_packages(spec, tmp_path / "out")
     assert subprocess.run(["ls", tmp_path / "out"], capture_output=True, text=True, check=True).stdout == ""

@@ -21,7 +21,7 @@ from zkdeployment.programs.server import open_webhooks
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
-from zkdeployment.sandbox.deadline import Deadline
+from zkdeployment.sandbox.processes import Deadline
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 

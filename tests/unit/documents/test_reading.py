@@ -13,7 +13,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import document_files, nested_problems, read_documents
 from zkdeployment.documents.registry import known_kinds, mentions_documents
-from zkdeployment.sandbox.hosts import read_hosts
+from zkdeployment.sandbox.layout import read_hosts
 from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.strategy import (
     ALL_HOSTS,

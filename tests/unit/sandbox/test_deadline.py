@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from zkdeployment.sandbox.deadline import Deadline, slowdown
+from zkdeployment.sandbox.processes import Deadline, slowdown
 
 
 @pytest.fixture

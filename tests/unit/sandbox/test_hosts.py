@@ -4,7 +4,7 @@ import pytest
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.sandbox.hosts import read_hosts
+from zkdeployment.sandbox.layout import read_hosts
 
 
 @pytest.fixture

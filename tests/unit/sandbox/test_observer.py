@@ -1,4 +1,4 @@
-from zkdeployment.sandbox.scenario import ScriptRun, overlaps, script_runs
+from zkdeployment.sandbox.demo import ScriptRun, overlaps, script_runs
 
 
 def test_runs_are_read_from_all_hosts_in_order(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.host import idle_role
-from zkdeployment.sandbox import rpms
+from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,7 +52,7 @@ def build(directory: Path, packages: Iterable[tuple[str, str]] = PACKAGES) -> li
     return [
         file
         for name, version in packages
-        for file in rpms.build_packages(
+        for file in build_packages(
             _SOURCE / "service.spec",
             directory,
             {"service": name, "service_version": version, "service_source": str(_SOURCE)},
