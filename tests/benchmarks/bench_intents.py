@@ -14,7 +14,6 @@ from kazoo.client import KazooClient
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
 from support.zookeeper import connected, sent_requests
-from zkdeployment.agent.store.inventories import encode
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
@@ -29,6 +28,7 @@ from zkdeployment.intents.rules.reality import (
 )
 from zkdeployment.intents.rules.status import StatusOutput, StatusQuery, status_body
 from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.publishing.store.hosts import encode
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 

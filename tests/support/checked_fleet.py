@@ -13,7 +13,6 @@ import httpx
 from support.certificates import CERTIFICATES
 from support.clocks import ManualClock
 from support.web import WebServer
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
@@ -24,6 +23,7 @@ from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Create, Delete
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from kazoo.exceptions import NoNodeError
 
 from support.repository import Repository
+from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.intents.store.accepted_file import AcceptedFile
 from zkdeployment.publishing.daemon.signing_file import SigningFile
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store import builder
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -68,16 +69,18 @@ class Publishing:
         """Yield a syncer with a mirror and a session of its own."""
         signer = None if self.key is None else PublishKey(self.key)
         with Session(self.zookeeper, session_timeout=6) as session:
+            store = ZooKeeperPublications(session, identity=name, signer=signer)
+            repositories = self.host_repositories
             yield Syncer(
                 self.source(name),
-                ZooKeeperPublications(session, identity=name, signer=signer),
+                store,
                 SystemClock(),
                 self.memory(name),
                 signer=signer,
-                repositories=self.host_repositories,
+                packages=None if repositories is None else PackageGuard(store, repositories),
+                keeper=section().keeper(store, self.directory / name / ".tree.accepted"),
                 signing=SigningFile(self.directory / name / ".tree.signed"),
                 publishers=None if self.publishers is None else PublisherKeysFile(self.publishers),
-                accepted=AcceptedFile(self.directory / name / ".tree.accepted"),
                 governed=self.governed,
             )
 
@@ -108,8 +111,8 @@ class Publishing:
         with monkeypatch.context() as patch, Session(self.zookeeper, session_timeout=6) as session:
             patch.setattr(builder, "OPERATIONS_LIMIT", 5)
             store = ZooKeeperPublications(session, identity="interrupted", reach=reach)
-            accepted = AcceptedFile(self.directory / "syncer" / ".tree.accepted")
-            syncer = Syncer(self.source(), store, SystemClock(), self.memory(), accepted=accepted)
+            keeper = section().keeper(store, self.directory / "syncer" / ".tree.accepted")
+            syncer = Syncer(self.source(), store, SystemClock(), self.memory(), keeper=keeper)
             options = SyncOptions(force=True, overrides=GuardOverrides(mass_removal=True))
             with contextlib.suppress(InterruptedSyncError):
                 syncer.sync(options)

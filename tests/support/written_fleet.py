@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from kazoo.client import KazooClient
 
 from support.waiting import UNLIMITED
-from zkdeployment.agent.store import inventories
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.publication import Origin, next_sequence
@@ -24,6 +23,7 @@ from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.store.cluster import write_output
 from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.publishing.targets.compiler import assignments_for, compile_targets
 from zkdeployment.rollouts.store.records import ZooKeeperRollouts
@@ -130,7 +130,7 @@ class WrittenFleet:
             for subject, record in changed.items()
         }
         operations = intent_operations(written, nodes, withheld, left)
-        for transaction in (operations.parts, operations.indexes):
+        for transaction in (operations.parts, operations.closing):
             self._session.commit(*transaction)
 
     def register(self, *hosts: Host) -> None:
@@ -165,8 +165,7 @@ class WrittenFleet:
             )
             known.append(KnownHost(identity, Inventory(markers=markers), time=at))
         pending = [
-            self._client.create_async(f"{paths.INVENTORY}/{host.identity.id}", inventories.encode(host))
-            for host in known
+            self._client.create_async(f"{paths.INVENTORY}/{host.identity.id}", encode_host(host)) for host in known
         ]
         for result in pending:
             result.get()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
+    from zkdeployment.publishing.rules.review import ReviewRule
+    from zkdeployment.publishing.section import PublicationSection
     from zkdeployment.zookeeper.session import Session
 
 
@@ -39,17 +41,20 @@ class Feature:
 
     Each place is a function, which imports what it returns: a program loads only the parts of the features that it
     uses. ``document_kinds`` are the kinds of documents beside the tree. ``document_rules`` receive documents that
-    are valid each by itself, and return them with the problems that they have together.
-    ``feed_parts`` are the parts of the readings of the fleet, with their events. ``alarms`` reads what the monitor
-    of the fleet judges, at a time in seconds since the epoch, and returns the function that judges it. ``metrics``
-    returns the metrics of a reading for the service. ``api_routers`` are the
-    operations of the API that need a login, ``page_routers`` the pages of the service, and ``service_state`` what
-    the service keeps for them, by the names of attributes of the application's state. ``verbs`` are the verbs of
-    the command line, by name.
+    are valid each by itself, and return them with the problems that they have together. ``review_rules`` receive
+    the documents with the tree beside them, and return further problems. ``publication_section`` is what the
+    feature adds to publications; ``None`` if that is nothing. ``feed_parts`` are the parts of the readings of the
+    fleet, with their events. ``alarms`` reads what the monitor of the fleet judges, at a time in seconds since the
+    epoch, and returns the function that judges it. ``metrics`` returns the metrics of a reading for the service.
+    ``api_routers`` are the operations of the API that need a login, ``page_routers`` the pages of the service, and
+    ``service_state`` what the service keeps for them, by the names of attributes of the application's state.
+    ``verbs`` are the verbs of the command line, by name.
     """
 
     document_kinds: Callable[[], Sequence[DocumentKind[Any]]] = _nothing
     document_rules: Callable[[], Sequence[Callable[[Documents], Documents]]] = _nothing
+    review_rules: Callable[[], Sequence[ReviewRule]] = _nothing
+    publication_section: Callable[[], PublicationSection | None] = lambda: None
     feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
     alarms: Callable[[Session, float], JudgeAlarms] | None = None
     metrics: Callable[[FleetReading], Iterable[Metric]] | None = None

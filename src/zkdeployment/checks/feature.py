@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
+    from zkdeployment.publishing.rules.review import ReviewRule
     from zkdeployment.zookeeper.session import Session
 
 
@@ -25,6 +26,12 @@ def _document_kinds() -> tuple[DocumentKind[Any], ...]:
     from zkdeployment.checks.documents.on_call import ON_CALL
 
     return SYSTEM, CHECK, CHECK_GROUP, ON_CALL
+
+
+def _review_rules() -> tuple[ReviewRule, ...]:
+    from zkdeployment.checks.documents.references import check_problems
+
+    return (lambda documents, tree, _targets: check_problems(documents, tree),)
 
 
 def _api_routers() -> tuple[APIRouter, ...]:
@@ -63,6 +70,7 @@ def _alarms(session: Session, now: float) -> JudgeAlarms:
 
 FEATURE = Feature(
     document_kinds=_document_kinds,
+    review_rules=_review_rules,
     api_routers=_api_routers,
     page_routers=_page_routers,
     verbs=_verbs,

@@ -1,4 +1,4 @@
-"""The syncer's part of intents: its record of accepted approvals, and the judgement of a revision.
+"""The syncer's part of intents: its record of accepted approvals, the judgement of a revision, and its records.
 
 The list of left services in ZooKeeper counts only without a better source, because with an emptied list services
 would be deployed without an approval, and with a forged list services would be undeployed.
@@ -11,53 +11,82 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
 from zkdeployment.base.log import get_logger
+from zkdeployment.intents.documents.values import subject_text
 from zkdeployment.intents.rules.approvals import (
     NOTHING_ACCEPTED,
+    Acceptance,
     AcceptanceRecord,
     ReleaseSnapshot,
-    StandingGovernance,
     accepted_by_syncer,
+    accepted_instances,
     deployment_objection,
     known_instances,
+    newly_accepted,
     recorded_governance,
-    standing_list,
     with_objections,
 )
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.intents.rules.governance import governed_services, read_intents
+from zkdeployment.intents.rules.governance import IntentGovernanceChange, governed_services, intents_of
+from zkdeployment.intents.rules.instances import InstanceChange
 from zkdeployment.intents.rules.publication import awaiting_reports, change_intents, with_final_status
 from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.intents.store.reader import archive_operations, removed_histories
+from zkdeployment.intents.store.records import (
+    intent_operations,
+    read_awaiting_records,
+    read_intent_nodes,
+    read_records,
+    record_operations,
+)
+from zkdeployment.publishing.section import (
+    NO_CHANGE,
+    SectionChange,
+    SectionKeeper,
+    SectionOperations,
+    StandingGovernance,
+    standing_list,
+)
 from zkdeployment.publishing.signing.statement import NOTHING_LEFT, left_digest
+from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.group_stops import ending_stops
+from zkdeployment.publishing.store.withheld import read_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.base.publication import Published
     from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.approvals import Acceptance
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.rules.publication import IntentsChange
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.store.accepted_file import AcceptedFile
     from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.signing.standing import SigningRecord
     from zkdeployment.publishing.store.store import ZooKeeperPublications
+    from zkdeployment.zookeeper.session import Session
 
 
-class AcceptedGovernance:
-    """Keeps the record in ``memory``; without ``memory``, only as long as this object lives."""
+class IntentKeeper(SectionKeeper):
+    """Judges the intents of a revision, and remembers what this syncer accepted.
 
-    def __init__(self, store: ZooKeeperPublications, memory: AcceptedFile | None = None) -> None:
+    Keeps the record of that in ``memory``; without ``memory``, only as long as this object lives. The records in
+    ``store`` do not prove which approvals count. With ``approvals``, only approvals without an objection count.
+    """
+
+    def __init__(
+        self,
+        store: ZooKeeperPublications,
+        memory: AcceptedFile | None = None,
+        approvals: GitApprovals | None = None,
+    ) -> None:
         self._store = store
         self._memory = memory
+        self._approvals = approvals
         self._record: AcceptanceRecord | None = None
-
-    def last(self, published: Published) -> Acceptance | None:
-        """Return the acceptance of this syncer with the last publication; ``None`` before the first one."""
-        if self._record is None and self._memory is not None:
-            self._record = self._memory.read_accepted()
-        return None if self._record is None else self._record.settled(published)
+        self._settled: int | None = None
 
     def standing(self, published: Published, signed: SigningRecord | None) -> StandingGovernance:
         """Return the governance until the next publication; ``signed`` is as in ``recorded_governance``.
@@ -65,13 +94,13 @@ class AcceptedGovernance:
         Raises ``UntrustedError`` if neither ZooKeeper nor this syncer has the list of left services of the last
         publication. Raises ``TreeError`` if that list cannot be read.
         """
-        recorded = recorded_governance(self.last(published), published, signed)
+        recorded = recorded_governance(self._last(published), published, signed)
         if recorded is not None:
             return recorded
         revision, digest = standing_list(published, signed)
         if digest == NOTHING_LEFT or (digest is None and published.intents is None):
             return StandingGovernance(revision)
-        left = self._store.left()
+        left = read_left(self._store.session)
         if left_digest(left) != digest:
             raise UntrustedError(
                 "ZooKeeper does not hold the list of the services that left their intents: expected the list of"
@@ -81,65 +110,18 @@ class AcceptedGovernance:
             )
         return StandingGovernance(revision, left)
 
-    def accept(self, coming: Acceptance, published: Published) -> None:
-        """Record durably the acceptance of the ``coming`` publication; raises ``HostFilesError``.
-
-        ``published`` is the current publication. Call ``settle`` when the coming one was written.
-        """
-        self._write(AcceptanceRecord(self.last(published), coming))
-
-    def settle(self) -> None:
-        """Record that the publication of the last ``accept`` was written.
-
-        If this record is lost, the next run reads ZooKeeper instead.
-        """
-        if self._record is None or self._record.coming is None:
-            return
-        try:
-            self._write(AcceptanceRecord(self._record.coming))
-        except HostFilesError as error:
-            get_logger().warning("acceptance-not-recorded", reason=str(error))
-
-    def _write(self, record: AcceptanceRecord) -> None:
-        if self._memory is not None:
-            self._memory.write_accepted(record)
-        self._record = record
-
-
-def _shown(digest: str | None) -> str:
-    return "unknown, because /zkdeployment/targets lacks 'left'" if digest is None else f"sha256:{digest[:12]}…"
-
-
-class IntentJudge:
-    """Reads records of intents from ``store``, and reports of hosts where the decision needs them.
-
-    With ``approvals``, only approvals without an objection count. ``accepted`` has the approvals that the syncer
-    accepted, because the records in ZooKeeper do not prove which approvals count.
-    """
-
-    def __init__(
-        self,
-        store: ZooKeeperPublications,
-        accepted: AcceptedGovernance,
-        approvals: GitApprovals | None = None,
-    ) -> None:
-        self._store = store
-        self._accepted = accepted
-        self._approvals = approvals
-        self._settled: int | None = None
-
-    def judge(self, draft: Draft, published: Published) -> IntentsChange | None:
-        """Return the changes of intents by a draft; ``None`` if there are no intents before and after it.
+    def judge(self, draft: Draft, published: Published) -> SectionChange:
+        """Return the changes of intents by a draft; ``NO_CHANGE`` if there are no intents before and after it.
 
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
         An intent that this syncer accepted counts even if ZooKeeper has lost its record.
         """
-        last = self._accepted.last(published)
+        last = self._last(published)
         if not draft.concerns_governance and published.intents is None and (last is None or not last.approvals):
-            return None
+            return NO_CHANGE
         before = None
         if published.intents is not None:
-            before = {record.intent.subject: record for record in self._store.intents()}
+            before = {record.intent.subject: record for record in read_records(self._store.session)}
         reviewed = draft.reviewed
         self._check_releases(draft)
         after = intent_snapshots(reviewed.documents, reviewed.linted.tree)
@@ -155,18 +137,18 @@ class IntentJudge:
             if before is not None:
                 found = ((subject, deployment_objection(one, is_accepted)) for subject, one in after.items())
                 objections = {subject: objection for subject, objection in found if objection is not None}
-        services = governed_services(read_intents(reviewed.documents), draft.compilation.whole)
+        services = governed_services(intents_of(draft.governance.after), draft.compilation.whole)
         awaiting = awaiting_reports(before or {}, after)
         reports = self._reports(awaiting) if awaiting else None
         change = change_intents(draft.revision, before, after, services, reports, objections)
-        return replace(change, is_verified=self._approvals is not None)
+        return PublishedIntents(replace(change, is_verified=self._approvals is not None))
 
     def _check_releases(self, draft: Draft) -> None:
         """Raise ``RefusedError`` if approvals need a signature and the signature of a release does not count."""
-        verifier = self._approvals
-        if verifier is None:
+        verifier, governance = self._approvals, draft.governance
+        if verifier is None or not isinstance(governance, IntentGovernanceChange):
             return
-        for release in draft.governance.releases:
+        for release in governance.releases:
             content = service_content(release.path, release.target, draft.reviewed.linted.tree)
             objection = verifier.objection(ReleaseSnapshot(release, content), draft.revision)
             if objection is not None:
@@ -175,14 +157,15 @@ class IntentJudge:
                     f" {objection}; release it again with 'zkdeployment intent release {release.path} --key FILE'"
                 )
 
-    def record_final_statuses(self, published: Published) -> None:
+    def complete_records(self, published: Published) -> None:
         """Record the final status of each terminated instance of which no host has a deployment any more.
 
         A record that another syncer writes at the same time is left to the next cycle.
         """
         if not published.intents or self._settled == published.stamp:
             return
-        awaiting = self._store.awaiting_final_status()
+        session = self._store.session
+        awaiting = read_awaiting_records(session)
         if not awaiting:
             self._settled = published.stamp
             return
@@ -191,10 +174,75 @@ class IntentJudge:
             ended = with_final_status(record, reports)
             if ended is not None:
                 try:
-                    self._store.record_final_status(ended)
+                    self._store.write_record(record_operations(session, ended), "final-status")
                 except ConflictError as error:
                     get_logger().warning("final-status-not-recorded", reason=str(error))
 
     def _reports(self, records: Iterable[IntentRecord]) -> FleetReports:
         services = {service.assignment.path for record in records for service in record.instances[-1].services}
-        return self._store.reports(services)
+        return read_reports(self._store.session, services)
+
+    def accept(self, change: SectionChange, publication: Publication, published: Published) -> None:
+        """Record durably the acceptance of a coming publication; raises ``HostFilesError``."""
+        last = self._last(published)
+        if not isinstance(change, PublishedIntents) and last is None:
+            return
+        after = change.change.after if isinstance(change, PublishedIntents) else {}
+        coming = Acceptance(
+            newly_accepted(after),
+            publication.left,
+            publication.revision,
+            publication.sequence,
+            accepted_instances({} if last is None else last.instances, after),
+        )
+        self._write(AcceptanceRecord(last, coming))
+
+    def settle(self) -> None:
+        """Record that the publication of the last ``accept`` was written.
+
+        If this record is lost, the next run reads ZooKeeper instead.
+        """
+        if self._record is None or self._record.coming is None:
+            return
+        try:
+            self._write(AcceptanceRecord(self._record.coming))
+        except HostFilesError as error:
+            get_logger().warning("acceptance-not-recorded", reason=str(error))
+
+    def _last(self, published: Published) -> Acceptance | None:
+        """Return the acceptance of this syncer with the last publication; ``None`` before the first one."""
+        if self._record is None and self._memory is not None:
+            self._record = self._memory.read_accepted()
+        return None if self._record is None else self._record.settled(published)
+
+    def _write(self, record: AcceptanceRecord) -> None:
+        if self._memory is not None:
+            self._memory.write_accepted(record)
+        self._record = record
+
+
+def _shown(digest: str | None) -> str:
+    return "unknown, because /zkdeployment/targets lacks 'left'" if digest is None else f"sha256:{digest[:12]}…"
+
+
+class PublishedIntents(SectionChange):
+    """The change that a publication makes to the records of intents, and to the stops of their groups."""
+
+    def __init__(self, change: IntentsChange) -> None:
+        self.change = change
+
+    def operations(self, session: Session, publication: Publication, sequence: int) -> SectionOperations:
+        """Return the operations that write the records of intents that a publication changes."""
+        record, change = publication.record, self.change
+        time = 0.0 if record is None else record.time
+        origin = None if record is None else record.origin
+        author, reason = ("", "") if origin is None else (origin.author, origin.subject)
+        records = change.records(InstanceChange(sequence, time, author, str(publication.revision), reason))
+        nodes = read_intent_nodes(session, records.keys(), change.after.keys())
+        operations = intent_operations(records, nodes, publication.withheld, publication.left)
+        removed = removed_histories(session, nodes.indexes.keys() - set(map(subject_name, change.after)))
+        changed = map(subject_text, {*records, *(change.before.keys() - change.after.keys())})
+        return SectionOperations(
+            (*operations.parts, *archive_operations(session, removed)),
+            (*operations.closing, *ending_stops(session, [*changed])),
+        )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart
+    from zkdeployment.publishing.rules.review import ReviewRule
+    from zkdeployment.publishing.section import PublicationSection
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
@@ -21,6 +23,18 @@ def _document_kinds() -> tuple[DocumentKind[Any], ...]:
     from zkdeployment.intents.documents.release import RELEASE
 
     return GROUP, CLUSTER, RELEASE
+
+
+def _review_rules() -> tuple[ReviewRule, ...]:
+    from zkdeployment.intents.rules.governance import coverage_problems, intent_problems
+
+    return intent_problems, coverage_problems
+
+
+def _publication_section() -> PublicationSection:
+    from zkdeployment.intents.section import SECTION
+
+    return SECTION
 
 
 def _api_routers() -> tuple[APIRouter, ...]:
@@ -55,6 +69,8 @@ def _feed_parts() -> tuple[FeedPart[Any], ...]:
 
 FEATURE = Feature(
     document_kinds=_document_kinds,
+    review_rules=_review_rules,
+    publication_section=_publication_section,
     api_routers=_api_routers,
     page_routers=_page_routers,
     service_state=_service_state,

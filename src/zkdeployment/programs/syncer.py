@@ -6,8 +6,9 @@ import contextlib
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.agent.packages.host_repositories import own_repositories, syncer_repositories
 from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.daemon import failpoints
@@ -17,14 +18,13 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.files import check_owner, sole_process, unfinished
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.intents.store.accepted_file import AcceptedFile
-from zkdeployment.intents.verification import mirror_approvals
 from zkdeployment.programs.process import arm_failpoints, build_probe
 from zkdeployment.programs.publish_key import publication_signer
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.signing_file import SigningFile
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.opening import open_source
 from zkdeployment.publishing.store.requests import give_notice
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.config.settings import Settings
-    from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
     from zkdeployment.publishing.records import SyncerReport
     from zkdeployment.zookeeper.servers import Servers
@@ -166,17 +165,16 @@ def _syncer(
         store,
         SystemClock(),
         memory,
-        _approvals(sync, source),
         signer,
-        repositories=repositories,
+        packages=None if repositories is None else PackageGuard(store, repositories),
+        keeper=section().keeper(store, mirror.with_name(f".{mirror.name}.accepted"), _approvals(sync, source)),
         signing=SigningFile(mirror.with_name(f".{mirror.name}.signed")),
-        accepted=AcceptedFile(mirror.with_name(f".{mirror.name}.accepted")),
         publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
         governed=sync.governed_paths,
     )
 
 
-def _approvals(sync: SyncSettings, source: TreeSource) -> GitApprovals | None:
+def _approvals(sync: SyncSettings, source: TreeSource) -> Any:
     """Return the verifier of approvals in the mirror; ``None`` if approvals need no signature."""
     if sync.approvers is None:
         return None
@@ -184,7 +182,7 @@ def _approvals(sync: SyncSettings, source: TreeSource) -> GitApprovals | None:
         raise ConfigurationError(
             "approvers: expected a git repository, found another one; remove the key approvers"
         )
-    return mirror_approvals(sync, source)
+    return section().mirror_approvals(sync, source)
 
 
 def _publications(settings: Settings, session: Session, signer: PublicationSigner | None) -> ZooKeeperPublications:

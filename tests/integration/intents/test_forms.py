@@ -13,7 +13,6 @@ from support.intents import GROUP
 from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
@@ -24,6 +23,7 @@ from zkdeployment.intents.documents.values import UpdateRule
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session

@@ -17,11 +17,11 @@ from zkdeployment.intents.documents.release import ServiceRelease, release_docum
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.revisions import intent_snapshots
-from zkdeployment.intents.store.accepted_file import AcceptedFile
 from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.intents.verification import GitApprovals, approval_signer
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
 
@@ -276,10 +276,10 @@ class ApprovedPublishing:
     def sync(self) -> None:
         source = self.publishing.source()
         approvals = GitApprovals(lambda: source.reader, self.approvers, None, time.time)
-        accepted = AcceptedFile(self.publishing.directory / "accepted")
         with Session(self.publishing.zookeeper) as session:
             store = ZooKeeperPublications(session)
-            Syncer(source, store, SystemClock(), self.publishing.memory(), approvals, accepted=accepted).sync()
+            keeper = section().keeper(store, self.publishing.directory / "accepted", approvals)
+            Syncer(source, store, SystemClock(), self.publishing.memory(), keeper=keeper).sync()
 
     def approval(self, one: LeftService) -> Approval:
         """The signed approval of the release of a service."""

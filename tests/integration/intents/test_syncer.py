@@ -12,7 +12,6 @@ import pytest
 from support.commands import invoke
 from support.publishing import InterruptedSyncError
 from support.repository import make_key, public
-from zkdeployment.agent.store import inventories
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import RefusedError, ShutdownError, TreeError
@@ -23,13 +22,14 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.revisions import intent_snapshots
-from zkdeployment.intents.store.accepted_file import AcceptedFile
 from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.intents.verification import GitApprovals, approval_signer
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.store import builder
+from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
 
@@ -106,9 +106,9 @@ def report(publishing: Publishing, host: str, *paths: str) -> None:
     publishing.client.ensure_path("/zkdeployment/inventory")
     node = f"/zkdeployment/inventory/{host}"
     if publishing.client.exists(node):
-        publishing.client.set(node, inventories.encode(known))
+        publishing.client.set(node, encode_host(known))
     else:
-        publishing.client.create(node, inventories.encode(known))
+        publishing.client.create(node, encode_host(known))
 
 
 def test_a_group_is_deployed_only_while_it_is_instantiated(publishing: Publishing):
@@ -264,7 +264,9 @@ class ApprovedPublishing:
         approvals = GitApprovals(lambda: source.reader, self.approvers, None, time.time) if has_approvers else None
         with Session(self.publishing.zookeeper) as session:
             store, memory = ZooKeeperPublications(session, reach=reach), self.publishing.memory()
-            syncer = Syncer(source, store, SystemClock(), memory, approvals, accepted=AcceptedFile(self.file))
+            syncer = Syncer(
+                source, store, SystemClock(), memory, keeper=section().keeper(store, self.file, approvals)
+            )
             syncer.sync(SyncOptions(force=force))
 
     def is_killed(self, place: str) -> None:

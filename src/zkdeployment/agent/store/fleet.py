@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.lease import lease_from_properties
-from zkdeployment.agent.store.inventories import replace_inventory, write_inventory
 from zkdeployment.agent.store.joined_queues import JoinedQueues, JoinedRoles
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequestLock, hand_on, leave
@@ -24,6 +23,7 @@ from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.publishing.store.assignments import read_services, read_wanted
 from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop, write_output
 from zkdeployment.publishing.store.group_stops import stopped_groups, stopping_group
+from zkdeployment.publishing.store.hosts import replace_inventory, write_inventory
 from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.store.inventories import decode as decode_inventory
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Host
 from zkdeployment.base.machine.calls import turn
@@ -23,6 +22,7 @@ from zkdeployment.checks.rules.spawning import (
 )
 from zkdeployment.publishing.store.assignments import read_targets
 from zkdeployment.publishing.store.documents import read_published_documents
+from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.publishing.store.last_publication import decode_published, published_revision
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +18,7 @@ from zkdeployment.cli.package_options import MISSING, chosen_repositories, open_
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.sections import paths_problem
 from zkdeployment.config.settings import load
-from zkdeployment.intents.rules.governance import read_intents, ungoverned_problems
-from zkdeployment.intents.rules.revisions import change_problems, has_intents
-from zkdeployment.intents.verification import local_approvals
+from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.opening import (
     is_local_revision,
     read_documents_of,
@@ -29,14 +27,14 @@ from zkdeployment.publishing.acts.opening import (
     read_staged,
 )
 from zkdeployment.publishing.rules.review import Review, lifting_problems, place, review
+from zkdeployment.publishing.section import section
 from zkdeployment.tree.lint import sort_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from zkdeployment.base.source_files import Problem, SourceFile
-    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-    from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.section import ApprovalObjection
 
 
 @click.command("lint")
@@ -142,7 +140,7 @@ def command(
         raise click.UsageError("expected --approvers with --allowed-signers and --approval-rules")
     if repositories and not packages:
         raise click.UsageError("expected --packages with --repositories")
-    approvals = None if approvers is None else local_approvals(approvers, allowed_signers, approval_rules)
+    approvals = section().local_approvals(approvers, allowed_signers, approval_rules)
     asked = _repositories(repositories, config) if packages else ()
     rules = _Rules(strict, asked, governed or _governed_paths(config))
     if hook:
@@ -205,14 +203,16 @@ def _check(
     files: Sequence[SourceFile],
     rules: _Rules,
     before: Sequence[SourceFile] = (),
-    objection: Callable[[IntentSnapshot], str | None] | None = None,
+    objection: ApprovalObjection = None,
 ) -> bool:
     """Print all problems of a tree and of its change from the files ``before``; return whether it is valid."""
     reviewed = review(files)
     advice = reviewed.documents.advice if rules.strict else ()
-    changes = (*lifting_problems(reviewed, before), *change_problems(before, reviewed, objection))
-    intents, whole = read_intents(reviewed.documents), reviewed.compilation.whole
-    changes += tuple(place(one, reviewed.linted) for one in ungoverned_problems(rules.governed, intents, whole))
+    found = section().judge_files(before, reviewed, objection)
+    governance, whole = section().governance(reviewed.documents), reviewed.compilation.whole
+    ungoverned = governance.ungoverned_problems(rules.governed, whole)
+    changes = (*lifting_problems(reviewed, before), *found.problems, *found.refusals)
+    changes += tuple(place(one, reviewed.linted) for one in ungoverned)
     if rules.repositories and not reviewed.errors:
         with open_repositories(rules.repositories) as repositories:
             findings = check_packages(repositories, reviewed.targets, review(before).targets)
@@ -226,12 +226,12 @@ def _check(
     return not (problems if rules.strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
-def _objection(approvals: GitApprovals | None, commit: str) -> Callable[[IntentSnapshot], str | None] | None:
+def _objection(approvals: Any, commit: str) -> ApprovalObjection:
     """Return the function that objects to approvals in a commit; ``None`` if they need no signature."""
     return None if approvals is None else lambda snapshot: approvals.objection(snapshot, commit)
 
 
-def _check_hook(branch: str | None, approvals: GitApprovals | None, rules: _Rules) -> bool:
+def _check_hook(branch: str | None, approvals: Any, rules: _Rules) -> bool:
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:
@@ -259,10 +259,13 @@ def _files_before(commit: str, rules: _Rules, files: Sequence[SourceFile]) -> Se
     is empty if the commit does not exist.
     """
     documents = read_documents_of(commit)
-    is_judged = has_intents(documents) or (
-        (rules.repositories or has_intents(files)) and is_local_revision(commit)
-    )
+    is_judged = _governs(documents) or ((rules.repositories or _governs(files)) and is_local_revision(commit))
     return read_local_revision(commit) if is_judged else documents
+
+
+def _governs(files: Sequence[SourceFile]) -> bool:
+    """Whether documents among these files govern services; trees without them need not be compared."""
+    return bool(section().governance(read_documents(document_files(files))))
 
 
 def _summary(reviewed: Review, problems: Sequence[Problem], files: int) -> str:

@@ -17,7 +17,7 @@ from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.intents.rules.governance import published_governance
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compilation import withheld_after
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
 from zkdeployment.tree.diff import describe_change, diff, format_tree
@@ -338,6 +338,6 @@ def _apply(
     for line in describe_change(change, live.tree):
         echo(line)
     if not dry_run:
-        published = published_governance(operator.fleet.documents(), operator.intents.left())
+        published = section().governance(operator.fleet.documents(), operator.intents.left())
         withheld = withheld_after(live.tree, change, published)
         operator.tree.import_tree(change, roles=roles, versions=live.versions, withheld=withheld)

@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from zkdeployment.agent.store.inventories import decode
 from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import turn
@@ -21,6 +20,7 @@ from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.contention import read_locks
 from zkdeployment.publishing.store.assignments import read_targets
 from zkdeployment.publishing.store.history import read_history, read_publication, read_results
+from zkdeployment.publishing.store.hosts import decode
 from zkdeployment.publishing.store.live_tree import read_providers, read_subtree
 from zkdeployment.publishing.store.withheld import read_left, read_withheld
 from zkdeployment.strategies.store.records import read_attempts

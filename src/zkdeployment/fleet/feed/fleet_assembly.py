@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import unquote
 
-from zkdeployment.agent.store.inventories import decode as decode_inventory
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.features import installed
@@ -18,6 +17,7 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.publishing.store.cluster import stop_of
 from zkdeployment.publishing.store.group_stops import group_stop_of
+from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.publishing.store.last_publication import decode_published, published_revision
 from zkdeployment.publishing.store.requests import current_refusal, report_of, request_of
 from zkdeployment.strategies.store.agent_records import current_id

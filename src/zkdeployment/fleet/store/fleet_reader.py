@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from zkdeployment.agent.store.inventories import forget_host, known_ids, read_inventories
-from zkdeployment.agent.store.role_locks import read_out_of_service
+from zkdeployment.agent.store.role_locks import read_out_of_service, requests_of
+from zkdeployment.agent.store.service_locks import works_of
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.fleet.daemon_failures import read_failures
@@ -18,11 +19,13 @@ from zkdeployment.publishing.store.cluster import read_output, read_stops
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.group_stops import read_group_stops
 from zkdeployment.publishing.store.history import read_history
+from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.last_publication import decode_published, published_revision
 from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
 from zkdeployment.publishing.store.service_order import read_unfinished
 from zkdeployment.strategies.store.records import read_leader, read_rollout
 from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -115,7 +118,7 @@ class ZooKeeperFleetReader:
         known = {entry.identity.id: entry for entry in self.known_hosts()}
         ids_of_name = [host_id for host_id, entry in known.items() if entry.identity.name == host]
         host_id = ids_of_name[0] if host not in known and len(ids_of_name) == 1 else host
-        forget_host(self._session, host_id)
+        _forget_host(self._session, host_id)
         return known.get(host_id, KnownHost(Identity(host_id, host_id)))
 
     def acts(self) -> tuple[Act, ...]:
@@ -150,3 +153,24 @@ class ZooKeeperFleetReader:
     def documents(self) -> PublishedDocuments:
         """Return the published documents."""
         return read_published_documents(self._session)
+
+
+def _forget_host(session: Session, host_id: str) -> None:
+    """Remove all records of a host: inventory, lease, requests for locks of roles, work, mark as out of service.
+
+    Raises ``RefusedError`` if the host is registered or unknown.
+    """
+    known_path = f"{paths.INVENTORY}/{host_id}"
+    rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id)]
+    registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", known_path, *rest])
+    requests = requests_of(session, host_id)
+    if registered is not None:
+        raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
+    also = [Delete(path) for path, node in zip(rest, left, strict=True) if node is not None]
+    also += [Delete(request.path) for request in requests]
+    also += [Delete(f"{paths.BUSY}/{name}") for name in works_of(session, host_id)]
+    if known is None and not also:
+        raise RefusedError(
+            f"nothing is known of a host with the id {host_id}; 'zkdeployment status' lists all hosts"
+        )
+    session.commit(*([] if known is None else [Delete(known_path, known.version)]), *also)

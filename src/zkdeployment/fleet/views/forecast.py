@@ -14,10 +14,10 @@ from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.plan import Deploy, Plan
 from zkdeployment.base.publication import Published
 from zkdeployment.documents.collection import DocumentsChange
-from zkdeployment.intents.rules.governance import published_governance
 from zkdeployment.publishing.rules.changes import Baseline, draft
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.interruption import incompleteness, is_incomplete, ordered_targets, ordered_tree
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.publishing.targets.services import services
 from zkdeployment.strategies.documents import StrategyChange
@@ -366,7 +366,7 @@ class PredictionBasis:
     @property
     def baseline(self) -> Baseline:
         """The published state, compiled from the live tree."""
-        governance = published_governance(self.documents, self.left)
+        governance = section().governance(self.documents, self.left)
         baseline = Baseline.of_live_tree(self.live, self.strategy, self.documents, governance)
         return baseline if self.ordered_text is None else replace(baseline, text=self.ordered_text.linted.tree)
 

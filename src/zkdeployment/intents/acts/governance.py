@@ -14,9 +14,10 @@ from zkdeployment.intents.documents.release import RELEASE, ServiceRelease, rele
 from zkdeployment.intents.documents.values import RELEASED, Approval
 from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.publishing.acts.checking import ChangeBasis, check_change
+from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -52,9 +52,10 @@ from zkdeployment.intents.rules.life_cycle import (
     uncounted_approval,
 )
 from zkdeployment.intents.rules.revisions import is_refused, is_refused_update, starting_points
-from zkdeployment.publishing.acts.checking import ChangeBasis, check_change
+from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import ActAudit, CommitOrder, FileChanges
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

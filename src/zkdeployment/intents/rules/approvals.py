@@ -22,6 +22,7 @@ from zkdeployment.intents.rules.approval_rules import count_approvals, rules_for
 from zkdeployment.intents.rules.content import intent_content, service_content
 from zkdeployment.intents.rules.governance import read_intents
 from zkdeployment.intents.rules.life_cycle import uncounted_approval
+from zkdeployment.publishing.section import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import left_digest
 
 if TYPE_CHECKING:
@@ -90,14 +91,6 @@ class AcceptanceRecord:
         return coming if is_written else self.last
 
 
-@dataclass(frozen=True, slots=True)
-class StandingGovernance:
-    """The present governance: the intents of ``revision``, and the services that left intents."""
-
-    revision: Revision | None = None
-    left: tuple[LeftService, ...] = ()
-
-
 def recorded_governance(
     own: Acceptance | None, published: Published, signed: SigningRecord | None
 ) -> StandingGovernance | None:
@@ -113,13 +106,6 @@ def recorded_governance(
         return StandingGovernance(own.revision, own.left)
     revision, digest = standing_list(published, signed)
     return StandingGovernance(revision, own.left) if left_digest(own.left) == digest else None
-
-
-def standing_list(published: Published, signed: SigningRecord | None) -> tuple[Revision | None, str | None]:
-    """Return the revision of the current publication, and the digest of its left services, if known."""
-    if signed is not None and signed.sequence:
-        return signed.revision, signed.left
-    return published.revision or published.ordered, published.left
 
 
 #  The namespace of signatures of approvals, for ``ssh-keygen -Y sign -n``.

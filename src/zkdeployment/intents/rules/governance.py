@@ -1,4 +1,7 @@
-"""Governance: the intent of each service, faults of governance, and paths that govern no service."""
+"""Governance: the intent of each service, faults of governance, and paths that govern no service.
+
+Governance begins and ends only by an act: left services stay as published, adopted ones run on.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,26 @@ from zkdeployment.base.errors import LinkError
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
-from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, subject_text
+from zkdeployment.intents.documents.release import RELEASE
+from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
+from zkdeployment.intents.rules.content import service_content
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.publishing.section import Governance, GovernanceChange
 from zkdeployment.tree.links import resolve
 from zkdeployment.tree.values import SYMBOLIC_LINK, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.publication import Targets
     from zkdeployment.documents.collection import DocumentEntry, Documents, PublishedDocuments
+    from zkdeployment.intents.documents.release import ServiceRelease
     from zkdeployment.intents.documents.values import Intent, IntentSubject
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.section import FormerGovernance
+    from zkdeployment.publishing.targets.compilation import Compilation
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Properties, Tree
 
@@ -58,7 +69,7 @@ class GovernanceFault:
 
 
 @dataclass(frozen=True, slots=True)
-class Governance:
+class IntentGovernance(Governance):
     """The intents of a revision, and the services that left the governance of earlier ones."""
 
     intents: tuple[Intent, ...] = ()
@@ -66,6 +77,11 @@ class Governance:
 
     def __bool__(self) -> bool:
         return bool(self.intents or self.left)
+
+    @property
+    def size(self) -> int:
+        """The number of intents."""
+        return len(self.intents)
 
     def withheld(self, whole: Targets) -> frozenset[ServiceTarget]:
         """Return the services of the ``whole`` tree's targets that are withheld."""
@@ -89,6 +105,27 @@ class Governance:
 
         return {name: tuple(group(one, name) for one in assignments) for name, assignments in targets.items()}
 
+    def ungoverned_problems(self, paths: Collection[str], whole: Targets) -> Iterator[Problem]:
+        """Yield an error for each service at or below one of the ``paths`` that no intent governs for a target."""
+        owners = _Owners(self.intents)
+        reported: set[str] = set()
+        for target, assignments in sorted(whole.items()) if paths else ():
+            for assignment in assignments if not target.startswith("/") else ():
+                path = assignment.path
+                above = next((each for each in paths if f"{path}/".startswith(f"{each.rstrip('/')}/")), None)
+                if above is not None and path not in reported and not owners.of(path, target):
+                    reported.add(path)
+                    yield Problem(
+                        f"{path} has no intent for {target}: expected one for every service at and below {above}"
+                        " (governed-paths); name the path in an app of a deployment intent group, or in the"
+                        " network intents of a cluster",
+                        path=path,
+                    )
+
+    def kept(self) -> GovernanceChange:
+        """Return the change of a publication that keeps this governance."""
+        return IntentGovernanceChange(self)
+
     def _left_withheld(self, whole: Targets) -> Iterator[ServiceTarget]:
         """Yield the services that stay withheld because they left governance and no intent governs them now."""
         left: dict[str, list[LeftService]] = defaultdict(list)
@@ -103,17 +140,14 @@ class Governance:
                     yield path, target
 
 
-NO_GOVERNANCE = Governance()
+def intents_of(governance: Governance) -> tuple[Intent, ...]:
+    """Return the intents of a governance, which is perhaps empty."""
+    return governance.intents if isinstance(governance, IntentGovernance) else ()
 
 
-def read_intents(documents: Documents) -> tuple[Intent, ...]:
+def read_intents(documents: Documents | PublishedDocuments) -> tuple[Intent, ...]:
     """Return the groups and the clusters of a revision."""
     return (*documents.of(GROUP).values(), *documents.of(CLUSTER).values())
-
-
-def published_governance(documents: PublishedDocuments, left: Iterable[LeftService]) -> Governance:
-    """Return the published groups and clusters, with the services that left governance."""
-    return Governance((*documents.of(GROUP).values(), *documents.of(CLUSTER).values()), tuple(left))
 
 
 def governed_services(
@@ -179,36 +213,17 @@ def governance_faults(intents: Iterable[Intent], tree: Tree, targets: Targets) -
                     yield GovernanceFault(*fault, message)
 
 
-def intent_problems(documents: Documents, tree: Tree, targets: Targets) -> Iterator[Problem]:
+def intent_problems(documents: Documents, tree: Tree | None, targets: Targets) -> Iterator[Problem]:
     """Yield the problems of intents with the tree: paths without nodes, services under two intents.
 
-    ``targets`` are those of the whole tree, with nothing withheld.
+    ``targets`` are those of the whole tree, with nothing withheld. Without files of a tree there are no problems.
     """
+    if tree is None:
+        return
     entries = {entry.subject: entry for (kind, _), entry in documents.entries.items() if kind in INTENT_PATHS}
     for fault in governance_faults(read_intents(documents), tree, targets):
         entry = entries[fault.subject]
         yield entry.problem(("data", INTENT_PATHS[entry.kind.name], fault.app, fault.position), fault.message)
-
-
-def ungoverned_problems(paths: Collection[str], intents: Iterable[Intent], targets: Targets) -> Iterator[Problem]:
-    """Yield an error for each service at or below one of the ``paths`` that no intent governs for some target.
-
-    ``targets`` are those of the whole tree, with nothing withheld.
-    """
-    owners = _Owners(intents)
-    reported: set[str] = set()
-    for target, assignments in sorted(targets.items()) if paths else ():
-        for assignment in assignments if not target.startswith("/") else ():
-            path = assignment.path
-            above = next((each for each in paths if f"{path}/".startswith(f"{each.rstrip('/')}/")), None)
-            if above is not None and path not in reported and not owners.of(path, target):
-                reported.add(path)
-                yield Problem(
-                    f"{path} has no intent for {target}: expected one for every service at and below {above}"
-                    " (governed-paths); name the path in an app of a deployment intent group, or in the network"
-                    " intents of a cluster",
-                    path=path,
-                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,14 +278,14 @@ _DEPLOY = "deploy"
 _NAMED = 5
 
 
-def coverage_problems(documents: Documents, tree: Tree, targets: Targets) -> Iterator[Problem]:
+def coverage_problems(documents: Documents, tree: Tree | None, targets: Targets) -> Iterator[Problem]:
     """Yield a warning for each path of an intent that governs no service, and for services behind links.
 
     ``targets`` are those of the whole tree, with nothing withheld. Paths without nodes are reported by
     ``intent_problems``.
     """
     entries = [entry for (kind, _), entry in documents.entries.items() if kind in INTENT_PATHS]
-    if not entries:
+    if not entries or tree is None:
         return
     intents = tuple(entry.value for entry in entries)
     coverage = _Coverage(intents, tree, targets)
@@ -391,3 +406,177 @@ def _upwards(path: str) -> Iterable[str]:
     while path:
         yield path
         path = parent_path(path)
+
+
+@dataclass(frozen=True, slots=True)
+class IntentGovernanceChange(GovernanceChange):
+    """The governance of intents after a change.
+
+    ``left`` are the services that leave governance with the change. ``releases`` are the documents that release
+    services which left earlier, ``outdated`` the documents that release another content of such services,
+    ``pending`` the documents that lack approvals.
+    """
+
+    left: tuple[LeftService, ...] = ()
+    releases: tuple[ServiceRelease, ...] = ()
+    outdated: tuple[ServiceRelease, ...] = ()
+    pending: tuple[ServiceRelease, ...] = ()
+
+    def problems(
+        self, before: Governance, had: Targets, compilation: Compilation, reviewed: Review
+    ) -> Iterator[Problem]:
+        """Yield the problems of services that leave governance, stay left, or come under an intent."""
+        yield from left_problems(self, reviewed.documents, reviewed.linted.tree)
+        yield from adoption_problems(before, had, compilation, self, reviewed.documents)
+
+
+def change_governance(
+    former: FormerGovernance, documents: Documents, text: Tree, tree: Tree, revision: Revision
+) -> IntentGovernanceChange:
+    """Return the governance after a change to ``tree`` that is published with ``documents`` as ``revision``.
+
+    ``text`` is the tree of all files, from which contents are read; ``tree`` also has nodes that are in no file. A
+    service that left governance stays left until a release of its content, or an intent, covers it, or until the
+    service is gone from the tree.
+    """
+    intents = read_intents(documents)
+    found = (one for one in _leaving(former, intents, revision) if one.path in tree)
+    leaving = tuple(sorted(found, key=_left_order))
+    former_left = (one for one in former.governance.left if one.path in tree)
+    staying = [one for one in former_left if not is_governed(intents, one.path, one.target)]
+    releases: list[ServiceRelease] = []
+    outdated: list[ServiceRelease] = []
+    pending: list[ServiceRelease] = []
+    kept: list[LeftService] = []
+    orders = list(documents.of(RELEASE).values()) if staying else []
+    for one in staying:
+        named = [order for order in orders if order.names(one)]
+        content = service_content(one.path, one.target, text).digest if named else ""
+        if valid := [order for order in named if order.releases(one, content)]:
+            releases += valid
+        else:
+            kept.append(one)
+            outdated += [order for order in named if order.approval.content != content]
+            pending += [order for order in named if order.approval.content == content]
+    after = IntentGovernance(intents, tuple(sorted((*kept, *leaving), key=_left_order)))
+    return IntentGovernanceChange(after, leaving, tuple(releases), tuple(outdated), tuple(pending))
+
+
+def left_problems(change: IntentGovernanceChange, documents: Documents, text: Tree) -> Iterator[Problem]:
+    """Yield the errors of deployed left services that change, and warnings of services that leave governance.
+
+    A release of another content, or one that lacks approvals, is a warning at its document.
+    """
+    for one in change.after.left:
+        if one.content is not None and service_content(one.path, one.target, text).digest != one.content:
+            message = f"{one} may not change: {one.sentence}; release it first, or put back its content"
+            if one in change.left:
+                message = (
+                    f"{one} may not change while it leaves the governance of {subject_text(one.former)}: expected"
+                    " the content that is deployed; put back its content, and release it after this change is"
+                    " published"
+                )
+            yield Problem(message, path=one.path)
+    for one in change.left:
+        state = "is not deployed" if one.is_withheld else "stays deployed"
+        message = (
+            f"{one} leaves the governance of {subject_text(one.former)}, {state}, and stays so until"
+            f" 'zkdeployment intent release {one.path}'"
+        )
+        yield Problem(message, path=one.path, severity=Severity.WARNING)
+    entries = {entry.value: entry for (kind, _), entry in documents.entries.items() if kind == RELEASE.name}
+    for release in change.outdated:
+        message = f"{release.path} has changed since it was released; release it again"
+        at = entries[release].problem(("data", "approval", "content"), message)
+        yield replace(at, severity=Severity.WARNING)
+    for release in change.pending:
+        message = (
+            f"{release.path} is not released yet: its release lacks approvals; another approver signs it with"
+            f" 'zkdeployment intent release {release.path}'"
+        )
+        yield replace(entries[release].problem(("data", "pending"), message), severity=Severity.WARNING)
+
+
+def adoption_problems(
+    former: Governance,
+    had: Targets,
+    compilation: Compilation,
+    change: GovernanceChange,
+    documents: Documents,
+    *,
+    is_published_known: bool = True,
+) -> Iterator[Problem]:
+    """Yield an error for each intent that would undeploy services which it did not govern before.
+
+    ``had`` are the targets that hosts have under the ``former`` governance. If only files are known, and not the
+    publication, ``had`` also has services that an intent left undeployed. In this case an intent in the state
+    Terminated yields only a warning, because the state means that nothing is deployed.
+    """
+    deployed = {
+        (assignment.path, target)
+        for target, assignments in (had if compilation.withheld else {}).items()
+        for assignment in assignments
+    }
+    ended = compilation.withheld & deployed
+    before = governing_intents(intents_of(former), ended)
+    gained: dict[IntentSubject, list[ServiceTarget]] = {}
+    intents = intents_of(change.after)
+    owners = governing_intents(intents, ended)
+    for service, intent in sorted(owners.items(), key=lambda item: item[0]):
+        if service not in before or before[service].subject != intent.subject:
+            gained.setdefault(intent.subject, []).append(service)
+    states = {intent.subject: intent.state for intent in intents}
+    for subject, services in gained.items():
+        is_doubtful = not is_published_known and states[subject] is IntentState.TERMINATED
+        severity = Severity.WARNING if is_doubtful else Severity.ERROR
+        adopt = f"take them over unchanged with 'zkdeployment intent adopt {subject_text(subject)}"
+        advice = f"{adopt}'" if is_published_known else f"{adopt} --work-tree DIRECTORY' before the push"
+        if not is_published_known and not is_doubtful:
+            advice += "; if they are not deployed, because they left a removed intent, write the state Terminated"
+        yield _adoption_problem(subject, states[subject], services, documents, severity, advice)
+
+
+def _adoption_problem(
+    subject: IntentSubject,
+    state: IntentState,
+    services: list[ServiceTarget],
+    documents: Documents,
+    severity: Severity,
+    advice: str,
+) -> Problem:
+    named = ", ".join(f"{path} for {target}" for path, target in services[:_NAMED])
+    more = f" and {len(services) - _NAMED} more" if len(services) > _NAMED else ""
+    message = (
+        f"{subject_text(subject)} is {state.value}, but it would undeploy services that are deployed without it:"
+        f" {named}{more}; {advice}"
+    )
+    for (kind, name), entry in documents.entries.items():
+        if kind in INTENT_KINDS and name == subject:
+            return replace(entry.problem(("data", "state"), message), severity=severity)
+    return Problem(message, path=services[0][0], severity=severity)
+
+
+def _leaving(former: FormerGovernance, intents: tuple[Intent, ...], revision: Revision) -> Iterator[LeftService]:
+    """Yield the services that the former intents govern and the present ones do not."""
+    former_intents = intents_of(former.governance)
+    if _named(former_intents) <= _named(intents):
+        return
+    before = governing_intents(former_intents, former.services)
+    after = governing_intents(intents, before)
+    lost: dict[tuple[str, str | None], tuple[Intent, bool]] = {}
+    for service, intent in before.items():
+        if service not in after:
+            key = service[0], intent.target
+            is_deployed = service not in former.withheld
+            lost[key] = intent, is_deployed or (key in lost and lost[key][1])
+    for (path, target), (intent, is_deployed) in lost.items():
+        content = service_content(path, target, former.tree).digest if is_deployed else None
+        yield LeftService(path, target, intent.subject, str(revision), content)
+
+
+def _named(intents: Iterable[Intent]) -> set[tuple[str, str | None]]:
+    return {(path, intent.target) for intent in intents for paths in intent.apps.values() for path in paths}
+
+
+def _left_order(left: LeftService) -> tuple[str, str]:
+    return left.path, left.target or ""

@@ -22,12 +22,13 @@ from zkdeployment.intents.documents.values import (
 )
 from zkdeployment.intents.rules.approvals import accepted_by_records, documented_instance, with_objections
 from zkdeployment.intents.rules.content import changed_keys, changed_paths, intent_content
-from zkdeployment.intents.rules.governance import INTENT_KINDS, Governance, read_intents
-from zkdeployment.intents.rules.leaving import (
-    FormerGovernance,
+from zkdeployment.intents.rules.governance import (
+    INTENT_KINDS,
+    IntentGovernance,
     adoption_problems,
     change_governance,
     left_problems,
+    read_intents,
 )
 from zkdeployment.intents.rules.life_cycle import (
     IntentAct,
@@ -38,19 +39,19 @@ from zkdeployment.intents.rules.life_cycle import (
     perform,
 )
 from zkdeployment.publishing.rules.review import place, review
+from zkdeployment.publishing.section import ChangeFindings, FormerGovernance
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.documents.collection import Documents
     from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.content import IntentContent
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.section import ApprovalObjection, ChangeBasis
     from zkdeployment.tree.values import Tree
 
 
@@ -181,11 +182,6 @@ def _effects(outcome: LifeCycleStep | IntentRefusal) -> _Outcome:
     return outcome.effects if isinstance(outcome, LifeCycleStep) else outcome
 
 
-def has_intents(files: Iterable[SourceFile]) -> bool:
-    """Whether these files contain intents; trees without intents need not be compared."""
-    return bool(read_intents(read_documents(document_files(files))))
-
-
 def change_refusals(
     before: Sequence[SourceFile],
     reviewed: Review,
@@ -200,9 +196,9 @@ def change_refusals(
     a present content if the change concerns the intent and the ``known`` records of publications have not accepted
     the approval.
     """
-    if reviewed.errors or not has_intents(before):
-        return ()
     documents = read_documents(document_files(before))
+    if reviewed.errors or not read_intents(documents):
+        return ()
     old = intent_snapshots(documents, lint(before).tree)
     new = intent_snapshots(reviewed.documents, reviewed.linted.tree)
     if objection is not None:
@@ -213,22 +209,35 @@ def change_refusals(
     return judge_change(old, new).refusals
 
 
-def governance_problems(
-    before: Sequence[SourceFile],
-    reviewed: Review,
-    left: Sequence[LeftService] = (),
-    deployed: Targets | None = None,
-) -> Iterator[Problem]:
-    """Yield the problems of a change by which services leave governance, or come under an intent.
+def judge_files(
+    before: Sequence[SourceFile], reviewed: Review, objection: ApprovalObjection, basis: ChangeBasis
+) -> ChangeFindings:
+    """Return why a change of files breaks the life cycle, and the problems of services whose governance changes.
 
-    ``left`` are the services that left governance earlier, ``deployed`` the published targets. Without
-    ``deployed``, a service that no document governed before the change counts as deployed, unless the new document
-    has the state Terminated.
+    The refusals are at the states in the documents that still exist. Without the published targets, a service that
+    no document governed before the change counts as deployed, unless the new document has the state Terminated.
     """
-    if reviewed.errors or not (read_intents(reviewed.documents) or has_intents(before)):
-        return
+    documents = read_documents(document_files(before))
+    if reviewed.errors or not (read_intents(reviewed.documents) or read_intents(documents)):
+        return ChangeFindings()
+    entries = {
+        entry.subject: entry for (kind, _), entry in reviewed.documents.entries.items() if kind in INTENT_KINDS
+    }
+    refusals = []
+    for refusal in change_refusals(before, reviewed, objection, known=basis.known):
+        entry = entries.get(refusal.subject)
+        if entry is None:
+            refusals.append(Problem(str(refusal), path=subject_text(refusal.subject)))
+        else:
+            refusals.append(entry.problem(("data", "state"), str(refusal)))
+    problems = (place(problem, reviewed.linted) for problem in _governance_problems(before, reviewed, basis))
+    return ChangeFindings(tuple(refusals), tuple(problems))
+
+
+def _governance_problems(before: Sequence[SourceFile], reviewed: Review, basis: ChangeBasis) -> Iterator[Problem]:
+    """Yield the problems of a change by which services leave governance, or come under an intent."""
     former = review(before)
-    governance = Governance(read_intents(former.documents), tuple(left))
+    governance = IntentGovernance(read_intents(former.documents), tuple(basis.left))
     compilation = former.compilation.under(governance)
     tree = reviewed.linted.tree
     published = FormerGovernance(governance, former.linted.tree, compilation.targets, compilation.withheld)
@@ -236,34 +245,12 @@ def governance_problems(
     yield from left_problems(change, reviewed.documents, tree)
     yield from adoption_problems(
         governance,
-        compilation.targets if deployed is None else deployed,
+        compilation.targets if basis.deployed is None else basis.deployed,
         reviewed.compilation.under(change.after),
         change,
         reviewed.documents,
-        is_published_known=deployed is not None,
+        is_published_known=basis.deployed is not None,
     )
-
-
-def change_problems(
-    before: Sequence[SourceFile],
-    reviewed: Review,
-    objection: Callable[[IntentSnapshot], str | None] | None = None,
-) -> Iterator[Problem]:
-    """Yield the problems of ``governance_problems``, and the refusals of ``change_refusals`` as errors.
-
-    The errors are at the states in the documents that still exist.
-    """
-    for problem in governance_problems(before, reviewed):
-        yield place(problem, reviewed.linted)
-    entries = {
-        entry.subject: entry for (kind, _), entry in reviewed.documents.entries.items() if kind in INTENT_KINDS
-    }
-    for refusal in change_refusals(before, reviewed, objection):
-        entry = entries.get(refusal.subject)
-        if entry is None:
-            yield Problem(str(refusal), path=subject_text(refusal.subject))
-        else:
-            yield entry.problem(("data", "state"), str(refusal))
 
 
 def is_refused(record: IntentRecord | None, tip: IntentSnapshot | None) -> bool:

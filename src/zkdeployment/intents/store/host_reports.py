@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.agent.store.inventories import decode
 from zkdeployment.base.host import Host
 from zkdeployment.intents.rules.reality import PROVIDERS, fleet_reports
 from zkdeployment.publishing.store.history import read_results
+from zkdeployment.publishing.store.hosts import decode
 from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.zookeeper import paths
 

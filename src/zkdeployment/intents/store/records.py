@@ -17,7 +17,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.intents.documents.kinds import intent_document, intent_of_document
 from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.rules.content import content_from_json, content_to_json
-from zkdeployment.intents.rules.governance import Governance
+from zkdeployment.intents.rules.governance import IntentGovernance
 from zkdeployment.intents.rules.instances import (
     IntentInstance,
     IntentRecord,
@@ -25,14 +25,15 @@ from zkdeployment.intents.rules.instances import (
     services_from_json,
     services_to_json,
 )
+from zkdeployment.publishing.section import SectionOperations
 from zkdeployment.publishing.store.documents import subject_name
-from zkdeployment.publishing.store.withheld import left_operations, read_left, withheld_operations
+from zkdeployment.publishing.store.withheld import left_operations, withheld_operations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode_content, pack, unpack
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.publishing.left_service import LeftService
@@ -66,14 +67,6 @@ class IntentNodes:
     left: Node | None
     indexes: Mapping[str, Node]
     parts: Mapping[str, frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class IntentOperations:
-    """Operations that write records: the parts, and then the indexes that name them, in one transaction."""
-
-    parts: Sequence[Operation] = ()
-    indexes: Sequence[Operation] = ()
 
 
 # Reading
@@ -117,17 +110,16 @@ def summary_of(name: str, node: Node) -> IntentRecord | None:
         return None
 
 
-def read_governance(session: Session) -> Governance:
-    """Return the intents of the last publication, and the services that left governance before.
+def read_governance(session: Session, left: Iterable[LeftService]) -> IntentGovernance:
+    """Return the intents of the last publication, with the services that left governance before.
 
-    The last transaction of a publication writes both. Raises ``TreeError`` if an index is damaged, because without
-    the index the services of its intent would be deployed.
+    The last transaction of a publication writes the intents. Raises ``TreeError`` if an index is damaged, because
+    without the index the services of its intent would be deployed.
     """
     names = session.children(paths.INTENTS) or []
     nodes = zip(names, session.get_many(map(_path, names)), strict=True)
-    return Governance(
-        tuple(_governing(name, node) for name, node in nodes if node is not None and node.data), read_left(session)
-    )
+    intents = (_governing(name, node) for name, node in nodes if node is not None and node.data)
+    return IntentGovernance(tuple(intents), tuple(left))
 
 
 def _governing(name: str, node: Node) -> Intent:
@@ -293,11 +285,12 @@ def intent_operations(
     nodes: IntentNodes,
     withheld: Collection[ServiceTarget] | None,
     left: Collection[LeftService] = (),
-) -> IntentOperations:
+) -> SectionOperations:
     """Return the operations that write these records, and remove the intents of all other nodes.
 
-    ``withheld`` are the withheld services, and ``left`` those that left governance; ``withheld`` is ``None`` if
-    both stay. Raises ``ConflictError`` if a record changed since it was read.
+    The parts are written before the indexes that name them. ``withheld`` are the withheld services, and ``left``
+    those that left governance; ``withheld`` is ``None`` if both stay. Raises ``ConflictError`` if a record changed
+    since it was read.
     """
     parts: list[Operation] = [] if nodes.exists or not records else [Create(paths.INTENTS)]
     indexes: list[Operation] = []
@@ -322,10 +315,10 @@ def intent_operations(
         path = _path(name)
         indexes += (Delete(f"{path}/{part}") for part in sorted(nodes.parts[name]))
         indexes.append(Delete(path, nodes.indexes[name].version))
-    return IntentOperations(parts, indexes)
+    return SectionOperations(parts, indexes)
 
 
-def record_operations(session: Session, record: IntentRecord) -> IntentOperations:
+def record_operations(session: Session, record: IntentRecord) -> SectionOperations:
     """Return the operations that write one record, which must exist; raises ``ConflictError`` if it does not."""
     subject = record.intent.subject
     path = _path(subject_name(subject))

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import Severity
-from zkdeployment.intents.rules.revisions import change_refusals, governance_problems
-from zkdeployment.publishing.rules.review import lifting_problems, place, review
+from zkdeployment.publishing.rules.review import lifting_problems, review
+from zkdeployment.publishing.section import NO_BASIS, section
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import Problem, SourceFile
-    from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.publishing.acts.commits import ApprovalObjection
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.rules.review import Review
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeBasis:
-    """The published state with which a change is compared.
-
-    ``known`` are records of intents, whose approvals were accepted. ``left`` are the services that left the
-    governance of their intents, ``deployed`` the published targets. ``files`` reads the published files.
-    """
-
-    known: Mapping[IntentSubject, IntentRecord] = field(default_factory=dict)
-    left: Sequence[LeftService] = ()
-    deployed: Targets | None = None
-    files: Callable[[], Sequence[SourceFile]] | None = None
-
-
-_NO_BASIS = ChangeBasis()
+    from zkdeployment.publishing.section import ApprovalObjection, ChangeBasis
 
 
 def check_change(
@@ -44,7 +22,7 @@ def check_change(
     after: Sequence[SourceFile],
     objection: ApprovalObjection,
     *,
-    basis: ChangeBasis = _NO_BASIS,
+    basis: ChangeBasis = NO_BASIS,
 ) -> Iterable[Problem]:
     """Return the problems of the files ``after`` an act, and of the change from those ``before`` it.
 
@@ -70,10 +48,7 @@ def _judge(
     before: Sequence[SourceFile], reviewed: Review, objection: ApprovalObjection, basis: ChangeBasis
 ) -> tuple[list[str], list[Problem]]:
     """Return the refusals of a change by the life cycle of intents, and warnings about leaving services."""
-    problems = [
-        place(problem, reviewed.linted)
-        for problem in governance_problems(before, reviewed, basis.left, basis.deployed)
-    ]
-    errors = [problem for problem in problems if problem.severity is Severity.ERROR]
-    refusals = [*change_refusals(before, reviewed, objection, known=basis.known), *errors]
-    return [str(refusal) for refusal in refusals], [problem for problem in problems if problem not in errors]
+    found = section().judge_files(before, reviewed, objection, basis)
+    errors = [problem for problem in found.problems if problem.severity is Severity.ERROR]
+    refusals = [*(refusal.message for refusal in found.refusals), *map(str, errors)]
+    return refusals, [problem for problem in found.problems if problem not in errors]

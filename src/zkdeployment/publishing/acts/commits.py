@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import Problem
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
-    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.section import ApprovalObjection
     from zkdeployment.tree.values import Value
 
 
@@ -140,10 +140,6 @@ class CommitOutcome:
             "undone": [commit.to_json() for commit in self.undone],
         }
 
-
-#: Returns why the approval of an intent does not count in a commit, ``None`` if it counts. ``None`` instead of a
-#: function: approvals need no signature.
-ApprovalObjection: TypeAlias = "Callable[[IntentSnapshot], str | None] | None"
 
 #: The check of a change: from the files at the tip, the files of the commit, and the objections to its approvals,
 #: to the problems of the commit.

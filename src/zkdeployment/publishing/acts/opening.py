@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import RefusedError, without_passwords
-from zkdeployment.intents.verification import mirror_approvals
 from zkdeployment.publishing.acts.commits import Author
+from zkdeployment.publishing.section import section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,7 +103,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
             source,
             Author.of(_PROGRAM, f"{_PROGRAM}@{socket.gethostname()}"),
             sync.signing_key,
-            mirror_approvals(sync, source),
+            section().mirror_approvals(sync, source),
             reach=failpoints.reach,
         )
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import RefusedError, UnreachableError, ZkdeploymentError
-from zkdeployment.publishing.acts.checking import ChangeBasis, check_change
+from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import ROLLOUT_TRAILER, CommitOrder
 from zkdeployment.publishing.acts.quarantine import quarantines_of_rollback
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.rules.rollback import last_good_revision, rollback_changes
+from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act

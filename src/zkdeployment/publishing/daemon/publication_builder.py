@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.log import get_logger
-from zkdeployment.intents.rules.governance import Governance, read_intents, ungoverned_problems
+from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.publishing.rules.changes import (
     Baseline,
     PreparedPublication,
@@ -22,6 +22,7 @@ from zkdeployment.publishing.rules.changes import (
 )
 from zkdeployment.publishing.rules.interruption import ordered_revision, ordered_targets
 from zkdeployment.publishing.rules.review import Review, place, review
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.signing.standing import StandingPublication
 from zkdeployment.strategies.documents import strategy_in_force
 
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import Published
-    from zkdeployment.intents.documents.values import Intent
-    from zkdeployment.intents.rules.approvals import StandingGovernance
     from zkdeployment.publishing.ports import TreeSource
     from zkdeployment.publishing.records import SyncOptions
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
     from zkdeployment.publishing.rules.decision import Publish
+    from zkdeployment.publishing.section import Governance, StandingGovernance
     from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.strategies.strategy import Strategy
 
@@ -85,8 +85,9 @@ class PublicationBuilder:
         if standing.revision != published.revision:
             last = None  # ZooKeeper names another publication than the one whose governance is known
         reviewed = self._review(tip, reread=True)
-        intents, whole = read_intents(reviewed.documents), reviewed.compilation.whole
-        ungoverned = (place(one, reviewed.linted) for one in ungoverned_problems(self._governed, intents, whole))
+        governance, whole = section().governance(reviewed.documents), reviewed.compilation.whole
+        problems = governance.ungoverned_problems(self._governed, whole)
+        ungoverned = (place(one, reviewed.linted) for one in problems)
         require_publishable((*reviewed.problems, *ungoverned), tip)
         if self._signed:
             repeats = may_repeat and last is not None and last.linted.tree == reviewed.linted.tree
@@ -101,7 +102,7 @@ class PublicationBuilder:
             return replace(prepared, repeats=prepared.repeats and may_repeat)
         strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
         text = self._standing_text(standing)
-        governance = Governance(self._standing_intents(text, published), standing.left)
+        governance = self._governance(text, published, standing)
         baseline = Baseline.of_live_tree(live, strategy, documents, governance, with_properties=self._signed)
         ordered = ordered_revision(published)
         ordered_text = None if ordered is None else self._text_of(ordered)
@@ -141,11 +142,13 @@ class PublicationBuilder:
         """Return the text of the revision that governs; ``None`` if it is not known or cannot be read any more."""
         return None if standing.revision is None else self._text_of(standing.revision)
 
-    def _standing_intents(self, text: Review | None, published: Published) -> tuple[Intent, ...]:
-        """Return the intents that govern: those of the ``text``, or, without a valid one, those in ZooKeeper."""
+    def _governance(self, text: Review | None, published: Published, standing: StandingGovernance) -> Governance:
+        """Return the standing governance: by the ``text``, or, without a valid one, by what ZooKeeper holds."""
         if text is not None and not text.documents.errors:
-            return read_intents(text.documents)
-        return () if published.intents is None else self._store.governance().intents
+            return section().governance(text.documents, standing.left)
+        if published.intents is None:
+            return section().governance(PublishedDocuments(), standing.left)
+        return section().read(self._store.session, standing.left)
 
     def _exact_text(self, published: Published) -> Review | None:
         """Return the text that the live tree is known to be exactly, if there is one."""

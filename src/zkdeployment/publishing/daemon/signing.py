@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.errors import HostFilesError, UntrustedError
 from zkdeployment.base.log import get_logger
-from zkdeployment.intents.rules.governance import Governance, read_intents
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.signing.standing import SigningRecord, StandingPublication
 from zkdeployment.publishing.signing.statement import SignedStatement, Statement
 from zkdeployment.strategies.documents import strategy_in_force
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from zkdeployment.agent.ports import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.intents.daemon import AcceptedGovernance
     from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
     from zkdeployment.publishing.daemon.signing_file import SigningFile
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.rules.convergence import PublishedState
+    from zkdeployment.publishing.section import SectionKeeper
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 
@@ -112,7 +112,7 @@ class StandingSignature:
         builder: PublicationBuilder,
         signer: PublicationSigner | None,
         sequences: SignedSequences,
-        accepted: AcceptedGovernance,
+        keeper: SectionKeeper,
         *,
         clock: Clock,
         publishers: PublisherKeys | None = None,
@@ -121,7 +121,7 @@ class StandingSignature:
         self._builder = builder
         self._signer = signer
         self._sequences = sequences
-        self._accepted = accepted
+        self._keeper = keeper
         self._clock = clock
         self._publishers = publishers
         self._verified: tuple[bytes, Statement] | None = None
@@ -162,8 +162,8 @@ class StandingSignature:
         reviewed = self._builder.published_text(published)
         if reviewed is None or reviewed.errors:
             return True
-        left = self._accepted.standing(published, self._sequences.known).left
-        targets = reviewed.compilation.under(Governance(read_intents(reviewed.documents), left)).targets
+        left = self._keeper.standing(published, self._sequences.known).left
+        targets = reviewed.compilation.under(section().governance(reviewed.documents, left)).targets
         standing = StandingPublication(
             *numbers, published.stamp, targets, strategy_in_force(reviewed.documents), left
         )

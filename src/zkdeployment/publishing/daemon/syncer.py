@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
-from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.base.cluster import Cluster, ClusterState
 from zkdeployment.base.errors import (
     AllStopError,
@@ -28,8 +27,6 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.publication import Published, next_sequence
 from zkdeployment.base.text import printable
-from zkdeployment.intents.daemon import AcceptedGovernance, IntentJudge
-from zkdeployment.intents.rules.approvals import Acceptance, accepted_instances, newly_accepted
 from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
 from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature
 from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, Refusal, SyncOptions
@@ -44,6 +41,7 @@ from zkdeployment.publishing.rules.decision import (
     draft_refusal,
     request_refusal,
 )
+from zkdeployment.publishing.section import NO_CHANGE, section
 from zkdeployment.publishing.signing.standing import SigningRecord, is_plausible, sequence_to_sign
 from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.watermark import Watermark
@@ -51,19 +49,16 @@ from zkdeployment.publishing.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.agent.package_check import PackageGuard
     from zkdeployment.agent.ports import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.intents.rules.approvals import StandingGovernance
-    from zkdeployment.intents.rules.publication import IntentsChange
-    from zkdeployment.intents.store.accepted_file import AcceptedFile
-    from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.daemon.signing_file import SigningFile
     from zkdeployment.publishing.ports import PublicationMemory, PublicationSigner, TreeSource
     from zkdeployment.publishing.records import PublicationRequest
     from zkdeployment.publishing.rules.changes import Draft, PreparedPublication
     from zkdeployment.publishing.rules.convergence import PublishedState
+    from zkdeployment.publishing.section import SectionChange, SectionKeeper, StandingGovernance
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 
@@ -161,12 +156,12 @@ class _Candidate:
 class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
-    ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With
-    ``approvals``, approvals of intents need a valid signature; ``accepted`` records the published approvals.
-    With a ``signer``, which the store has as well, publications are signed: ``signing`` records what this
-    syncer signed, and ``publishers`` are the keys of all syncers. With ``repositories``, hosts must be able to
-    install the packages of a publication from these. Services at and below the ``governed`` paths need an
-    intent. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
+    ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With a
+    ``signer``, which the store has as well, publications are signed: ``signing`` records what this syncer signed,
+    and ``publishers`` are the keys of all syncers. With ``packages``, hosts must be able to install the packages
+    of a publication. The ``keeper`` judges the section of governance (default: one that remembers what it accepted
+    as long as it lives, and verifies no approvals). Services at and below the ``governed`` paths need governance.
+    ``fetched`` is the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -175,13 +170,12 @@ class Syncer:
         store: ZooKeeperPublications,
         clock: Clock,
         memory: PublicationMemory | None = None,
-        approvals: GitApprovals | None = None,
         signer: PublicationSigner | None = None,
         *,
-        repositories: DnfHostRepositories | None = None,
+        packages: PackageGuard | None = None,
+        keeper: SectionKeeper | None = None,
         signing: SigningFile | None = None,
         publishers: PublisherKeys | None = None,
-        accepted: AcceptedFile | None = None,
         governed: Collection[str] = (),
     ) -> None:
         self._source = source
@@ -191,12 +185,11 @@ class Syncer:
         self._builder = PublicationBuilder(source, store, signed=signer is not None, governed=governed)
         self._signer = signer
         self._sequences = SignedSequences(signing)
-        self._accepted = AcceptedGovernance(store, accepted)
+        self._keeper = keeper or section().keeper(store)
         self._signature = StandingSignature(
-            store, self._builder, signer, self._sequences, self._accepted, clock=clock, publishers=publishers
+            store, self._builder, signer, self._sequences, self._keeper, clock=clock, publishers=publishers
         )
-        self._intents = IntentJudge(store, self._accepted, approvals)
-        self._packages = None if repositories is None else PackageGuard(store, repositories)
+        self._packages = packages
         self._refusals = RefusalRecorder(store, clock)
         self.fetched: float | None = None
 
@@ -225,14 +218,14 @@ class Syncer:
         options = options or SyncOptions()
         state, tip = self._read(options)
         candidate = self._decide(state, tip, options)
-        prepared, _ = (None, None) if candidate is None else self._prepare(candidate, options)
+        prepared, _ = (None, NO_CHANGE) if candidate is None else self._prepare(candidate, options)
         if candidate is None or prepared is None:
             return SyncReport(tip)
         return SyncReport(tip, prepared.draft, candidate.continued_rollout(repeats=prepared.repeats))
 
     def _sync(self, options: SyncOptions) -> SyncReport:
         state, tip = self._read(options)
-        self._intents.record_final_statuses(state.published)
+        self._keeper.complete_records(state.published)
         with self._refusals.judging(tip, state.refused):
             stands = self._signature.ensure(state, tip)
             candidate = self._decide(state, tip, options, stands=stands)
@@ -284,7 +277,7 @@ class Syncer:
             case Refuse(reason):
                 raise RefusedError(reason)
             case Publish() as decision:
-                standing = self._accepted.standing(state.published, self._standing_record())
+                standing = self._keeper.standing(state.published, self._standing_record())
                 return _Candidate(decision, standing, self._next_sequence(state.published))
         return None
 
@@ -316,10 +309,10 @@ class Syncer:
         """Publish a candidate under the lock, unless its change is empty and therefore not worth a publication."""
         tip, origin = candidate.decision.tip, candidate.decision.origin
         with self._expected_signature(), self._locked(tip):
-            prepared, intents = self._prepare_to_sign(candidate, options)
+            prepared, change = self._prepare_to_sign(candidate, options)
             if prepared is None:
                 return SyncReport(tip)
-            since = self._publish(prepared, intents, candidate, options)
+            since = self._publish(prepared, change, candidate, options)
         rollout = candidate.continued_rollout(repeats=since == prepared.snapshot.published.effective_since)
         draft = prepared.draft
         get_logger().info(
@@ -374,42 +367,42 @@ class Syncer:
 
     def _prepare_to_sign(
         self, candidate: _Candidate, options: SyncOptions
-    ) -> tuple[PreparedPublication | None, IntentsChange | None]:
+    ) -> tuple[PreparedPublication | None, SectionChange]:
         """Do as ``_prepare``, while the sequence is recorded and the signature is made."""
         if self._signer is None:
             return self._prepare(candidate, options)
         before = self._sequences.reserve(candidate.sequence)
         is_ready = False
         try:
-            prepared, intents = self._prepare(candidate, options)
+            prepared, change = self._prepare(candidate, options)
             self._sequences.settle()
             is_ready = prepared is not None
         finally:
             if not is_ready:
                 self._sequences.withdraw(before)
-        return prepared, intents
+        return prepared, change
 
     def _prepare(
         self, candidate: _Candidate, options: SyncOptions
-    ) -> tuple[PreparedPublication | None, IntentsChange | None]:
-        """Return the publication and its change of intents; nothing if the published tip stays."""
+    ) -> tuple[PreparedPublication | None, SectionChange]:
+        """Return the publication and its change of the section; no publication if the published tip stays."""
         decision = candidate.decision
         snapshot = decision.snapshot
         prepared = self._builder.prepare(decision, options, candidate.standing, sequence=candidate.sequence)
         draft = prepared.draft
         if decision.optional and not draft.change:
-            return None, None
-        intents = self._intents.judge(draft, snapshot.published)
+            return None, NO_CHANGE
+        change = self._keeper.judge(draft, snapshot.published)
         if not options.overrides.mass_removal:
             _refuse(draft_refusal(draft, snapshot))
         if self._packages is not None and not options.overrides.package_problems:
             self._packages.check(snapshot, draft.revision, draft)
-        return prepared, intents
+        return prepared, change
 
     def _publish(
         self,
         prepared: PreparedPublication,
-        intents: IntentsChange | None,
+        change: SectionChange,
         candidate: _Candidate,
         options: SyncOptions,
     ) -> int:
@@ -418,19 +411,9 @@ class Syncer:
         publication = prepared.build(options, candidate.decision.origin, sequence=candidate.sequence, now=now)
         coming = Published(revision=publication.revision, sequence=publication.sequence)
         published = prepared.snapshot.published
-        last = self._accepted.last(published)
-        if intents is not None or last is not None:
-            after = {} if intents is None else intents.after
-            acceptance = Acceptance(
-                newly_accepted(after),
-                publication.left,
-                publication.revision,
-                publication.sequence,
-                accepted_instances({} if last is None else last.instances, after),
-            )
-            self._accepted.accept(acceptance, published)
-        since = self._store.publish(publication, intents)
-        self._accepted.settle()
+        self._keeper.accept(change, publication, published)
+        since = self._store.publish(publication, change)
+        self._keeper.settle()
         if self._signer is not None:
             # If this record is lost, the next run takes the numbers from the statement and verifies its signature.
             left = left_digest(publication.left)

@@ -12,14 +12,6 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import counted
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
-from zkdeployment.intents.rules.governance import INTENT_KINDS, NO_GOVERNANCE, Governance, read_intents
-from zkdeployment.intents.rules.leaving import (
-    FormerGovernance,
-    GovernanceChange,
-    adoption_problems,
-    change_governance,
-    left_problems,
-)
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.rules.convergence import count_excluded, is_completed, is_under_way
 from zkdeployment.publishing.rules.interruption import common_targets
@@ -31,6 +23,7 @@ from zkdeployment.publishing.rules.precedence import (
 )
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
 from zkdeployment.publishing.rules.review import Review, place
+from zkdeployment.publishing.section import NO_GOVERNANCE, FormerGovernance, GovernanceChange, section
 from zkdeployment.publishing.targets.compilation import Compilation, compile_tree
 from zkdeployment.publishing.targets.compiler import host_problems
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
@@ -46,6 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import SyncOptions
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+    from zkdeployment.publishing.section import Governance
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import LiveNode, Tree
@@ -55,8 +49,8 @@ if TYPE_CHECKING:
 class Baseline:
     """The state before a publication: the live tree, its targets, and the published strategy and documents.
 
-    ``governance`` has the published intents, and the services that left their governance. ``withheld`` are the
-    services that the targets lack because of the state of their intents. ``completed`` are the targets of the last
+    ``governance`` is the published one, with the services that left it. ``withheld`` are the services that the
+    targets lack because of the state of their intents. ``completed`` are the targets of the last
     complete publication if they may differ from the targets of the live tree, because a publication was
     interrupted or the tree was imported by hand; otherwise ``None``. ``text`` is the tree of all files that were
     published with the ``governance``; ``None`` if it is not known.
@@ -73,7 +67,7 @@ class Baseline:
 
     @property
     def former(self) -> FormerGovernance:
-        """The governance of the intents before the publication."""
+        """The governance before the publication."""
         tree = self.live.tree if self.text is None else self.text
         return FormerGovernance(self.governance, tree, self.targets, self.withheld)
 
@@ -105,7 +99,7 @@ class Baseline:
     def of_text(cls, last: Review, left: Collection[LeftService] = ()) -> Baseline:
         """Return the baseline for a live tree that equals the ``last`` reviewed text."""
         live, documents = LiveTree(without_reserved(last.linted.tree)), PublishedDocuments(last.documents.contents)
-        governance = Governance(read_intents(last.documents), tuple(left))
+        governance = section().governance(last.documents, left)
         compiled = last.compilation.under(governance) if left else last.compilation
         strategy, text = strategy_in_force(last.documents), last.linted.tree
         return cls(
@@ -144,13 +138,8 @@ class Draft:
         return self.compilation.targets
 
     @property
-    def intents(self) -> int:
-        """The number of intents of the revision."""
-        return sum(kind in INTENT_KINDS for kind, _ in self.documents.after)
-
-    @property
     def concerns_governance(self) -> bool:
-        """Whether intents govern any service before or after the publication."""
+        """Whether services are governed, or left governance, before or after the publication."""
         return bool(self.baseline.governance or self.governance.after)
 
     @property
@@ -202,7 +191,7 @@ class PreparedPublication:
             targets=draft.targets,
             withheld=draft.compilation.withheld,
             left=draft.governance.after.left,
-            intents=draft.intents,
+            intents=draft.governance.after.size,
             roles=draft.roles,
             expected=snapshot.cluster,
             stops=snapshot.stops,
@@ -245,16 +234,16 @@ def draft(
     tops = frozenset(text.tops)
     orphaned, begun = published.managed - tops, published.begun - tops
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
-    governance = GovernanceChange(baseline.governance)
+    governance = baseline.governance.kept()
     if not keeps_governance:
-        governance = change_governance(baseline.former, reviewed.documents, reviewed.linted.tree, tree, revision)
+        governance = section().change(baseline.former, reviewed.documents, reviewed.linted.tree, tree, revision)
     compilation = _compile(reviewed, None if tree == text and not keeps_governance else tree, governance.after)
     targets = compilation.targets
     strategy = strategy_in_force(reviewed.documents)
     between_services = ServiceOrder()
     if compilation.ordered:
         between_services = order_of_known_hosts(baseline.had, targets, snapshot, strategy)
-    of_governance = tuple(_governance_problems(compilation, governance, reviewed, baseline))
+    of_governance = tuple(governance.problems(baseline.governance, baseline.had, compilation, reviewed))
     problems = (*_problems(compilation, reviewed, baseline, snapshot, between_services), *of_governance)
     require_publishable((place(problem, reviewed.linted) for problem in problems), revision)
     moves = move_warnings(baseline.had, targets, between_services, snapshot) if compilation.ordered else ()
@@ -342,15 +331,6 @@ def _compile(reviewed: Review, tree: Tree | None, governance: Governance) -> Com
     if tree is not None:
         return compile_tree(tree, governance, with_properties=reviewed.signed)
     return reviewed.compilation.under(governance) if governance.left else reviewed.compilation
-
-
-def _governance_problems(
-    compilation: Compilation, governance: GovernanceChange, reviewed: Review, baseline: Baseline
-) -> Iterator[Problem]:
-    """Yield the problems of services that leave governance, stay left, or come under an intent."""
-    documents = reviewed.documents
-    yield from left_problems(governance, documents, reviewed.linted.tree)
-    yield from adoption_problems(baseline.governance, baseline.had, compilation, governance, documents)
 
 
 def _foreign_services(compilation: Compilation, reviewed: Review) -> Iterator[Problem]:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from zkdeployment.base.features import installed
 from zkdeployment.base.host import Identity, is_host_name
 from zkdeployment.base.source_files import Problem, Severity
-from zkdeployment.checks.documents.references import check_problems
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.reading import document_files, nested_files, nested_problems, read_documents
-from zkdeployment.intents.rules.governance import Governance, coverage_problems, intent_problems, read_intents
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.precedence import placement_problems, service_order
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compilation import Compilation, Recompilation, compile_tree
 from zkdeployment.publishing.targets.services import has_property
 from zkdeployment.strategies.documents import strategy_in_force
@@ -28,12 +28,18 @@ from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 from zkdeployment.tree.values import SYMBOLIC_LINK, parent_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.publishing.section import Governance
     from zkdeployment.tree.links import PartLinks
     from zkdeployment.tree.values import Nodes, Tree
+
+
+#: Yields the problems that documents have with a tree (``None``: there are no files of a tree) and with its
+#: targets, from which nothing is withheld.
+ReviewRule: TypeAlias = "Callable[[Documents, Tree | None, Targets], Iterable[Problem]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
         return last
     linted = lint(files, None if last is None else last.linted)
     documents = read_documents(document_files(files), None if last is None else last.documents)
-    compilation = _compile(linted, Governance(read_intents(documents)), last, with_properties=signed)
+    compilation = _compile(linted, section().governance(documents), last, with_properties=signed)
     with_errors = _paths(linted, Severity.ERROR)
     at_errors = with_errors.union(*(_above(path) for path in with_errors))
     with_warnings = _paths(linted, Severity.WARNING)
@@ -172,13 +178,12 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
     for check in checks.values():
         placed += (Problem(message, *linted.merged.links[link], path=link[0]) for link, message in check.links)
         placed += (place(problem, linted) for problem in check.nodes)
-    if linted.parsed:
-        placed += intent_problems(documents, linted.tree, compilation.whole)
-        placed += coverage_problems(documents, linted.tree, compilation.whole)
     placed += (place(problem, linted) for problem in quarantine_problems(compilation.targets, documents))
     placed += (place(problem, linted) for problem in _placement_problems(compilation.targets, documents))
     placed += nested_problems(files)
-    placed += check_problems(documents, linted.tree if linted.parsed else None)
+    text = linted.tree if linted.parsed else None
+    for rule in (rule for feature in installed() for rule in feature.review_rules()):
+        placed += rule(documents, text, compilation.whole)
     return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed, checks)
 
 

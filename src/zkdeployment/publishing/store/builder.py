@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import BY_HAND, Cluster, ClusterEvent, advance
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.intents.store.records import IntentOperations
+from zkdeployment.publishing.section import SectionOperations
 from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.store.assignments import encode_targets, is_same_work, node_paths
 from zkdeployment.publishing.store.cluster import (
@@ -74,7 +74,7 @@ class StoredPublication:
     the history, sorted. ``strategy`` is ``None`` if no strategy was ever published, ``order`` is ``None`` if no
     publication ever had an order between services. ``lacks_order``: the nodes of the last publication's order are
     missing. ``request`` is the operation
-    that removes the request that this publication carries out, ``intents`` write the records of intents.
+    that removes the request that this publication carries out, ``section`` writes the records of governance.
     ``signed`` is the node of the signed statement, ``None`` if nothing was ever signed; ``signing`` writes it and
     its buckets. ``buckets`` are the nodes of the buckets that were asked for, by name. ``encoded`` are the data of
     the publication's targets that were encoded already, by the paths of their nodes.
@@ -93,7 +93,7 @@ class StoredPublication:
     order: Node | None = None
     lacks_order: bool = False
     request: Operation | None = None
-    intents: IntentOperations = IntentOperations()  # noqa: RUF009  it cannot be changed
+    section: SectionOperations = SectionOperations()  # noqa: RUF009  it cannot be changed
     signed: Node | None = None
     buckets: Mapping[str, Node | None] = field(default_factory=dict)
     signing: SignedOperations = SignedOperations()  # noqa: RUF009  it cannot be changed
@@ -161,7 +161,7 @@ def transactions_for(
     """
     for_hosts = _operations_for_hosts(publication, snapshot)
     documents = document_operations(publication, snapshot.document_kinds, snapshot.documents)
-    work = [*for_hosts, *documents, *snapshot.intents.parts, *snapshot.signing.buckets]
+    work = [*for_hosts, *documents, *snapshot.section.parts, *snapshot.signing.buckets]
     repeats = _repeats(publication, snapshot, for_hosts)
     sequence = sequence_of(publication, snapshot)
     order = () if repeats else order_operations(publication.order, sequence, is_first=snapshot.order is None)
@@ -332,7 +332,7 @@ def _closing(
             else []
         ),
         *_strategy_operations(publication, snapshot),
-        *snapshot.intents.indexes,
+        *snapshot.section.closing,
         *snapshot.signing.statement,
         Set(paths.TARGETS, encode(properties), snapshot.targets.version + opened),
         changing_cluster(snapshot.hosts, ClusterEvent.COMPLETE, publication.revision, later=int(opened)),

@@ -9,25 +9,12 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from zkdeployment.agent.store.inventories import read_inventories
 from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.errors import ConflictError, DeniedError, ZkdeploymentError
-from zkdeployment.base.host import Host
 from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.log import get_logger
-from zkdeployment.intents.documents.values import subject_text
-from zkdeployment.intents.rules.instances import InstanceChange
-from zkdeployment.intents.store.host_reports import read_reports
-from zkdeployment.intents.store.reader import archive_operations, removed_histories
-from zkdeployment.intents.store.records import (
-    intent_operations,
-    read_awaiting_records,
-    read_governance,
-    read_intent_nodes,
-    read_records,
-    record_operations,
-)
 from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
+from zkdeployment.publishing.section import NO_CHANGE
 from zkdeployment.publishing.signing.standing import coming_publication, implausible
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
 from zkdeployment.publishing.store.builder import (
@@ -39,9 +26,9 @@ from zkdeployment.publishing.store.builder import (
     transactions_for,
 )
 from zkdeployment.publishing.store.cluster import read_stops, remove_outputs
-from zkdeployment.publishing.store.documents import read_published_documents, read_strategy, subject_name
-from zkdeployment.publishing.store.group_stops import ending_stops
+from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
+from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
 from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.publishing.store.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.publishing.store.requests import (
@@ -61,7 +48,6 @@ from zkdeployment.publishing.store.signing import (
     StartedSignature,
     unsigned_operations,
 )
-from zkdeployment.publishing.store.withheld import read_left
 from zkdeployment.strategies.store.records import read_rollout
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
@@ -72,14 +58,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.documents.collection import PublishedDocuments
-    from zkdeployment.intents.rules.governance import Governance
-    from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.intents.rules.publication import IntentsChange
-    from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.intents.store.records import IntentOperations
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.records import Publication, PublicationRequest, Refusal
+    from zkdeployment.publishing.section import SectionChange, SectionOperations
     from zkdeployment.publishing.signing.standing import StandingPublication
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Strategy
@@ -131,7 +112,7 @@ class ZooKeeperPublications:
         reach: Callable[[str], None] = lambda _place: None,
         signer: PublicationSigner | None = None,
     ) -> None:
-        self._session = session
+        self.session = session
         self._history = history
         self._reach = reach
         self._signing = None if signer is None else PublicationSigning(signer)
@@ -142,7 +123,7 @@ class ZooKeeperPublications:
     def published_state(self) -> PublishedState:
         """Read the cluster version (``None`` if ``/hosts`` does not exist) and the last publication."""
         wanted = [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.REFUSALS, paths.SIGNED]
-        (stops, hosts, targets, managed, refusals, signed), (tops,) = self._session.look(wanted, ["/"])
+        (stops, hosts, targets, managed, refusals, signed), (tops,) = self.session.look(wanted, ["/"])
         return PublishedState(
             cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
             published=decode_published(targets, managed, tops or ()),
@@ -155,87 +136,60 @@ class ZooKeeperPublications:
     def hosts(self, sequence: int) -> FleetHosts:
         """Read all known hosts, and which of them still miss a service that they gain in a publication."""
         listed = [paths.HOSTS, paths.INVENTORY, paths.order_path(sequence)]
-        names, known, awaited = (names or () for names in self._session.look((), listed)[1])
-        hosts = read_hosts(self._session, names)
-        absent = read_inventories(self._session, set(known) - {host.identity.id for host in hosts})
-        unfinished = read_unfinished(self._session, sequence, awaited)
+        names, known, awaited = (names or () for names in self.session.look((), listed)[1])
+        hosts = read_hosts(self.session, names)
+        absent = read_inventories(self.session, set(known) - {host.identity.id for host in hosts})
+        unfinished = read_unfinished(self.session, sequence, awaited)
         return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished)
 
     def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
         """Read the inventories of those of the hosts that reported one."""
-        return read_inventories(self._session, host_ids)
-
-    def reports(self, services: Collection[str]) -> FleetReports:
-        """Read what all known hosts and the providers of these services report, without any clusters."""
-        return read_reports(self._session, services)
+        return read_inventories(self.session, host_ids)
 
     def strategy(self) -> Strategy | None:
         """Read the published strategy, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
-        return read_strategy(self._session)
+        return read_strategy(self.session)
 
     def documents(self) -> PublishedDocuments:
         """Read the published documents."""
-        return read_published_documents(self._session)
+        return read_published_documents(self.session)
 
     def rollout(self, sequence: int) -> RolloutState | None:
         """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""
-        return read_rollout(self._session, sequence)
+        return read_rollout(self.session, sequence)
 
     def is_held_by_operator(self) -> bool:
         """Whether an operator's hold is on record."""
-        return any(stop.is_hold for stop in read_stops(self._session))
+        return any(stop.is_hold for stop in read_stops(self.session))
 
     def live_tree(self) -> LiveTree:
         """Read the whole live tree, without reserved and ephemeral nodes."""
-        return read_live_tree(self._session)
+        return read_live_tree(self.session)
 
     def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
         """Read these nodes; nodes that do not exist are left out."""
-        return read_live_nodes(self._session, paths)
+        return read_live_nodes(self.session, paths)
 
     def lock(self) -> ContenderLock:
         """Return a new ``/hosts-lock``.
 
         Once it is held, ``publish`` writes only while it is still held, and its last transaction releases it.
         """
-        self._lock = ContenderLock(self._session, paths.HOSTS_LOCK, self._identity)
+        self._lock = ContenderLock(self.session, paths.HOSTS_LOCK, self._identity)
         return self._lock
 
-    def intents(self) -> tuple[IntentRecord, ...]:
-        """Read the records of all intents, as ``ZooKeeperIntents.records`` does."""
-        return read_records(self._session)
+    def write_record(self, operations: SectionOperations, place: str) -> None:
+        """Write a record of the section without a publication; ``place`` names its failpoints."""
+        for transaction in chunks([*operations.parts, *operations.closing], self.session.acl_size):
+            self._reach(f"before:{place}")
+            self.session.commit(*transaction)
+            self._reach(f"after:{place}")
 
-    def governance(self) -> Governance:
-        """Read the intents of the last complete publication, and the services that left governance before.
-
-        Raises ``TreeError`` if a record is damaged.
-        """
-        return read_governance(self._session)
-
-    def left(self) -> tuple[LeftService, ...]:
-        """Read the services that left the governance of their intents; raises ``TreeError`` if it is damaged."""
-        return read_left(self._session)
-
-    def awaiting_final_status(self) -> tuple[IntentRecord, ...]:
-        """Read the records whose last instance is terminated and has no final status yet."""
-        return read_awaiting_records(self._session)
-
-    def record_final_status(self, record: IntentRecord) -> None:
-        """Write a record whose last instance has its final status now.
-
-        Raises ``ConflictError`` if the record changed since it was read: then it stays unchanged.
-        """
-        operations = record_operations(self._session, record)
-        for transaction in chunks([*operations.parts, *operations.indexes], self._session.acl_size):
-            self._reach("before:final-status")
-            self._session.commit(*transaction)
-            self._reach("after:final-status")
-
-    def publish(self, publication: Publication, intents: IntentsChange | None = None) -> int:
+    def publish(self, publication: Publication, change: SectionChange = NO_CHANGE) -> int:
         """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
 
-        ``intents`` is the change of intents, ``None`` if no intents exist before and after it. Return the sequence
-        of the last publication that changed something for hosts: this one, unless it only repeats.
+        ``change`` is that of the section. Return the sequence of the last publication that changed something for
+        hosts: this one, unless it only repeats.
 
         Raises ``ConflictError`` if another writer changed a node that is to change, or if the lock was lost: then
         either nothing was written, or the mark stays and the next publication completes the work. Raises
@@ -243,10 +197,10 @@ class ZooKeeperPublications:
         """
         expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
         started = None if self._signing is None else self._signing.start(coming_publication(publication))
-        request = None if publication.request is None else carrying_out(self._session, publication.request)
+        request = None if publication.request is None else carrying_out(self.session, publication.request)
         buckets = () if self._signing is None or started is None else self._signing.changed(started)
         encoded = {} if self._signing is None else self._signing.encoded
-        snapshot = replace(read_stored(self._session, publication, buckets), request=request, encoded=encoded)
+        snapshot = replace(read_stored(self.session, publication, buckets), request=request, encoded=encoded)
         current = Cluster.from_properties(snapshot.hosts.properties)
         if current != expected:
             raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")
@@ -254,17 +208,17 @@ class ZooKeeperPublications:
             raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
         if publication.stops not in {None, snapshot.stops.version}:
             raise ConflictError("the fleet was stopped, or resumed, in the meantime")
-        if intents is not None:
-            snapshot = replace(snapshot, intents=_intent_operations(self._session, publication, intents, snapshot))
+        operations = change.operations(self.session, publication, sequence_of(publication, snapshot))
+        snapshot = replace(snapshot, section=operations)
         snapshot = replace(snapshot, signing=self._signed(publication, snapshot, started))
-        first, *others = transactions_for(publication, snapshot, self._session.acl_size)
+        first, *others = transactions_for(publication, snapshot, self.session.acl_size)
         recent = recent_publications(snapshot.recorded)
         if others:
             self._commit([first])
             self._commit(others[:-1])
         finish = self._begin(others[-1] if others else first, releases=True)
         listed = [*recent, paths.OUTPUTS, paths.AGENT_LOCKS]
-        leftovers = _logging_errors(lambda: self._session.look((), listed)[1])  # sent meanwhile
+        leftovers = _logging_errors(lambda: self.session.look((), listed)[1])  # sent meanwhile
         finish()
         if leftovers is not None:
             _logging_errors(lambda: self._clean_up(publication, snapshot, recent, leftovers))
@@ -282,14 +236,14 @@ class ZooKeeperPublications:
         ``leftovers`` are the children of the ``recent`` records, and of the nodes of outputs and of agents' locks.
         """
         *results, outputs, locks = leftovers
-        tidy(self._session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
+        tidy(self.session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
         if publication.order or snapshot.order is not None:
-            remove_orders_before(self._session, sequences_of(publication, snapshot)[1])
-        remove_outputs(self._session, outputs or ())
+            remove_orders_before(self.session, sequences_of(publication, snapshot)[1])
+        remove_outputs(self.session, outputs or ())
         if locks:
             targets = publication.targets.values()
             deployed = {assignment.path for assignments in targets for assignment in assignments}
-            remove_unused_locks(self._session, locks, deployed)
+            remove_unused_locks(self.session, locks, deployed)
 
     def start_signing(self, coming: StandingPublication) -> None:
         """Begin to sign a publication that will probably be written, while it is prepared.
@@ -321,17 +275,17 @@ class ZooKeeperPublications:
         if self._signing is None:
             return False
         started = self._signing.start(standing)
-        names = self._session.children(paths.TARGETS) or ()
+        names = self.session.children(paths.TARGETS) or ()
         read = [f"{paths.TARGETS}/{name}" for name in names]
-        targets, signed, *nodes = self._session.get_many([paths.TARGETS, paths.SIGNED, *read])
+        targets, signed, *nodes = self.session.get_many([paths.TARGETS, paths.SIGNED, *read])
         if (0 if targets is None else targets.version) != standing.stamp:
             raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
         present = {path: node.data for path, node in zip(read, nodes, strict=True) if node is not None}
         if present != encode_targets(standing.targets, standing.targets):
             return False
-        operations = self._signing.operations(self._session, started, signed, kept=kept)
+        operations = self._signing.operations(self.session, started, signed, kept=kept)
         check = [] if targets is None else [Check(paths.TARGETS, targets.version)]
-        for chunk in chunks([*operations.buckets, *operations.statement], self._session.acl_size):
+        for chunk in chunks([*operations.buckets, *operations.statement], self.session.acl_size):
             self._commit([[*check, *chunk]])
         return True
 
@@ -348,7 +302,7 @@ class ZooKeeperPublications:
             raise implausible(sequence - 1, publication.sequence)
         started = self._signing.restart(started, sequence, since)
         known = None if publication.touched is None else snapshot.buckets
-        return self._signing.operations(self._session, started, snapshot.signed, known)
+        return self._signing.operations(self.session, started, snapshot.signed, known)
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
         """Commit transactions in order, each under the lock; send the next while the previous one is executed."""
@@ -370,7 +324,7 @@ class ZooKeeperPublications:
         if lock is not None and lock.path is not None:
             held = lock.releasing() if releases else [Check(lock.path, 0)]
         self._reach("before:commit")
-        wait = self._session.begin(*held, *operations)
+        wait = self.session.begin(*held, *operations)
 
         def finish() -> None:
             """Wait for the end of the transaction."""
@@ -383,25 +337,25 @@ class ZooKeeperPublications:
 
     def watch_requests(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) when an operator requests a publication or announces a push."""
-        self._session.watch(paths.REQUEST, changed)
-        self._session.watch(paths.NOTICE, changed)
+        self.session.watch(paths.REQUEST, changed)
+        self.session.watch(paths.NOTICE, changed)
 
     def request(self) -> PublicationRequest | None:
         """Read the operator's request for a publication that is not answered yet; ``None`` without one."""
-        request = read_request(self._session)
+        request = read_request(self.session)
         return None if request is None or request.error is not None else request
 
     def answer(self, request: PublicationRequest, error: str) -> None:
         """Record why a request was not carried out. A request that was carried out is removed by ``publish``."""
-        answer_request(self._session, request, error)
+        answer_request(self.session, request, error)
 
     def server_time(self) -> float:
         """Return ZooKeeper's time, in seconds since the epoch."""
-        return server_time(self._session)
+        return server_time(self.session)
 
     def record_refusal(self, refusal: Refusal | None) -> None:
         """Record that the tip is refused, and why; ``None``: that the present tip is not refused."""
-        write_refusal(self._session, refusal)
+        write_refusal(self.session, refusal)
 
     def report(self, message: str, interval: float, fetched: float | None) -> None:
         """Publish this syncer's heartbeat.
@@ -409,7 +363,7 @@ class ZooKeeperPublications:
         ``message`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
         when the repository was last read (seconds since the epoch; ``None``: not yet by this process).
         """
-        write_report(self._session, self._identity, message, interval, fetched)
+        write_report(self.session, self._identity, message, interval, fetched)
 
 
 def _logging_errors(clean_up: Callable[[], T]) -> T | None:
@@ -422,34 +376,3 @@ def _logging_errors(clean_up: Callable[[], T]) -> T | None:
     except ZkdeploymentError as error:
         get_logger().warning("leftovers-not-removed", reason=str(error))
         return None
-
-
-def _intent_operations(
-    session: Session, publication: Publication, intents: IntentsChange, snapshot: StoredPublication
-) -> IntentOperations:
-    """Return the operations that write the records of intents that a publication changes."""
-    record = publication.record
-    time = 0.0 if record is None else record.time
-    origin = None if record is None else record.origin
-    author, reason = ("", "") if origin is None else (origin.author, origin.subject)
-    revision, sequence = str(publication.revision), sequence_of(publication, snapshot)
-    records = intents.records(InstanceChange(sequence, time, author, revision, reason))
-    nodes = read_intent_nodes(session, records.keys(), intents.after.keys())
-    operations = intent_operations(records, nodes, publication.withheld, publication.left)
-    removed = removed_histories(session, nodes.indexes.keys() - set(map(subject_name, intents.after)))
-    changed = map(subject_text, {*records, *(intents.before.keys() - intents.after.keys())})
-    return replace(
-        operations,
-        parts=(*operations.parts, *archive_operations(session, removed)),
-        indexes=(*operations.indexes, *ending_stops(session, [*changed])),
-    )
-
-
-def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:
-    """Return the registered hosts with these names of nodes; read in one pipelined round."""
-    nodes = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
-    return tuple(
-        Host.from_properties(name, node.properties)
-        for name, node in zip(names, nodes, strict=True)
-        if node is not None
-    )

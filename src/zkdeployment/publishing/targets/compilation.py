@@ -1,4 +1,4 @@
-"""The compilation of a tree with intents, and services that would wait for themselves."""
+"""The compilation of a tree under a governance, and services that would wait for themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.source_files import Problem
-from zkdeployment.intents.rules.governance import NO_GOVERNANCE, Governance
+from zkdeployment.publishing.section import NO_GOVERNANCE
 from zkdeployment.publishing.targets.compiler import (
     compile_targets,
     recompile_targets,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.publication import Targets
+    from zkdeployment.publishing.section import Governance
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Tree, TreeChange
 
@@ -128,7 +129,7 @@ class Renewal:
 class Compilation:
     """The targets of a tree.
 
-    ``whole`` are the targets of the tree alone. ``withheld`` are the services whose intents forbid their
+    ``whole`` are the targets of the tree alone. ``withheld`` are the services whose governance forbids their
     deployment. ``targets`` are the targets without these services: hosts deploy them. ``problems`` are the
     problems of the tree and the conflicts among ``targets``. ``ordered`` are the services that wait for other
     services or have ``undeploy = 'last'``.

@@ -12,8 +12,8 @@ from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import renew_session, sent_requests
 from zkdeployment.agent.files.filesystem import Filesystem
-from zkdeployment.agent.store.inventories import decode
 from zkdeployment.base.host import Facts
+from zkdeployment.publishing.store.hosts import decode
 
 NODE = "/zkdeployment/inventory/h1"
 

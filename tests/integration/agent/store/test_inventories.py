@@ -9,12 +9,12 @@ import pytest
 
 from support.zookeeper import sent_requests
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
-from zkdeployment.agent.store.inventories import known_ids, read_inventories
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.pools.store.leases import ZooKeeperLeases
+from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 
 PACKAGES = {"foo": (Package("foo", 0, "1.0", "1", "noarch"),)}
 KNOWN = KnownHost(Identity("h1", "app1", "web"), Inventory(packages=PACKAGES), 5.0)

@@ -10,7 +10,6 @@ from support.branches import Branch
 from support.checked_fleet import check_document, service_tree, system_document
 from support.coordinated_fleet import CoordinatedFleet
 from support.strategies import plain_hosts
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
@@ -25,6 +24,7 @@ from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.strategies.state import RecoveryStage
 from zkdeployment.strategies.state_machine import HostProgress, RolloutResult

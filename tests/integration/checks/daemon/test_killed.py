@@ -12,12 +12,12 @@ from support.checked_fleet import PokedSystem, check_daemon, check_document, ser
 from support.clocks import ManualClock
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.checks.rules import requests
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Delete

@@ -9,13 +9,13 @@ import pytest
 
 from support.branches import Branch
 from support.commands import Done, invoke
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
 

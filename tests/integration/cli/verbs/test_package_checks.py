@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.repository import Repository
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
 from zkdeployment.programs.main import main
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:

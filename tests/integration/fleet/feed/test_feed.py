@@ -11,7 +11,6 @@ from kazoo.client import KazooClient
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, renew_session, sent_requests, through
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Identity
@@ -21,6 +20,7 @@ from zkdeployment.fleet.feed.feed import COALESCED, ZooKeeperFeed
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.publishing.records import Refusal
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.requests import write_refusal
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 from zkdeployment.zookeeper.session import Session

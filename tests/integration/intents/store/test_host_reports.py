@@ -14,7 +14,6 @@ from zkdeployment.base.host_result import HostResult
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.intents.feed import reports_of
 from zkdeployment.intents.store.host_reports import read_reports
-from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
 
 TREE = """
@@ -66,7 +65,6 @@ def test_reports_of_the_fleet_are_the_same_for_verbs_syncer_and_service(zookeepe
         try:
             wait_until(lambda: _has_read(feed), "the first reading")
             others = [read_reports(session, [FRONT]), reports_of(feed, [FRONT])]
-            others.append(ZooKeeperPublications(session).reports([FRONT]))
         finally:
             feed.close()
         for other in others:

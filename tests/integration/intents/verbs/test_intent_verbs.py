@@ -18,7 +18,6 @@ import pytest
 from support.branches import Branch
 from support.commands import Done, invoke
 from support.repository import make_key, public
-from zkdeployment.agent.store import inventories
 from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
@@ -31,6 +30,7 @@ from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.ssh_signatures import verify_text
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
 
@@ -337,7 +337,7 @@ def test_a_wait_ends_with_a_timeout_that_names_what_it_waited_for(site: Site) ->
     suffices = max(5.0, 20 * (time.monotonic() - begun))  # for the next publication
     known = KnownHost(Identity("h2.example.com", "h2.example.com"), Inventory())
     with Session(site.zookeeper) as session:
-        session.ensure("/zkdeployment/inventory/h2.example.com", inventories.encode(known))
+        session.ensure("/zkdeployment/inventory/h2.example.com", encode_host(known))
     with site.following():
         done = site.run("instantiate", SHOP, "--wait", "--timeout", str(suffices))
     assert done.returncode == 5

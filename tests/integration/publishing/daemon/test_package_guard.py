@@ -8,12 +8,12 @@ import pytest
 import structlog.testing
 
 from support.host_repositories import PaperRepository, reader
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:

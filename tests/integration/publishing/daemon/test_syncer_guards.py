@@ -11,7 +11,6 @@ from support.metrics import probe_of
 from support.repository import make_key, public
 from support.subversion import Subversion
 from support.waiting import UNLIMITED
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import RefusedError, SourceError, TreeError, ZkdeploymentError
@@ -26,6 +25,7 @@ from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.svn.source import SvnSource
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.tree.values import TreeChange

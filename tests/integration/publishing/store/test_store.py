@@ -397,7 +397,7 @@ def test_a_syncer_that_lost_its_lock_stops_writing(store, other, monkeypatch, li
         if len(reached) == (1 if limit == 2000 else 3):
             other.commit(Delete(lock.path))
 
-    losing = ZooKeeperPublications(store._session, reach=lose)
+    losing = ZooKeeperPublications(store.session, reach=lose)
     lock = losing.lock()
     assert lock.try_acquire()
     prepared = publication(losing, shop(9), "r2")

@@ -16,11 +16,11 @@ from support.publishing import Publishing
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import through
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.config.settings import load
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 

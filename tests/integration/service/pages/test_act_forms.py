@@ -19,7 +19,6 @@ from support.service import running_service
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
-from zkdeployment.agent.store.inventories import encode as encode_host
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import UnreachableError
@@ -40,6 +39,7 @@ from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.service.users.user import Role
 from zkdeployment.strategies.progress import start

@@ -5,10 +5,10 @@ import pytest
 from support.publishing import Publishing
 from support.service import running_service
 from support.waiting import wait_until
-from zkdeployment.agent.store.inventories import write_inventory
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
 from zkdeployment.config.settings import load
+from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 

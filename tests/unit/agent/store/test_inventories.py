@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.agent.store.inventories import decode, encode
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.publishing.store.hosts import decode, encode
 from zkdeployment.zookeeper.nodes import pack, unpack
 
 names = st.text("abc-\u00e9\udcff", min_size=1, max_size=4)

@@ -8,11 +8,10 @@ from zkdeployment.base.publication import Published
 from zkdeployment.intents.rules.approvals import (
     Acceptance,
     AcceptanceRecord,
-    StandingGovernance,
     recorded_governance,
-    standing_list,
 )
 from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.publishing.section import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.standing import SigningRecord
 from zkdeployment.publishing.signing.statement import left_digest
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.governance import (
+    IntentGovernance,
     governance_faults,
     governed_services,
-    ungoverned_problems,
     withheld_services,
 )
 from zkdeployment.publishing.targets.compiler import (
@@ -107,7 +107,7 @@ def test_services_below_governed_paths_need_an_intent_for_each_target():
     _, whole = compiled()
 
     def ungoverned(*paths, intents=()):
-        return [problem.message for problem in ungoverned_problems(paths, intents, whole)]
+        return [problem.message for problem in IntentGovernance(intents).ungoverned_problems(paths, whole)]
 
     need = "(governed-paths); name the path in an app of a deployment intent group, or in the network intents of a"
     assert ungoverned("/net", intents=(SHOP, WEB)) == [

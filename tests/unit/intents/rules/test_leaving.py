@@ -9,14 +9,14 @@ from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.release import RELEASE, ServiceRelease, release_document
 from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.intents.rules.governance import Governance
-from zkdeployment.intents.rules.leaving import (
-    FormerGovernance,
+from zkdeployment.intents.rules.governance import (
+    IntentGovernance,
     adoption_problems,
     change_governance,
     left_problems,
 )
 from zkdeployment.publishing.left_service import LeftService, left_from_json, left_to_json
+from zkdeployment.publishing.section import FormerGovernance
 from zkdeployment.publishing.targets.compilation import compile_tree
 from zkdeployment.tree.parse import parse
 
@@ -52,7 +52,7 @@ def documents(*values):
 
 
 def former(*intents, left=()):
-    governance = Governance(intents, left)
+    governance = IntentGovernance(intents, left)
     compiled = compile_tree(TREE, governance)
     return FormerGovernance(governance, TREE, compiled.targets, compiled.withheld)
 
@@ -83,9 +83,9 @@ def test_services_of_a_removed_group_leave_for_all_targets_and_those_of_a_cluste
 
 def test_nothing_leaves_while_another_intent_governs_it_or_if_it_is_gone_from_the_tree():
     renamed = replace(SHOP, name="store")
-    assert change(former(SHOP), renamed).after == Governance((renamed,))
+    assert change(former(SHOP), renamed).after == IntentGovernance((renamed,))
     assert [one.path for one in change(former(SHOP), tree=WITHOUT_DB).left] == ["/shop/front"]
-    assert change(former(left=(LEFT,)), tree=parse("a.zk", "/shop\n").tree).after == Governance()
+    assert change(former(left=(LEFT,)), tree=parse("a.zk", "/shop\n").tree).after == IntentGovernance()
     assert change(former(left=(LEFT,)), SHOP).after.left == ()
 
 

@@ -341,7 +341,7 @@ def test_the_intents_of_a_draft_are_counted_without_other_documents():
     made = draft(
         with_documents(TREE, QUARANTINE, group, cluster), over(EMPTY), PublicationSnapshot(None), revision="r1"
     )
-    assert (len(made.documents.after), made.intents) == (3, 2)
+    assert (len(made.documents.after), made.governance.after.size) == (3, 2)
 
 
 def test_a_version_is_refused_by_the_documents_before_and_by_those_after_the_change():

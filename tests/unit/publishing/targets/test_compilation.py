@@ -13,7 +13,8 @@ from zkdeployment.base.host import Identity
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.intents.documents.kinds import GROUP, intent_document
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
-from zkdeployment.intents.rules.governance import NO_GOVERNANCE, Governance, published_governance
+from zkdeployment.intents.rules.governance import IntentGovernance, read_intents
+from zkdeployment.publishing.section import NO_GOVERNANCE
 from zkdeployment.publishing.targets.compilation import Recompilation, compile_tree, withheld_after
 from zkdeployment.publishing.targets.compiler import (
     compile_targets,
@@ -78,7 +79,7 @@ def group(state, *paths):
 def test_targets_name_the_group_of_a_service_whose_failures_stop_only_that_group(rule, named):
     tree = parse("t.zk", BLUE_AND_GREEN.replace("green : shop", "green : other")).tree
     shop = replace(group(IntentState.INSTANTIATED, "/blue"), fleet_stop=rule)
-    compilation = compile_tree(tree, Governance((shop,)))
+    compilation = compile_tree(tree, IntentGovernance((shop,)))
     found = {one.path: one.group for one in compilation.targets["web"]}
     assert found == {"/blue": named, "/green": None}
     assert {one.group for one in compilation.whole["web"]} == {None}
@@ -86,7 +87,7 @@ def test_targets_name_the_group_of_a_service_whose_failures_stop_only_that_group
 
 @given(TREES, INTENTS)
 def test_an_agent_that_walks_the_tree_wants_what_was_compiled(tree, intents):
-    compilation = compile_tree(tree, Governance(tuple(intents)))
+    compilation = compile_tree(tree, IntentGovernance(tuple(intents)))
     withheld = withheld_from_json(json.loads(json.dumps(withheld_to_json(compilation.withheld))))
     assert withheld == compilation.withheld
     for host in HOSTS:
@@ -98,11 +99,11 @@ def test_an_agent_that_walks_the_tree_wants_what_was_compiled(tree, intents):
 
 @given(TREES, TREES, INTENTS, INTENTS)
 def test_a_compilation_that_builds_on_the_last_one_has_the_same_result(before, after, old, new):
-    last = compile_tree(before, Governance(tuple(old)))
+    last = compile_tree(before, IntentGovernance(tuple(old)))
     again = compile_tree(
-        after, Governance(tuple(new)), since=Recompilation(before, last, diff(before, after).paths)
+        after, IntentGovernance(tuple(new)), since=Recompilation(before, last, diff(before, after).paths)
     )
-    fresh = compile_tree(after, Governance(tuple(new)))
+    fresh = compile_tree(after, IntentGovernance(tuple(new)))
     assert (again.whole, again.targets, again.withheld) == (fresh.whole, fresh.targets, fresh.withheld)
     assert set(again.problems) == set(fresh.problems)
 
@@ -111,11 +112,11 @@ def test_a_withheld_service_is_in_conflict_with_no_other_one():
     tree = parse("t.zk", BLUE_AND_GREEN).tree
     host = Identity("1", "app1", "web")
     assert compile_tree(tree).problems
-    compilation = compile_tree(tree, Governance((group(IntentState.APPROVED, "/green"),)))
+    compilation = compile_tree(tree, IntentGovernance((group(IntentState.APPROVED, "/green"),)))
     assert compilation.problems == ()
     wanted = wanted_from_tree(host, tree, compilation.withheld)
     assert [assignment.path for assignment in wanted.assignments] == ["/blue"]
-    assert compile_tree(tree, Governance((group(IntentState.INSTANTIATED, "/green"),))).problems
+    assert compile_tree(tree, IntentGovernance((group(IntentState.INSTANTIATED, "/green"),))).problems
     with pytest.raises(TreeError):
         wanted_from_tree(host, tree)
 
@@ -126,7 +127,7 @@ def test_what_is_withheld_after_a_change_follows_the_published_intents():
     assert withheld_after(tree, change, NO_GOVERNANCE) is None
     intent = group(IntentState.CREATED, "/green")
     documents = PublishedDocuments({(GROUP.name, intent.subject): intent_document(intent)})
-    assert withheld_after(tree, change, published_governance(documents, ())) == {
+    assert withheld_after(tree, change, IntentGovernance(read_intents(documents))) == {
         ("/green", "web"),
         ("/green", "db"),
     }

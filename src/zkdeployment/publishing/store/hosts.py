@@ -1,25 +1,32 @@
-"""Published inventories: one compressed node for each host, which outlives the host's session."""
+"""Registered hosts, and published inventories: one compressed node for each, which outlives the host's session."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.agent.store.role_locks import requests_of
-from zkdeployment.agent.store.service_locks import works_of
 from zkdeployment.base.deployment import Deployment
-from zkdeployment.base.errors import RefusedError
-from zkdeployment.base.host import Identity
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack, unpack
-from zkdeployment.zookeeper.transactions import NODE_LIMIT, Create, Delete, Set, TransactionError
+from zkdeployment.zookeeper.transactions import NODE_LIMIT, Create, Set, TransactionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from zkdeployment.zookeeper.session import Session
+
+
+def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:
+    """Return the registered hosts with these names of nodes; read in one pipelined round."""
+    nodes = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+    return tuple(
+        Host.from_properties(name, node.properties)
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    )
 
 
 def write_inventory(session: Session, known: KnownHost) -> None:
@@ -63,26 +70,6 @@ def read_inventories(session: Session, host_ids: Iterable[str] | None = None) ->
 def known_ids(session: Session) -> frozenset[str]:
     """Return the ids of all hosts that ever published an inventory and were not forgotten."""
     return frozenset(session.children(paths.INVENTORY) or ())
-
-
-def forget_host(session: Session, host_id: str) -> None:
-    """Remove all records of a host: inventory, lease, requests for locks of roles, work, mark as out of service.
-
-    Raises ``RefusedError`` if the host is registered or unknown.
-    """
-    rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id)]
-    registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", _path(host_id), *rest])
-    requests = requests_of(session, host_id)
-    if registered is not None:
-        raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
-    also = [Delete(path) for path, node in zip(rest, left, strict=True) if node is not None]
-    also += [Delete(request.path) for request in requests]
-    also += [Delete(f"{paths.BUSY}/{name}") for name in works_of(session, host_id)]
-    if known is None and not also:
-        raise RefusedError(
-            f"nothing is known of a host with the id {host_id}; 'zkdeployment status' lists all hosts"
-        )
-    session.commit(*([] if known is None else [Delete(_path(host_id), known.version)]), *also)
 
 
 def encode(known: KnownHost) -> bytes:

@@ -1,0 +1,93 @@
+"""The section of a publication about intents: it governs services by the documents of groups and clusters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.intents.rules.governance import IntentGovernance, change_governance, read_intents
+from zkdeployment.publishing.section import NO_BASIS, PublicationSection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.config.sections import SyncSettings
+    from zkdeployment.documents.collection import Documents, PublishedDocuments
+    from zkdeployment.intents.daemon import IntentKeeper
+    from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.section import (
+        ApprovalObjection,
+        ChangeBasis,
+        ChangeFindings,
+        FormerGovernance,
+        Governance,
+        GovernanceChange,
+    )
+    from zkdeployment.publishing.sources.git.source import GitSource
+    from zkdeployment.publishing.store.store import ZooKeeperPublications
+    from zkdeployment.tree.values import Tree
+    from zkdeployment.zookeeper.session import Session
+
+
+class GovernanceByIntents(PublicationSection):
+    """Imports what reads git and ZooKeeper only where it is used: ``lint`` and plans need the rules alone."""
+
+    def governance(
+        self, documents: Documents | PublishedDocuments, left: Iterable[LeftService] = ()
+    ) -> Governance:
+        """Return the governance by the intents of documents."""
+        return IntentGovernance(read_intents(documents), tuple(left))
+
+    def change(
+        self, former: FormerGovernance, documents: Documents, text: Tree, tree: Tree, revision: Revision
+    ) -> GovernanceChange:
+        """Return the governance after a change to ``tree``, as ``change_governance`` does."""
+        return change_governance(former, documents, text, tree, revision)
+
+    def judge_files(
+        self,
+        before: Sequence[SourceFile],
+        reviewed: Review,
+        objection: ApprovalObjection,
+        basis: ChangeBasis = NO_BASIS,
+    ) -> ChangeFindings:
+        """Return what speaks against a change of files."""
+        from zkdeployment.intents.rules.revisions import judge_files  # noqa: PLC0415
+
+        return judge_files(before, reviewed, objection, basis)
+
+    def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
+        """Read the intents of the last complete publication."""
+        from zkdeployment.intents.store.records import read_governance  # noqa: PLC0415
+
+        return read_governance(session, left)
+
+    def keeper(
+        self, store: ZooKeeperPublications, memory: Path | None = None, approvals: GitApprovals | None = None
+    ) -> IntentKeeper:
+        """Return the keeper of a syncer."""
+        from zkdeployment.intents.daemon import IntentKeeper  # noqa: PLC0415
+        from zkdeployment.intents.store.accepted_file import AcceptedFile  # noqa: PLC0415
+
+        return IntentKeeper(store, None if memory is None else AcceptedFile(memory), approvals)
+
+    def mirror_approvals(self, sync: SyncSettings, source: GitSource) -> GitApprovals | None:
+        """Return the verifier of approvals in a mirror."""
+        from zkdeployment.intents.verification import mirror_approvals  # noqa: PLC0415
+
+        return mirror_approvals(sync, source)
+
+    def local_approvals(
+        self, approvers: Path | None, allowed_signers: Path | None, rules: Path | None
+    ) -> GitApprovals | None:
+        """Return the verifier of approvals in the repository around this directory."""
+        from zkdeployment.intents.verification import local_approvals  # noqa: PLC0415
+
+        return None if approvers is None else local_approvals(approvers, allowed_signers, rules)
+
+
+SECTION = GovernanceByIntents()

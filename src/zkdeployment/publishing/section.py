@@ -1,0 +1,276 @@
+"""The section of a publication about governance: which services are deployed, withheld and left, and why.
+
+A feature brings this section, with documents that govern services. Without such a feature nothing is governed: the
+classes here are that case, and the feature's classes derive from them. The syncer, ``lint``, plans and acts know
+these classes alone. ``left_service`` has the services that left governance.
+"""
+
+# ruff: noqa: ARG002  the methods of an empty section ignore their arguments
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from zkdeployment.base.features import installed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.publication import Published, Targets
+    from zkdeployment.base.source_files import Problem, SourceFile
+    from zkdeployment.config.sections import SyncSettings
+    from zkdeployment.documents.collection import Documents, PublishedDocuments
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.records import Publication
+    from zkdeployment.publishing.rules.changes import Draft
+    from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.signing.standing import SigningRecord
+    from zkdeployment.publishing.sources.git.source import GitSource
+    from zkdeployment.publishing.store.store import ZooKeeperPublications
+    from zkdeployment.publishing.targets.compilation import Compilation
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.tree.values import Tree
+    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
+
+
+class Governance:
+    """Documents that govern services, and services that ``left`` their governance; this class has neither."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return False
+
+    @property
+    def left(self) -> tuple[LeftService, ...]:
+        """The services that left governance."""
+        return ()
+
+    @property
+    def size(self) -> int:
+        """The number of documents that govern services."""
+        return 0
+
+    def withheld(self, whole: Targets) -> frozenset[ServiceTarget]:
+        """Return the services of the ``whole`` tree's targets that are not deployed."""
+        return frozenset()
+
+    def with_groups(self, targets: Targets) -> Targets:
+        """Return the targets with the groups that failures stop instead of the fleet."""
+        return targets
+
+    def ungoverned_problems(self, paths: Collection[str], whole: Targets) -> Iterable[Problem]:
+        """Return an error for each service at or below one of the paths that lacks governance for some target."""
+        return ()
+
+    def kept(self) -> GovernanceChange:
+        """Return the change of a publication that keeps this governance."""
+        return GovernanceChange(self)
+
+
+NO_GOVERNANCE = Governance()
+
+
+@dataclass(frozen=True, slots=True)
+class FormerGovernance:
+    """A published state: its governance, its tree, its targets, and the services withheld from these.
+
+    ``tree`` is the tree of all files, from which contents are read; an interrupted publication may have changed
+    the live tree.
+    """
+
+    governance: Governance
+    tree: Tree
+    targets: Targets
+    withheld: frozenset[ServiceTarget] = frozenset()
+
+    @property
+    def services(self) -> Iterator[ServiceTarget]:
+        """The path and the target of each service of the tree."""
+        yield from self.withheld
+        for target, assignments in self.targets.items():
+            for assignment in assignments:
+                yield assignment.path, target
+
+
+@dataclass(frozen=True, slots=True)
+class GovernanceChange:
+    """The governance ``after`` a change."""
+
+    after: Governance = NO_GOVERNANCE
+
+    def problems(
+        self, before: Governance, had: Targets, compilation: Compilation, reviewed: Review
+    ) -> Iterable[Problem]:
+        """Return the problems of services that leave governance, stay left, or come under it.
+
+        The change leads from the governance ``before``, under which hosts had the targets ``had``, to the
+        ``compilation`` of a reviewed tree.
+        """
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class StandingGovernance:
+    """The present governance: the documents of ``revision``, and the services that left governance."""
+
+    revision: Revision | None = None
+    left: tuple[LeftService, ...] = ()
+
+
+def standing_list(published: Published, signed: SigningRecord | None) -> tuple[Revision | None, str | None]:
+    """Return the revision of the publication that stands, and the digest of its left services if it is known."""
+    if signed is not None and signed.sequence:
+        return signed.revision, signed.left
+    return published.revision or published.ordered, published.left
+
+
+@dataclass(frozen=True, slots=True)
+class SectionOperations:
+    """Operations that write the records of a section.
+
+    The ``parts`` may be in earlier transactions than the ``closing`` ones, which count.
+    """
+
+    parts: Sequence[Operation] = ()
+    closing: Sequence[Operation] = ()
+
+
+class SectionChange:
+    """The change that a publication makes to the records of the section; here there are no records."""
+
+    def operations(self, session: Session, publication: Publication, sequence: int) -> SectionOperations:
+        """Return the operations that write the records with a publication under its final sequence."""
+        return SectionOperations()
+
+
+NO_CHANGE = SectionChange()
+
+
+class SectionKeeper:
+    """The part of a syncer that judges the section and remembers what it accepted; here nothing is judged."""
+
+    def standing(self, published: Published, signed: SigningRecord | None) -> StandingGovernance:
+        """Return what governs until the next publication.
+
+        ``signed`` is the signed publication that stands, with sequence 0 if it is not known; ``None`` if
+        publications are not signed. Raises ``UntrustedError`` and ``TreeError`` if ZooKeeper does not hold the
+        list of left services of the last publication.
+        """
+        return StandingGovernance(standing_list(published, signed)[0])
+
+    def judge(self, draft: Draft, published: Published) -> SectionChange:
+        """Return what a draft changes; raises ``RefusedError`` if it breaks the rules of the section."""
+        return NO_CHANGE
+
+    def complete_records(self, published: Published) -> None:
+        """Write what the records of the last publication lack until hosts have done it."""
+
+    def accept(self, change: SectionChange, publication: Publication, published: Published) -> None:
+        """Record durably what a publication is about to accept; raises ``HostFilesError``.
+
+        ``published`` is the publication that stands. Call ``settle`` when the coming one was written.
+        """
+
+    def settle(self) -> None:
+        """Record that the publication of the last ``accept`` was written."""
+
+
+#: Returns why an approval does not count in a commit, ``None`` if it counts. ``None`` instead of a function:
+#: approvals need no signature.
+ApprovalObjection: TypeAlias = "Callable[[Any], str | None] | None"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeBasis:
+    """The published state with which a change of files is judged.
+
+    ``known`` are records of governing documents, whose approvals were accepted, by subject. ``left`` are the
+    services that left governance, ``deployed`` the published targets. ``files`` reads the published files.
+    """
+
+    known: Mapping[Any, Any] = field(default_factory=dict)
+    left: Sequence[LeftService] = ()
+    deployed: Targets | None = None
+    files: Callable[[], Sequence[SourceFile]] | None = None
+
+
+NO_BASIS = ChangeBasis()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFindings:
+    """Why a change of files breaks the life cycle of governing documents, and the other problems of the change."""
+
+    refusals: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+class PublicationSection:
+    """The section of a publication that a feature brings; here it is empty."""
+
+    def governance(
+        self, documents: Documents | PublishedDocuments, left: Iterable[LeftService] = ()
+    ) -> Governance:
+        """Return the governance by documents, with the services that left earlier governance."""
+        return NO_GOVERNANCE
+
+    def change(
+        self, former: FormerGovernance, documents: Documents, text: Tree, tree: Tree, revision: Revision
+    ) -> GovernanceChange:
+        """Return the governance after a change to ``tree`` that is published with ``documents`` as ``revision``.
+
+        ``text`` is the tree of all files, from which contents are read; ``tree`` also has nodes that are in no
+        file.
+        """
+        return GovernanceChange()
+
+    def judge_files(
+        self,
+        before: Sequence[SourceFile],
+        reviewed: Review,
+        objection: ApprovalObjection,
+        basis: ChangeBasis = NO_BASIS,
+    ) -> ChangeFindings:
+        """Return what speaks against the change from the files ``before`` to a reviewed tree.
+
+        ``objection`` is asked for approvals that were not accepted before.
+        """
+        return ChangeFindings()
+
+    def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
+        """Read the governance of the last complete publication; raises ``TreeError`` if a record is damaged."""
+        return NO_GOVERNANCE
+
+    def keeper(
+        self, store: ZooKeeperPublications, memory: Path | None = None, approvals: Any = None
+    ) -> SectionKeeper:
+        """Return the keeper of a syncer that publishes to ``store``.
+
+        The file ``memory`` holds what the syncer accepted; without it, the keeper remembers that as long as it
+        lives. With ``approvals``, a verifier, only approvals without an objection count.
+        """
+        return SectionKeeper()
+
+    def mirror_approvals(self, sync: SyncSettings, source: GitSource) -> Any:
+        """Return the verifier of approvals in the mirror of a repository; ``None`` if they need no signature."""
+        return None
+
+    def local_approvals(self, approvers: Path | None, allowed_signers: Path | None, rules: Path | None) -> Any:
+        """Return the verifier of approvals in the repository around this directory, also for pushed commits.
+
+        ``None`` if approvals need no signature, as without ``approvers``.
+        """
+        return None
+
+
+_EMPTY = PublicationSection()
+
+
+def section() -> PublicationSection:
+    """Return the section of the first feature that brings one; without such a feature, the empty section."""
+    return next((found for feature in installed() if (found := feature.publication_section()) is not None), _EMPTY)
