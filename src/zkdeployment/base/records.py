@@ -100,10 +100,10 @@ class Record:
         return cls(**codec(cls).decode(value), **apart)
 
     @classmethod
-    def if_valid(cls, value: object) -> Self | None:
+    def if_valid(cls, value: object, **apart: Any) -> Self | None:
         """Return the record with a JSON form; ``None`` for an invalid form."""
         try:
-            return cls.from_json(value)
+            return cls.from_json(value, **apart)
         except ValueError:
             return None
 
@@ -373,17 +373,14 @@ def _enum_form(kind: type[Enum]) -> _Form:
 
 def _list_form(collection: Callable[[Any], Any], item: _Form) -> _Form:
     read_item, write_item = item.read, item.write
+    in_order = sorted if collection is frozenset else list
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             raise invalid("a list", value)
         return collection([read_item(each) for each in value])
 
-    def write(value: Any) -> list[Any]:
-        ordered = sorted(value) if collection is frozenset else value
-        return [*ordered] if write_item is None else [write_item(each) for each in ordered]
-
-    return _Form(read, write)
+    return _Form(read, in_order if write_item is None else lambda value: in_order(map(write_item, value)))
 
 
 def _fixed_form(items: list[_Form]) -> _Form:
@@ -400,7 +397,8 @@ def _fixed_form(items: list[_Form]) -> _Form:
 
 
 def _mapping_form(key: _Form, item: _Form) -> _Form:
-    read_key, write_key, read_item, write_item = key.read, key.write, item.read, item.write or _anything
+    read_key, write_key = key.read, key.write or _anything
+    read_item, write_item = item.read, item.write or _anything
 
     def read(value: Any) -> dict[Any, Any]:
         if not isinstance(value, dict):
@@ -408,8 +406,6 @@ def _mapping_form(key: _Form, item: _Form) -> _Form:
         return {read_key(name): read_item(each) for name, each in value.items()}
 
     def write(value: Mapping[Any, Any]) -> dict[str, Any]:
-        if write_key is None:
-            return {name: write_item(each) for name, each in value.items()}
         return {write_key(name): write_item(each) for name, each in value.items()}
 
-    return _Form(read, write)
+    return _Form(read, dict if key.write is None and item.write is None else write)

@@ -15,13 +15,9 @@ from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.pools.documents.kinds import POOLS, pools_in_force
 from zkdeployment.pools.documents.values import PoolConfiguration
 from zkdeployment.pools.rules.changes import level_changes, node_changes, session_changes
-from zkdeployment.pools.rules.snapshot import (
-    PoolReading,
-    PoolSnapshot,
-    filling_from_json,
-    node_from_json,
-    session_from_json,
-)
+from zkdeployment.pools.rules.node import PoolNode
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import TenantSession
 from zkdeployment.pools.store.store import EndedRecords, decode_record, record_path
 from zkdeployment.publishing.store.documents import document_path
 from zkdeployment.zookeeper import paths
@@ -33,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.pools.rules.node import PoolNode
-    from zkdeployment.pools.rules.snapshot import FillingRecord
-    from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.publishing.records import DocumentKey
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -165,15 +158,15 @@ def _configuration(_name: str, node: Node) -> PoolConfiguration | None:
 
 
 def _node(name: str, node: Node) -> PoolNode | None:
-    return decode_record(f"{paths.POOL_NODES}/{name}", node, node_from_json)
+    return decode_record(f"{paths.POOL_NODES}/{name}", node, PoolNode, stamp=node.version)
 
 
 def _session(name: str, node: Node) -> TenantSession | None:
-    return decode_record(f"{paths.POOL_SESSIONS}/{name}", node, session_from_json)
+    return decode_record(f"{paths.POOL_SESSIONS}/{name}", node, TenantSession, stamp=node.version)
 
 
 def _filling(name: str, node: Node) -> tuple[str, FillingRecord] | None:
-    record = decode_record(f"{paths.POOL_FILLING}/{name}", node, filling_from_json)
+    record = decode_record(f"{paths.POOL_FILLING}/{name}", node, FillingRecord, stamp=node.version)
     return None if record is None else (name, record)
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from zkdeployment.tree.values import Value
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -161,48 +160,22 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RolloutPart(Record):
+    """A phase of a rollout, which is named by its id."""
+
+    rollout: str
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Failure(Record):
     """A failure of a host, and what it stops: the fleet, only the host in a rollout, or only a group.
 
-    ``failed`` is the failure in the form for programs. With ``part``, the id of the rollout and the phase, the
-    failure concerns only the host; with ``group``, it stops that group.
+    ``failed`` is the failure in the form for programs. With ``part``, the failure concerns only the host; with
+    ``group``, it stops that group.
     """
 
     stop: Stop
     failed: DeploymentFailure
-    part: tuple[str, Phase] | None = None
-    group: str | None = None
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the failure as JSON, in which a host stores it until the failure is reported."""
-        part = {} if self.part is None else {"rollout": self.part[0], "phase": self.part[1].value}
-        group = {} if self.group is None else {"group": self.group}
-        return {"stop": self.stop.to_json(), **part, "failed": self.failed.to_json(), **group}
-
-    @classmethod
-    def from_json(cls, value: object) -> Failure:
-        """Return the failure that ``to_json`` encoded; raises ``ValueError`` for anything else."""
-        match value:
-            case {"stop": dict(stop), "failed": dict(failed), **others}:
-                group = others.get("group")
-                return cls(
-                    Stop.from_json(stop),
-                    _deployment_failure(failed),
-                    _part(others),
-                    group if isinstance(group, str) else None,
-                )
-        raise ValueError("not a failure")
-
-
-def _deployment_failure(value: object) -> DeploymentFailure:
-    failed = DeploymentFailure.if_valid(value)
-    if failed is None:
-        raise ValueError("not a failure of a deployment")
-    return failed
-
-
-def _part(value: object) -> tuple[str, Phase] | None:
-    match value:
-        case {"rollout": str(rollout), "phase": str(phase)}:
-            return rollout, Phase(phase)
-    return None
+    part: Annotated[RolloutPart | None, Key(flat=True, omit=True)] = None
+    group: Annotated[str | None, OMITTED] = None

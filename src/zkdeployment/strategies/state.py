@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import is_revision
-from zkdeployment.base.records import no_keys, unknown_keys
+from zkdeployment.base.records import APART, Key, Record, no_keys, unknown_keys
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.strategies.permission import Phase, PhaseReport, hosts_in, ranges, values_by_host
 from zkdeployment.strategies.state_machine import GroupProgress, GroupVerdict, HostProgress, Rollout, Task
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.host import Facts
     from zkdeployment.base.publication import Published
-    from zkdeployment.tree.values import Value
 
 
 class Ending(Enum):
@@ -45,13 +44,13 @@ class Directive(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutAct:
+class RolloutAct(Record):
     """An operator's act on a rollout; ``group`` is the promoted group. Numbers increase from act to act."""
 
     directive: Directive
-    act: Act
+    act: Annotated[Act, Key(flat=True)]
     group: str | None = None
-    number: int = 0
+    number: Annotated[int, APART] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class RecoveryStage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Record):
     """The recovery after a failed rollout; ``commit`` is the rollback, ``reason`` why the recovery was refused."""
 
     stage: RecoveryStage
@@ -281,12 +280,12 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
         "paused": None if state.paused is None else state.paused.to_json(),
         "held": state.halted_since,
         "looked": state.coordinated_at,
-        "acts": [act_to_json(act) | {"number": act.number} for act in state.acts],
+        "acts": [act.to_json() | {"number": act.number} for act in state.acts],
         "taken": state.last_act_number,
         "waiting": state.waiting,
         "ended": state.ended,
         "ending": None if state.ending is None else state.ending.value,
-        **({} if state.recovery is None else {"recovery": _recovery_to_json(state.recovery)}),
+        **({} if state.recovery is None else {"recovery": state.recovery.to_json()}),
     }
 
 
@@ -326,19 +325,6 @@ def state_from_json(value: object) -> RolloutState:
         raise ValueError(f"not a valid rollout: {type(error).__name__}: {error}") from error
 
 
-def act_to_json(act: RolloutAct) -> dict[str, Value]:
-    """Return an operator's act as JSON, without its number, which is in the name of its node."""
-    return {**act.act.to_json(), "directive": act.directive.value, "group": act.group}
-
-
-def act_from_json(value: Mapping[str, Any], number: int) -> RolloutAct:
-    """Return the act that ``act_to_json`` encoded; raises ``ValueError`` for anything else."""
-    group = value.get("group")
-    return RolloutAct(
-        Directive(value.get("directive")), Act.from_json(value), group if isinstance(group, str) else None, number
-    )
-
-
 def _read_state(value: Any) -> RolloutState:
     hosts: list[str] = [_text(host) for host in value["hosts"]]
 
@@ -375,22 +361,14 @@ def _read_state(value: Any) -> RolloutState:
         paused=None if value["paused"] is None else Act.from_json(value["paused"]),
         halted_since=_number(value["held"]),
         coordinated_at=_number(value["looked"]),
-        acts=tuple(act_from_json(act, int(act["number"])) for act in value["acts"]),
+        acts=tuple(RolloutAct.from_json(act, number=int(act["number"])) for act in value["acts"]),
         last_act_number=int(value["taken"]),
         waiting=_text(value["waiting"]),
         ended=_number(value["ended"]),
         ending=None if value["ending"] is None else Ending(value["ending"]),
-        recovery=None if value.get("recovery") is None else _recovery(value["recovery"]),
+        recovery=None if value.get("recovery") is None else Recovery.from_json(value["recovery"]),
         unknown=unknown_keys(value, _KEYS),
     )
-
-
-def _recovery_to_json(recovery: Recovery) -> dict[str, object]:
-    return {"stage": recovery.stage.value, "commit": recovery.commit, "reason": recovery.reason}
-
-
-def _recovery(value: Any) -> Recovery:
-    return Recovery(RecoveryStage(value["stage"]), _text(value["commit"]), _text(value["reason"]))
 
 
 def _progress_to_json(progress: GroupProgress, ranges_of: Callable[[Iterable[str]], str]) -> dict[str, object]:

@@ -4,7 +4,7 @@ import pytest
 
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.stop import Stop
-from zkdeployment.strategies.permission import Failure, Phase
+from zkdeployment.strategies.permission import Failure, Phase, RolloutPart
 
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 
@@ -16,7 +16,7 @@ FAILED = DeploymentFailure(8, "deploy /a 0", "/a", 0)
     "failure",
     [
         Failure(STOP, FAILED),
-        Failure(STOP, FAILED, ("3-1", Phase.PREPARE)),
+        Failure(STOP, FAILED, RolloutPart("3-1", Phase.PREPARE)),
     ],
 )
 def test_a_failure_reads_back(failure):
@@ -36,5 +36,5 @@ def test_a_failure_reads_back(failure):
     ],
 )
 def test_anything_else_is_no_failure(value):
-    with pytest.raises(ValueError, match="not a"):
+    with pytest.raises(ValueError, match=r"expected|missing"):
         Failure.from_json(value)

@@ -32,7 +32,7 @@ from zkdeployment.base.host import WAITING_PREFIX
 from zkdeployment.base.log import bound, get_logger
 from zkdeployment.base.publication import DeploymentBasis
 from zkdeployment.base.stop import services_of
-from zkdeployment.strategies.permission import Permission, Phase
+from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -386,7 +386,8 @@ class Supervision:
                 is_untrusted = isinstance(error, UntrustedError)  # this concerns all hosts
                 gate = self._gate
                 # No rollout tolerates what fails before it permitted the host anything.
-                part = None if gate is None or is_untrusted or not gate.rollout else (gate.rollout, gate.phase)
+                has_part = gate is not None and gate.rollout and not is_untrusted
+                part = RolloutPart(gate.rollout, gate.phase) if gate is not None and has_part else None
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
                 failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
                 if group is not None and not self._lease.is_leasable and isinstance(error, _OF_GROUP):

@@ -400,7 +400,7 @@ class RunDirectory:
             return None
         with late_import():  # most hosts are never leased
             from zkdeployment.agent.rules.lease import LeaseRecord  # noqa: PLC0415
-        return LeaseRecord.from_json(record)
+        return LeaseRecord.if_valid(record)
 
     def write_lease(self, record: LeaseRecord) -> None:
         """Record the lease that this host follows."""

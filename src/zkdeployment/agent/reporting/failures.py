@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import DeploymentFailure
-    from zkdeployment.strategies.permission import Phase
+    from zkdeployment.strategies.permission import Phase, RolloutPart
 
 
 _FLEET_STOPPED = "The fleet is stopped: no host starts a deployment until an operator resumes it.\n"
@@ -72,7 +72,7 @@ def failure_mail(
     """
     stop = failure.stop
     host = f"{stop.host_name} ({stop.host_id})"
-    consequence = _FLEET_STOPPED if failure.part is None else _FLEET_GOES_ON.format(rollout=failure.part[0])
+    consequence = _FLEET_STOPPED if failure.part is None else _FLEET_GOES_ON.format(rollout=failure.part.rollout)
     if failure.group is not None:
         consequence = _GROUP_STOPPED.format(group=failure.group)
     if alone or obsolete:
@@ -166,11 +166,11 @@ class FailureReporter:
         revision: Revision,
         failed: DeploymentFailure,
         error: Exception,
-        part: tuple[str, Phase] | None = None,
+        part: RolloutPart | None = None,
     ) -> None:
         """Stop the fleet because of ``error``; return when ZooKeeper has the failure.
 
-        The fleet is not stopped if it has another publication by now. With ``part``, a rollout and its phase, the
+        The fleet is not stopped if it has another publication by now. With ``part``, the
         failure is reported to that rollout and no other host stops. Raises ``ShutdownError`` or ``RestartError``
         if this process has to end before that; then the next agent reports the failure.
         """
@@ -290,7 +290,9 @@ class FailureReporter:
         Raises ``UnreachableError`` if that has to be repeated.
         """
         if failure.part is not None:
-            self._phases.send(*failure.part, PhaseReport(failure.stop.time, failure.stop.reason))
+            self._phases.send(
+                failure.part.rollout, failure.part.phase, PhaseReport(failure.stop.time, failure.stop.reason)
+            )
             return True
         try:
             if failure.group is not None:

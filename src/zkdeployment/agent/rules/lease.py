@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.errors import HostFilesError, RefusedError, TreeError
 from zkdeployment.base.host import Leased
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.public_keys import ssh_key_problem
+from zkdeployment.base.records import Key, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,7 +29,7 @@ _MOST_KEYS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Record):
     """A host's role and the SSH keys that it admits. ``number`` grows with each change of the lease."""
 
     role: str
@@ -40,33 +41,16 @@ class Lease:
         """The lease as a host confirms it."""
         return Leased(self.role, self.number)
 
-    def properties(self) -> dict[str, Value]:
-        """Return the properties of the lease's node."""
-        return {"role": self.role, "number": self.number, "keys": [*self.keys]}
-
 
 @dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class LeaseRecord(Record):
     """A host's own record of the last lease that it began to follow.
 
     ``is_reached`` is whether the host runs the role completely; the keys are those that the host admits.
     """
 
-    lease: Lease
-    is_reached: bool
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the record as JSON."""
-        return {**self.lease.properties(), "reached": self.is_reached}
-
-    @classmethod
-    def from_json(cls, value: object) -> LeaseRecord | None:
-        """Return the record that ``to_json`` encoded; ``None`` for anything else."""
-        match value:
-            case {"role": str(role), "number": int(number), "keys": list(keys), "reached": bool(reached)}:
-                return cls(Lease(role, number, tuple(map(str, keys))), reached)
-            case _:
-                return None
+    lease: Annotated[Lease, Key(flat=True)]
+    is_reached: Annotated[bool, Key("reached")]
 
 
 def first_record(record: LeaseRecord | None, idle_role: str, *, has_version: bool) -> LeaseRecord:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from zkdeployment.base.records import APART, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.tree.values import Value
 
 
 @dataclass(frozen=True, slots=True)
-class CheckChange:
+class CheckChange(Record):
     """A check instance that changed its state; the state ``None`` stands for an instance that does not exist."""
 
-    instance: str
+    instance: Annotated[str, APART]
     check: str
     path: str
     number: int
@@ -24,35 +25,6 @@ class CheckChange:
     monitoring: str
     former: str | None
     state: str | None
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the change without the instance, in its stored and sent form."""
-        return {
-            "check": self.check,
-            "path": self.path,
-            "number": self.number,
-            "host": self.host,
-            "monitoring": self.monitoring,
-            "former": self.former,
-            "state": self.state,
-        }
-
-    @classmethod
-    def from_json(cls, instance: str, value: object) -> CheckChange | None:
-        """Return the change that ``to_json`` encoded; ``None`` for anything else."""
-        match value:
-            case {
-                "check": str(check),
-                "path": str(path),
-                "number": int(number),
-                "host": str(host),
-                "monitoring": str(monitoring),
-                "former": str() | None as former,
-                "state": str() | None as state,
-            }:
-                return cls(instance, check, path, number, host, monitoring, former, state)
-            case _:
-                return None
 
 
 @dataclass(frozen=True, slots=True)

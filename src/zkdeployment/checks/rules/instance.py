@@ -1,4 +1,4 @@
-"""Check instances: the key, versioned configurations and flags, and the encoding in ZooKeeper.
+"""Check instances: the key, versioned configurations and flags; the records have this form in ZooKeeper.
 
 Changes of instances belong to ``workflow`` and its siblings.
 """
@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from zkdeployment.base.records import no_keys, unknown_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zkdeployment.tree.values import Value
-
+from zkdeployment.base.records import Record, no_keys
 
 #  All facts that a monitoring system needs about a check: a JSON object.
-CheckDetails: TypeAlias = "Mapping[str, Value]"
+CheckDetails: TypeAlias = Mapping[str, Any]
 
 #  One value of a property with several values; each value gets an instance.
 AttributeValue: TypeAlias = bool | int | float | str
@@ -75,7 +70,7 @@ DEPLOYED = frozenset({CheckState.ACTIVE, CheckState.DEPROVISION_FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceKey:
+class InstanceKey(Record):
     """The identity of a check instance: equal keys name the same instance.
 
     ``check`` is the name of the check configuration, ``host`` the identifier of a host, and ``attributes`` the
@@ -96,7 +91,7 @@ class InstanceKey:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceConfiguration:
+class InstanceConfiguration(Record):
     """One version of a check instance, as its monitoring system gets it.
 
     ``details`` are provisional while the version awaits its computation, and never change afterwards. They contain
@@ -119,7 +114,7 @@ class InstanceConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckInstance:
+class CheckInstance(Record):
     """A check of one deployment on one host, with its configurations, oldest version first.
 
     ``current`` is the version that the monitoring system gets when it fetches the instance; ``None`` before the
@@ -175,103 +170,3 @@ def is_kept(configuration: InstanceConfiguration) -> bool:
 def config_id(instance: str, version: int) -> str:
     """Return the identifier of a version of an instance: a UUID that follows from both."""
     return str(uuid.uuid5(uuid.UUID(instance), str(version)))
-
-
-_INSTANCE_KEYS = frozenset({"key", "configurations", "current", "update_available", "deleted", "flag", "notified"})
-_CONFIGURATION_KEYS = frozenset(
-    {"version", "config_id", "state", "details", "system", "publication", "reason", "created", "changed"}
-)
-
-
-def instance_to_json(instance: CheckInstance) -> dict[str, Value]:
-    """Return an instance as JSON; equal instances give equal values."""
-    key = instance.key
-    return {
-        **instance.unknown,
-        "key": {
-            "check": key.check,
-            "path": key.path,
-            "number": key.number,
-            "host": key.host,
-            "attributes": [[name, value] for name, value in key.attributes],
-        },
-        "configurations": [_configuration_to_json(found) for found in instance.configurations],
-        "current": instance.current,
-        "update_available": instance.update_available,
-        "deleted": instance.deleted,
-        "flag": instance.flag,
-        "notified": instance.notified,
-    }
-
-
-def instance_from_json(value: object) -> CheckInstance:
-    """Return the instance that ``instance_to_json`` encoded; raises ``ValueError`` for anything else."""
-    try:
-        return _read_instance(value)
-    except (TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        raise ValueError(f"not a valid check instance: {type(error).__name__}: {error}") from error
-
-
-def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:
-    return {
-        **configuration.unknown,
-        "version": configuration.version,
-        "config_id": configuration.config_id,
-        "state": configuration.state.value,
-        "details": dict(configuration.details),
-        "system": configuration.system,
-        "publication": configuration.publication,
-        "reason": configuration.reason,
-        "created": configuration.created,
-        "changed": configuration.changed,
-    }
-
-
-def _read_instance(value: Any) -> CheckInstance:
-    key, current, notified = value["key"], value["current"], value["notified"]
-    return CheckInstance(
-        key=InstanceKey(
-            check=_text(key["check"]),
-            path=_text(key["path"]),
-            number=int(key["number"]),
-            host=_text(key["host"]),
-            attributes=tuple((_text(name), attribute) for name, attribute in key["attributes"]),
-        ),
-        configurations=tuple(_read_configuration(found) for found in value["configurations"]),
-        current=None if current is None else int(current),
-        update_available=_truth(value["update_available"]),
-        deleted=_truth(value["deleted"]),
-        flag=int(value["flag"]),
-        notified=None if notified is None else float(notified),
-        unknown=unknown_keys(value, _INSTANCE_KEYS),
-    )
-
-
-def _read_configuration(value: Any) -> InstanceConfiguration:
-    details = value["details"]
-    if not isinstance(details, dict):
-        raise TypeError(f"expected an object as details, found {details!r}")
-    return InstanceConfiguration(
-        version=int(value["version"]),
-        config_id=_text(value["config_id"]),
-        state=CheckState(value["state"]),
-        details=details,
-        system=_text(value["system"]),
-        publication=int(value["publication"]),
-        reason=_text(value["reason"]),
-        created=float(value["created"]),
-        changed=float(value["changed"]),
-        unknown=unknown_keys(value, _CONFIGURATION_KEYS),
-    )
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected text, found {value!r}")
-    return value
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"expected true or false, found {value!r}")
-    return value

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from zkdeployment.tree.values import Value
-
+from zkdeployment.base.records import Record
 
 #  The most characters of an output that the record keeps.
 LONGEST_OUTPUT = 1000
@@ -26,11 +22,8 @@ class ResultState(Enum):
     UNKNOWN = "unknown"
 
 
-_STATES = frozenset(state.value for state in ResultState)
-
-
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Record):
     """The last result of a check instance.
 
     ``since`` is when the check came into its state, ``reported`` when the monitoring system reported the result,
@@ -54,43 +47,16 @@ class CheckResult:
         ran = self.reported if self.checked is None else min(self.checked, self.reported)
         return ran > deployed and self.reported > activated
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the stored and printed form of the result."""
-        return {
-            "state": self.state.value,
-            "output": self.output,
-            "since": self.since,
-            "reported": self.reported,
-            "checked": self.checked,
-            "config_id": self.config_id,
-        }
-
-    @classmethod
-    def from_json(cls, value: object) -> CheckResult | None:
-        """Return the result that ``to_json`` encoded; ``None`` for anything else."""
-        match value:
-            case {
-                "state": str(state),
-                "output": str(output),
-                "since": int() | float() as since,
-                "reported": int() | float() as reported,
-                **others,
-            } if state in _STATES:
-                checked, config_id = _time(others.get("checked")), others.get("config_id")
-                named = config_id if isinstance(config_id, str) else None
-                return cls(ResultState(state), output, since, reported, checked, named)
-            case _:
-                return None
-
 
 @dataclass(frozen=True, slots=True)
-class SystemContact:
+class SystemContact(Record):
     """The last contacts of a monitoring system, in seconds since the epoch; ``None``: no such contact.
 
     ``fetched`` is when it last listed or fetched instances, ``reported`` when it last sent results, which is also
     a sign of life when no result has changed.
     """
 
+    is_lenient: ClassVar[bool] = True
     fetched: float | None = None
     reported: float | None = None
 
@@ -100,19 +66,6 @@ class SystemContact:
             self.fetched if later.fetched is None else later.fetched,
             self.reported if later.reported is None else later.reported,
         )
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the stored and printed form of the contact."""
-        return {"fetched": self.fetched, "reported": self.reported}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Value]) -> SystemContact:
-        """Return the contact that ``to_json`` encoded; malformed times read as ``None``."""
-        return cls(_time(value.get("fetched")), _time(value.get("reported")))
-
-
-def _time(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 #  Seconds without a sign of life after which the checks of a monitoring system are unknown.
@@ -130,7 +83,7 @@ _RENEWED = 80.0
 
 
 @dataclass(frozen=True, slots=True)
-class SystemLease:
+class SystemLease(Record):
     """The bridge that gets the updates of a monitoring system until a time, in seconds since the epoch."""
 
     holder: str
@@ -144,19 +97,6 @@ class SystemLease:
     def end(self) -> str:
         """The end of the lease in words."""
         return datetime.fromtimestamp(self.until, UTC).isoformat(sep=" ", timespec="seconds")
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the stored form of the lease."""
-        return {"holder": self.holder, "until": self.until}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Value]) -> SystemLease | None:
-        """Return the lease that ``to_json`` encoded; ``None`` for anything else."""
-        match value:
-            case {"holder": str(holder), "until": int() | float() as until, **_others}:
-                return cls(holder, until)
-            case _:
-                return None
 
 
 def lease_after(lease: SystemLease | None, bridge: str, now: float) -> SystemLease | None:

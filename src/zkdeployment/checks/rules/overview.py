@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.records import Record
 from zkdeployment.checks.rules.instance import CheckState, is_kept
 from zkdeployment.checks.rules.monitoring_system import is_stale
 from zkdeployment.tree.values import is_below
@@ -284,7 +285,7 @@ _MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class DroppedResult:
+class DroppedResult(Record):
     """Results of an instance that were dropped because they are of another configuration.
 
     ``config_id`` is that configuration; empty if the monitoring system named none. Results of it have been dropped
@@ -294,24 +295,6 @@ class DroppedResult:
     config_id: str
     since: float
     seen: float
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the stored form of the record."""
-        return {"config_id": self.config_id, "since": self.since, "seen": self.seen}
-
-    @classmethod
-    def from_json(cls, value: object) -> DroppedResult | None:
-        """Return the record that ``to_json`` encoded; ``None`` for anything else."""
-        match value:
-            case {
-                "config_id": str(config_id),
-                "since": int() | float() as since,
-                "seen": int() | float() as seen,
-                **_others,
-            }:
-                return cls(config_id, since, seen)
-            case _:
-                return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from zkdeployment.base.errors import ConflictError, LockLostError, TreeError, error_message
 from zkdeployment.base.log import get_logger
 from zkdeployment.checks.rules.changes import CheckChange, LastCheckChanges, state_changes
-from zkdeployment.checks.rules.instance import instance_from_json, instance_to_json
+from zkdeployment.checks.rules.instance import CheckInstance
 from zkdeployment.checks.rules.overview import is_failed
 from zkdeployment.checks.rules.requests import is_open
 from zkdeployment.checks.rules.workflow import life_cycle_turn
@@ -30,7 +30,6 @@ from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, Tran
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.checks.rules.instance import CheckInstance
     from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -64,7 +63,7 @@ def by_bucket(instances: Iterable[str]) -> dict[str, list[str]]:
 
 def encode_instances(instances: Mapping[str, CheckInstance]) -> bytes:
     """Return the data of a bucket with these instances."""
-    return pack([instance_to_json(instance) for _, instance in sorted(instances.items())])
+    return pack([instance.to_json() for _, instance in sorted(instances.items())])
 
 
 def decode_instances(path: str, node: Node | None) -> dict[str, CheckInstance]:
@@ -73,7 +72,7 @@ def decode_instances(path: str, node: Node | None) -> dict[str, CheckInstance]:
         return {}
     try:
         listed = unpack(node.data)
-        instances = [instance_from_json(value) for value in listed] if isinstance(listed, list) else None
+        instances = [CheckInstance.from_json(value) for value in listed] if isinstance(listed, list) else None
     except ValueError as error:
         raise _damaged(path, str(error)) from error
     if instances is None:
@@ -109,7 +108,11 @@ def decode_changes(node: Node) -> LastCheckChanges:
     """Return the changes in the node; a malformed node counts as empty."""
     properties = node.properties
     total, listed = properties.get("total"), properties.get("changes")
-    found = [] if not isinstance(listed, dict) else [CheckChange.from_json(*item) for item in listed.items()]
+    found = (
+        []
+        if not isinstance(listed, dict)
+        else [CheckChange.if_valid(value, instance=name) for name, value in listed.items()]
+    )
     changes = tuple(change for change in found if change is not None)
     return LastCheckChanges(node.version, total if isinstance(total, int) else len(changes), changes)
 

@@ -120,7 +120,7 @@ class ZooKeeperMonitoringSystems:
         path = f"{paths.check_system_path(system)}/lease"
         for _ in range(_ATTEMPTS):
             node = self._session.get(path)
-            held = None if node is None else SystemLease.from_json(node.properties)
+            held = None if node is None else SystemLease.if_valid(node.properties)
             lease = lease_after(held, bridge, now)
             if lease is None or lease is held:
                 break
@@ -189,7 +189,7 @@ class ZooKeeperMonitoringSystems:
 
 
 def _drift_in(values: Mapping[str, Value]) -> dict[str, DroppedResult]:
-    found = {instance: DroppedResult.from_json(value) for instance, value in values.items()}
+    found = {instance: DroppedResult.if_valid(value) for instance, value in values.items()}
     return {instance: record for instance, record in found.items() if record is not None}
 
 
@@ -205,7 +205,7 @@ def callback_in(node: Node) -> str | None:
 
 def results_in(path: str, node: Node | None) -> dict[str, CheckResult]:
     """Return the results in a bucket by instance, without damaged ones."""
-    found = {instance: CheckResult.from_json(value) for instance, value in decode_values(path, node).items()}
+    found = {instance: CheckResult.if_valid(value) for instance, value in decode_values(path, node).items()}
     return {instance: result for instance, result in found.items() if result is not None}
 
 

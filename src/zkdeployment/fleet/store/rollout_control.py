@@ -9,7 +9,7 @@ from zkdeployment.base.errors import ConflictError, RefusedError
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.strategies.progress import apply_acts
-from zkdeployment.strategies.state import RolloutAct, act_from_json, act_to_json
+from zkdeployment.strategies.state import RolloutAct
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state, read_attempts, read_leader, read_state
 from zkdeployment.strategies.views import directive_objection
@@ -68,7 +68,7 @@ def _direct(session: Session, directive: Directive, act: Act, group: str | None)
         Check(paths.rollout_path(rollout_id), node.version),
         # The directory gets a new version, so a coordinator that has not read this act cannot write a state.
         Create(directory) if above_acts is None else Set(directory, b"", above_acts.version),
-        Create(_act_path(directory, number), encode(act_to_json(RolloutAct(directive, act, group)))),
+        Create(_act_path(directory, number), encode(RolloutAct(directive, act, group).to_json())),
         recording(session, act),
     )
     return state
@@ -92,7 +92,7 @@ def _read(session: Session, directory: str, names: Sequence[str]) -> tuple[Rollo
     for name, node in zip(names, nodes, strict=True):
         if node is not None:
             with contextlib.suppress(ValueError):
-                acts.append(act_from_json(node.properties, _number(name)))
+                acts.append(RolloutAct.from_json(node.properties, number=_number(name)))
     return tuple(acts)
 
 

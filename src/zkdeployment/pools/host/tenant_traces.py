@@ -164,7 +164,7 @@ class HostTraces:
         """Return the facts from before the present lease; ``None`` if none are recorded."""
         try:
             content = files.read(self.file, _LARGEST)
-            return None if content is None else HostBaseline.from_json(json.loads(content))
+            return None if content is None else HostBaseline.if_valid(json.loads(content))
         except (OSError, ValueError) as error:
             raise HostFilesError(
                 f"{self.file} is damaged: expected the state of this host before its lease; remove it to accept"

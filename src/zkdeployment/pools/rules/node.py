@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.records import no_keys
+from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -132,8 +132,28 @@ PASSING_DATA = frozenset({"error", "nodes_spec", "provision", "unreachable"})
 _LONGEST_SILENCE = 900.0
 
 
+#: The latest time of a record: the last second that calendars can show, in the year 9999.
+LATEST = 253402300799.0
+
+
+def _time(value: Any) -> float:
+    """Return a time that was stored; one that no calendar can show would break all lists."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LATEST:
+        return float(value)
+    raise invalid("seconds since the epoch", value)
+
+
+def _optional_time(value: Any) -> float | None:
+    return None if value is None else _time(value)
+
+
+#: Times of records, in seconds since the epoch.
+Time: TypeAlias = Annotated[float, Key(read=_time)]
+OptionalTime: TypeAlias = Annotated[float | None, Key(read=_optional_time)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolNode:
+class PoolNode(Record):
     """A node: a machine that tenants lease.
 
     ``pool`` is the pool that the node is in, also while it is deprovisioned; ``session`` the id of the session
@@ -147,23 +167,24 @@ class PoolNode:
     version does not know.
     """
 
+    omits_unset: ClassVar[bool] = True
     id: int
     state: NodeState
-    created_at: float
-    changed: float
+    created_at: Time
+    changed: Time
     pool: str | None = None
     session: int | None = None
     hostname: str | None = None
     ipaddr: str | None = None
     comment: str | None = None
     reusable: bool = False
-    revoked: bool = False
-    begun: bool = False
+    revoked: Annotated[bool, OMITTED] = False
+    begun: Annotated[bool, OMITTED] = False
     host: str | None = None
-    keys: tuple[str, ...] = ()
-    retired_at: float | None = None
+    keys: Annotated[tuple[str, ...], OMITTED] = ()
+    retired_at: OptionalTime = None
     data: Mapping[str, Any] = field(default_factory=dict)
-    stamp: int | None = field(default=None, compare=False)
+    stamp: Annotated[int | None, APART] = field(default=None, compare=False)
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from zkdeployment.base.records import Key, Record
 from zkdeployment.pools.documents.values import AnsibleMechanism
 from zkdeployment.pools.rules.node import (
     NodeEvent,
     PoolNode,
+    Time,
     end_of_deprovisioning,
     end_of_provisioning,
     fail,
@@ -18,7 +20,6 @@ from zkdeployment.pools.rules.node import (
     template_problem,
 )
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
-from zkdeployment.pools.rules.tenant_session import LATEST
 from zkdeployment.pools.rules.waiting_request import in_queue_again
 from zkdeployment.pools.rules.work import TaskKind
 
@@ -126,49 +127,22 @@ def _is_about(result: Mapping[str, Any], node: PoolNode) -> bool:
 _LONGEST = 20_000
 
 
+def _end(output: str) -> str:
+    return output[-_LONGEST:]
+
+
 @dataclass(frozen=True, slots=True)
-class PlaybookRun:
+class PlaybookRun(Record):
     """A run that has ended. ``begun`` is in seconds since the epoch; ``nodes`` are the ids of the nodes."""
 
     id: int
     pool: str
     playbook: str
     nodes: tuple[int, ...]
-    begun: float
+    begun: Time
     seconds: float
     succeeded: bool
-    output: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the run as JSON, with the end of its output."""
-        return {
-            "id": self.id,
-            "pool": self.pool,
-            "playbook": self.playbook,
-            "nodes": [*self.nodes],
-            "begun": self.begun,
-            "seconds": self.seconds,
-            "succeeded": self.succeeded,
-            "output": self.output[-_LONGEST:],
-        }
-
-
-def run_from_json(value: Mapping[str, Any]) -> PlaybookRun:
-    """Return the run that ``to_json`` encoded; raises ``ValueError`` for anything else."""
-    match value:
-        case {
-            "id": int(number),
-            "pool": str(pool),
-            "playbook": str(playbook),
-            "nodes": list(nodes),
-            "begun": float() | int() as begun,
-            "seconds": float() | int() as seconds,
-            "succeeded": bool(succeeded),
-            "output": str(output),
-        } if 0 <= begun <= LATEST and 0 <= seconds <= LATEST:
-            numbers = tuple(node for node in nodes if isinstance(node, int))
-            return PlaybookRun(number, pool, playbook, numbers, begun, seconds, succeeded, output[-_LONGEST:])
-    raise ValueError("expected a run of a playbook")
+    output: Annotated[str, Key(write=_end)]
 
 
 def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now: float) -> PoolChange:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.base.records import Key, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ class VerifiedLease:
 
 def lease_text(host_id: str, lease: Lease) -> str:
     """Return the text to sign for the lease of a host: canonical JSON in one line, without a line end."""
-    body: dict[str, Value] = {"host": host_id, **lease.properties()}
+    body: dict[str, Value] = {"host": host_id, **lease.to_json()}
     return json.dumps(with_schema(_SCHEMA, body), separators=(",", ":"), sort_keys=True)
 
 
@@ -104,7 +105,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class HostBaseline:
+class HostBaseline(Record):
     """The facts about a host before it took the role of a lease, and before a tenant was admitted.
 
     Each fact is a line of text. ``leased`` is ``None`` until the host ran the role of the lease. ``is_lent`` is
@@ -113,7 +114,7 @@ class HostBaseline:
 
     idle: frozenset[str]
     leased: frozenset[str] | None = None
-    is_lent: bool = False
+    is_lent: Annotated[bool, Key("lent")] = False
 
     def differences(self, now: frozenset[str]) -> Sequence[str]:
         """Return the differences of a host that has given its role back.
@@ -125,21 +126,6 @@ class HostBaseline:
         new = (f"new: {fact}" for fact in sorted(now - self.idle - leased))
         missing = (f"missing: {fact}" for fact in sorted((self.idle & leased) - now))
         return [*new, *missing]
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the baseline as JSON."""
-        leased: Value = None if self.leased is None else [*sorted(self.leased)]
-        return {"idle": [*sorted(self.idle)], "leased": leased, "lent": self.is_lent}
-
-    @classmethod
-    def from_json(cls, value: object) -> HostBaseline | None:
-        """Return the baseline that ``to_json`` encoded; ``None`` for anything else."""
-        match value:
-            case {"idle": list(idle), "leased": None | list() as leased, "lent": bool(lent)}:
-                facts = None if leased is None else frozenset(map(str, leased))
-                return cls(frozenset(map(str, idle)), facts, lent)
-            case _:
-                return None
 
 
 def shown_differences(differences: Sequence[str]) -> str:

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
-from zkdeployment.base.public_keys import split_ssh_keys
-from zkdeployment.base.records import no_keys
-from zkdeployment.pools.rules.node import NodeEvent
+from zkdeployment.base.public_keys import split_ssh_keys, ssh_keys_problem
+from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_keys
+from zkdeployment.pools.rules.node import LATEST, NodeEvent, OptionalTime, Time
+from zkdeployment.pools.rules.properties import NodeProperty, read_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from zkdeployment.pools.rules.node import PoolNode
-    from zkdeployment.pools.rules.properties import NodeProperty
     from zkdeployment.service.users.user import TenantLimits, User
 
 
-#: The latest end of a session: the last second that calendars can show, in the year 9999.
-LATEST = 253402300799.0
+def _written(properties: Iterable[NodeProperty]) -> list[str]:
+    return [*map(str, properties)]
+
+
+def _public_keys(value: Any) -> str | None:
+    """Return public keys that were stored; others would break all lists, and must not reach any node."""
+    if value is None or (isinstance(value, str) and ssh_keys_problem(value) is None):
+        return value
+    raise invalid("public keys", value)
+
+
+#: Public keys, one in each line.
+PublicKeys: TypeAlias = Annotated[str | None, Key(read=_public_keys)]
 
 
 @dataclass(frozen=True, slots=True)
-class NodesSpec:
+class NodesSpec(Record):
     """A part of a request: a number of nodes of one pool that have all ``properties``."""
 
     pool: str
     quantity: int
-    properties: tuple[NodeProperty, ...] = ()
+    properties: Annotated[
+        tuple[NodeProperty, ...], Key(omit=True, read=read_properties, write=_written, form=tuple[str, ...])
+    ] = ()
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     def __str__(self) -> str:
@@ -45,7 +57,7 @@ def wanted_nodes(specs: Iterable[NodesSpec]) -> Counter[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class LeasedNode:
+class LeasedNode(Record):
     """The state of a node when a session reserved it; the node itself may get another name later."""
 
     id: int
@@ -56,7 +68,7 @@ class LeasedNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantSession:
+class TenantSession(Record):
     """The nodes that a tenant has leased by one request.
 
     ``tenant`` is the id of the user. ``leased`` records the nodes at the beginning. Times are in seconds since the
@@ -70,23 +82,24 @@ class TenantSession:
     ``None`` for a new one. ``unknown`` are the keys of the record that this version does not know.
     """
 
+    omits_unset: ClassVar[bool] = True
     id: int
     tenant: int
     specs: tuple[NodesSpec, ...]
     nodes: tuple[int, ...]
-    created_at: float
-    expires_at: float
-    retired_at: float | None = None
+    created_at: Time
+    expires_at: Time
+    retired_at: OptionalTime = None
     leased: tuple[LeasedNode, ...] = ()
     requested_by: str | None = None
     retired_by: str | None = None
-    warned_expiry: float | None = None
-    ssh_key: str | None = None
-    requested_at: float | None = None
-    begun_at: float | None = None
-    waiting_until: float | None = None
-    failures: int = 0
-    stamp: int | None = field(default=None, compare=False)
+    warned_expiry: OptionalTime = None
+    ssh_key: PublicKeys = None
+    requested_at: OptionalTime = None
+    begun_at: OptionalTime = None
+    waiting_until: OptionalTime = None
+    failures: Annotated[int, OMITTED] = 0
+    stamp: Annotated[int | None, APART] = field(default=None, compare=False)
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from zkdeployment.base.records import no_keys
-from zkdeployment.pools.rules.tenant_session import wanted_nodes
+from zkdeployment.base.records import APART, OMITTED, Record, no_keys
+from zkdeployment.pools.rules.node import OptionalTime, Time
+from zkdeployment.pools.rules.tenant_session import NodesSpec, PublicKeys, wanted_nodes
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Mapping
 
-    from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+    from zkdeployment.pools.rules.tenant_session import TenantSession
 
 #: The shortest and the longest time in seconds that a request may wait.
 SHORTEST_WAIT = 1.0
@@ -26,7 +27,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingRequest:
+class WaitingRequest(Record):
     """A request of a tenant that waits for nodes until ``expires_at``; its session gets the same id.
 
     ``failures`` counts its sessions whose nodes could not be prepared. ``outcome`` is the reason why the wait
@@ -36,17 +37,18 @@ class WaitingRequest:
     the record that this version does not know.
     """
 
+    omits_unset: ClassVar[bool] = True
     id: int
     tenant: int
     specs: tuple[NodesSpec, ...]
-    created_at: float
-    expires_at: float
+    created_at: Time
+    expires_at: Time
     requested_by: str | None = None
-    ssh_key: str | None = None
-    failures: int = 0
-    ended_at: float | None = None
+    ssh_key: PublicKeys = None
+    failures: Annotated[int, OMITTED] = 0
+    ended_at: OptionalTime = None
     outcome: str | None = None
-    stamp: int | None = field(default=None, compare=False)
+    stamp: Annotated[int | None, APART] = field(default=None, compare=False)
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property

@@ -190,7 +190,7 @@ class ZooKeeperLeases:
         """Return the data of a lease, with properties of the node ``before`` that only other versions know."""
         signature = {} if self._keys is None else {"signature": self._keys.sign(host_id, lease)}
         unknown = {} if before is None else unknown_keys(before.properties, _PROPERTIES)
-        return encode({**unknown, **lease.properties(), **signature})
+        return encode({**unknown, **lease.to_json(), **signature})
 
     def observe(self, host_id: str) -> LeaseObservation:
         """Return the present state of a host and its lease; raises ``TreeError`` if the lease is malformed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ZkdeploymentError, error_message
 from zkdeployment.base.log import get_logger
-from zkdeployment.pools.rules.results import run_from_json
+from zkdeployment.pools.rules.results import PlaybookRun
 from zkdeployment.pools.store.store import decode_record
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack
@@ -17,7 +17,6 @@ from zkdeployment.zookeeper.transactions import Create, Delete, TransactionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zkdeployment.pools.rules.results import PlaybookRun
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
 
@@ -36,11 +35,7 @@ class ZooKeeperPlaybookLog:
         """Return the runs that are kept for a node, the first one first; raises ``UnreachableError``."""
         found = [f"{paths.POOL_RUNS}/{number}" for number in self._numbers()]
         records = zip(found, self._session.get_many(found), strict=True)
-        decoded = (
-            decode_record(path, record, lambda value, _: run_from_json(value))
-            for path, record in records
-            if record is not None
-        )
+        decoded = (decode_record(path, record, PlaybookRun) for path, record in records if record is not None)
         return [run for run in decoded if run is not None and node in run.nodes]
 
     def add(self, run: PlaybookRun, take_id: Callable[[], int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from zkdeployment.pools.rules.snapshot import session_from_json
+from zkdeployment.pools.rules.tenant_session import TenantSession
 from zkdeployment.pools.rules.usage import session_use
 from zkdeployment.pools.store.store import EndedRecords, decode_record
 from zkdeployment.zookeeper import paths
@@ -52,5 +52,5 @@ class ZooKeeperSessionUses:
 
 
 def _use(path: str, node: Node) -> SessionUse | None:
-    session = decode_record(path, node, session_from_json)
+    session = decode_record(path, node, TenantSession)
     return None if session is None else session_use(session)

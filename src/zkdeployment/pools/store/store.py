@@ -16,22 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from zkdeployment.base.errors import ConflictError, TreeError
+from zkdeployment.base.json_values import readable
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import turn
+from zkdeployment.base.records import Record
 from zkdeployment.pools.documents.kinds import POOLS, pools_in_force
-from zkdeployment.pools.rules.snapshot import (
-    FillingRecord,
-    PoolHistory,
-    PoolSnapshot,
-    filling_from_json,
-    filling_to_json,
-    node_from_json,
-    node_to_json,
-    request_from_json,
-    request_to_json,
-    session_from_json,
-    session_to_json,
-)
+from zkdeployment.pools.rules.node import PoolNode
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolHistory, PoolSnapshot
+from zkdeployment.pools.rules.tenant_session import TenantSession
+from zkdeployment.pools.rules.waiting_request import WaitingRequest
 from zkdeployment.publishing.store.documents import read_published_documents
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode, pack, unpack
@@ -42,24 +35,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.pools.documents.values import PoolConfiguration
-    from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.snapshot import PoolChange
-    from zkdeployment.pools.rules.tenant_session import TenantSession
-    from zkdeployment.pools.rules.waiting_request import WaitingRequest
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 
-T = TypeVar("T")
+R = TypeVar("R", bound=Record)
 
 
-def decode_record(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], T]) -> T | None:
+def decode_record(path: str, node: Node, kind: type[R], **apart: Any) -> R | None:
     """Return the record in a node; ``None`` for a damaged one, which is logged, so that all others can be used."""
     try:
-        value = unpack(node.data)
-        return decode(value if isinstance(value, dict) else {}, node.version)
-    except (KeyError, TypeError, ValueError) as error:
-        get_logger().warning("pool-record-damaged", path=path, reason=repr(error))
+        value = readable(unpack(node.data))
+        return kind.from_json(value, **apart)
+    except ValueError as error:
+        get_logger().warning("pool-record-damaged", path=path, reason=str(error))
         return None
 
 
@@ -271,12 +261,12 @@ class ZooKeeperPools:
         )[1]
         # A request that gets nodes in between is read as waiting; a process that takes its nodes finds them
         # changed.
-        requests = self._read_some(paths.POOL_WAITING, _numbers(waiting), request_from_json)
+        requests = self._read_some(paths.POOL_WAITING, _numbers(waiting), WaitingRequest)
         own = self._owned(_numbers(claims))
-        found = self._read_some(paths.POOL_NODES, _numbers(nodes), node_from_json)
+        found = self._read_some(paths.POOL_NODES, _numbers(nodes), PoolNode)
         # The sessions are read after the nodes, so the state of a node is never newer than that of its session.
         numbers = _numbers(self._session.children(paths.POOL_SESSIONS))
-        active = self._read_some(paths.POOL_SESSIONS, numbers, session_from_json)
+        active = self._read_some(paths.POOL_SESSIONS, numbers, TenantSession)
         return PoolSnapshot(
             {node.id: node for node in found},
             {session.id: session for session in active if session.is_active},
@@ -291,16 +281,16 @@ class ZooKeeperPools:
 
     def node(self, number: int) -> PoolNode | None:
         """Return a node, which may be done; ``None`` if it does not exist."""
-        return self._find((paths.POOL_NODES, number), record_path(paths.POOL_NODES_DONE, number), node_from_json)
+        return self._find((paths.POOL_NODES, number), record_path(paths.POOL_NODES_DONE, number), PoolNode)
 
     def session(self, number: int) -> TenantSession | None:
         """Return a session, which may have ended; ``None`` if it does not exist."""
         ended = record_path(paths.POOL_SESSIONS_ENDED, number)
-        return self._find((paths.POOL_SESSIONS, number), ended, session_from_json)
+        return self._find((paths.POOL_SESSIONS, number), ended, TenantSession)
 
     def waiting(self, number: int) -> WaitingRequest | None:
         """Return a request that waits for nodes, or whose wait ended recently; ``None`` for an unknown id."""
-        found = self._read_some(paths.POOL_WAITING, [number], request_from_json)
+        found = self._read_some(paths.POOL_WAITING, [number], WaitingRequest)
         return found[0] if found else None
 
     def wait_for_change(self, timeout: float) -> bool:
@@ -324,8 +314,8 @@ class ZooKeeperPools:
 
     def history(self, since: float) -> PoolHistory:
         """Return the sessions that ended and the nodes that were done at ``since`` or later."""
-        sessions = [decode_record(path, node, session_from_json) for path, node in self._ended.read()]
-        nodes = [decode_record(path, node, node_from_json) for path, node in self._done.read()]
+        sessions = [decode_record(path, node, TenantSession) for path, node in self._ended.read()]
+        nodes = [decode_record(path, node, PoolNode) for path, node in self._done.read()]
         return PoolHistory(
             tuple(session for session in sessions if session is not None and _ended_at(session) >= since),
             tuple(node for node in nodes if node is not None and _ended_at(node) >= since),
@@ -339,12 +329,12 @@ class ZooKeeperPools:
         have no nodes.
         """
 
-        def is_old(path: str, node: Node, decode: Callable[[Mapping[str, Any], int], Ended]) -> bool:
-            record = decode_record(path, node, decode)
+        def is_old(path: str, node: Node, kind: type[PoolNode | TenantSession]) -> bool:
+            record = decode_record(path, node, kind)
             return record is not None and _ended_at(record) < before
 
-        removed = self._ended.remove(lambda path, node: is_old(path, node, session_from_json))
-        removed += self._done.remove(lambda path, node: is_old(path, node, node_from_json))
+        removed = self._ended.remove(lambda path, node: is_old(path, node, TenantSession))
+        removed += self._done.remove(lambda path, node: is_old(path, node, PoolNode))
         return removed + remove_ownerless(self._session, self.read(), self.configuration().pools, before)
 
     def take_ids(self, count: int) -> Sequence[int]:
@@ -447,7 +437,7 @@ class ZooKeeperPools:
         guards = [_path(paths.POOL_TENANTS, number) for number in _numbers(tenants)]
         nodes = dict(zip((*fillings, *guards), self._session.get_many((*fillings, *guards)), strict=True))
         filling = {  # a damaged record is written anew
-            name: decode_record(path, node, filling_from_json) or FillingRecord(stamp=node.version)
+            name: decode_record(path, node, FillingRecord, stamp=node.version) or FillingRecord(stamp=node.version)
             for name, path in zip(pools or (), fillings, strict=True)
             if (node := nodes[path]) is not None
         }
@@ -473,20 +463,18 @@ class ZooKeeperPools:
         found = ((name, _named_node(node)) for name, node in zip(names, nodes, strict=True) if node)
         return {unquote(name): number for name, number in found if number is not None}
 
-    def _find(
-        self, active: tuple[str, int], ended: str, decode: Callable[[Mapping[str, Any], int], T]
-    ) -> T | None:
+    def _find(self, active: tuple[str, int], ended: str, kind: type[R]) -> R | None:
         """Return a record: the active one, else the ended one."""
-        found = self._read_some(active[0], [active[1]], decode)
+        found = self._read_some(active[0], [active[1]], kind)
         node = None if found else self._session.get(ended)
-        return found[0] if found else None if node is None else decode_record(ended, node, decode)
+        return (
+            found[0] if found else None if node is None else decode_record(ended, node, kind, stamp=node.version)
+        )
 
-    def _read_some(
-        self, directory: str, numbers: Iterable[int], decode: Callable[[Mapping[str, Any], int], T]
-    ) -> list[T]:
+    def _read_some(self, directory: str, numbers: Iterable[int], kind: type[R]) -> list[R]:
         wanted = [_path(directory, number) for number in numbers]
         nodes = zip(wanted, self._session.get_many(wanted), strict=True)
-        decoded = (decode_record(path, node, decode) for path, node in nodes if node is not None)
+        decoded = (decode_record(path, node, kind, stamp=node.version) for path, node in nodes if node is not None)
         return [found for found in decoded if found is not None]
 
     def _ensure_directories(self) -> None:
@@ -497,11 +485,11 @@ class ZooKeeperPools:
 
 
 def _writing_node(node: PoolNode) -> Iterator[Operation]:
-    return _writing(node, node_to_json(node), paths.POOL_NODES, paths.POOL_NODES_DONE)
+    return _writing(node, node.to_json(), paths.POOL_NODES, paths.POOL_NODES_DONE)
 
 
 def _writing_session(session: TenantSession) -> Iterator[Operation]:
-    return _writing(session, session_to_json(session), paths.POOL_SESSIONS, paths.POOL_SESSIONS_ENDED)
+    return _writing(session, session.to_json(), paths.POOL_SESSIONS, paths.POOL_SESSIONS_ENDED)
 
 
 def _writing(
@@ -523,12 +511,12 @@ def _writing(
 
 
 def _writing_request(request: WaitingRequest) -> Operation:
-    data, path = pack(request_to_json(request)), _path(paths.POOL_WAITING, request.id)
+    data, path = pack(request.to_json()), _path(paths.POOL_WAITING, request.id)
     return Create(path, data) if request.stamp is None else Set(path, data, request.stamp)
 
 
 def _writing_filling(pool: str, record: FillingRecord) -> Operation:
-    data, path = pack(filling_to_json(record)), f"{paths.POOL_FILLING}/{pool}"
+    data, path = pack(record.to_json()), f"{paths.POOL_FILLING}/{pool}"
     return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
 
 

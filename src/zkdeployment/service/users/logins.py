@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from zkdeployment.base.records import Record
 from zkdeployment.service.users.user import LoginProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.service.users.user import User
-    from zkdeployment.tree.values import Properties, Value
 
 
 #: Seconds after which a login session ends.
@@ -61,28 +61,14 @@ def sessions_to_end(sessions: Mapping[str, LoginSession | None], user: str, now:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedLogin:
+class FailedLogin(Record):
     """A failed login; ``user`` is ``None`` if no user has the given name, which may be a misplaced key."""
 
+    is_lenient: ClassVar[bool] = True
     time: float
-    user: str | None
-    address: str
-    problem: LoginProblem
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the form of the failed login that is stored in ZooKeeper and shown in the audit view."""
-        return {"time": self.time, "user": self.user, "address": self.address, "problem": self.problem.value}
-
-    @classmethod
-    def from_json(cls, properties: Properties) -> FailedLogin:
-        """Return the failed login stored in ``properties``; missing or malformed values read as unknown."""
-        time, user, problem = (properties.get(name) for name in ("time", "user", "problem"))
-        return cls(
-            time=float(time) if isinstance(time, int | float) else 0.0,
-            user=user if isinstance(user, str) else None,
-            address=str(properties.get("address", "?")),
-            problem=next((each for each in LoginProblem if each.value == problem), LoginProblem.WRONG),
-        )
+    user: str | None = None
+    address: str = "?"
+    problem: LoginProblem = LoginProblem.WRONG
 
 
 #  Seconds after the last failure after which failures are forgotten.

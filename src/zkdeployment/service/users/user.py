@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
+from zkdeployment.base.records import Key, Record, invalid
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
@@ -75,8 +76,15 @@ class ActKind(Enum):
 SAFE_ACTS = frozenset({ActKind.STOP})
 
 
+def _paths(value: Any) -> tuple[str, ...]:
+    """Return the paths to which a user is limited; a damaged record must not make the user unlimited."""
+    if not isinstance(value, list) or not all(isinstance(path, str) and path[:1] == "/" for path in value):
+        raise invalid("a list of paths of the tree", value)
+    return tuple(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class User(Record):
     """A user of the service.
 
     Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
@@ -88,6 +96,7 @@ class User:
     ``node_quota`` the number of nodes in all sessions; the two lifetimes are in seconds.
     """
 
+    omits_unset: ClassVar[bool] = True
     id: int
     name: str
     role: Role
@@ -96,7 +105,7 @@ class User:
     key_number: int = 1
     key_expires_at: float | None = None
     identity: str | None = None
-    paths: tuple[str, ...] = ()
+    paths: Annotated[tuple[str, ...], Key(omit=True, read=_paths)] = ()
     ssh_key: str | None = None
     node_quota: int | None = None
     session_lifetime: float | None = None

@@ -17,7 +17,7 @@ from support.zookeeper import through
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.host import Host
 from zkdeployment.base.stop import Stop
-from zkdeployment.strategies.permission import Failure, Phase
+from zkdeployment.strategies.permission import Failure, Phase, RolloutPart
 
 FOO_0 = ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 FOO_1 = ["h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
@@ -127,7 +127,7 @@ def test_a_failure_that_an_agent_could_not_report_is_reported_by_the_next_agent(
     host.run.mkdir()
     stop = Stop("h1", "h1.example.com", "r1", "deploy /who/myfoo 0", "it failed and could not say so", 1.0)
     failed = DeploymentFailure(1, stop.step, "/who/myfoo", 0)
-    failure = Failure(stop, failed, ("1-1", Phase.DEPLOY))
+    failure = Failure(stop, failed, RolloutPart("1-1", Phase.DEPLOY))
     (host.run / "failure").write_text(json.dumps(failure.to_json()))
     with host.agent():
         wait_for_report(rollout, "deploy:h1")

@@ -1,7 +1,7 @@
 from zkdeployment.agent.reporting.failures import failure_mail
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.stop import Stop
-from zkdeployment.strategies.permission import Failure, Phase
+from zkdeployment.strategies.permission import Failure, Phase, RolloutPart
 
 STOP = Stop("h1", "app1.example.com", "r1", "deploy /a 0", "boom", 17.5)
 FAILED = DeploymentFailure(8, "deploy /a 0", "/a", 0)
@@ -16,7 +16,7 @@ def test_the_mail_names_the_failed_step_the_host_and_the_stop_of_the_fleet():
 
 
 def test_the_mail_of_a_host_in_a_rollout_reports_that_the_fleet_continues():
-    _, text = failure_mail(Failure(STOP, FAILED, ("3-1", Phase.DEPLOY)), "", reported=True)
+    _, text = failure_mail(Failure(STOP, FAILED, RolloutPart("3-1", Phase.DEPLOY)), "", reported=True)
     assert "The fleet continues: rollout 3-1 judges" in text
     assert "output" not in text
 

@@ -19,7 +19,7 @@ OTHER = KEY.replace("alice", "bob")
 
 def test_a_lease_is_read_back_unchanged():
     lease = Lease("ci-web", 7, (KEY, OTHER))
-    assert lease_from_properties(lease.properties()) == lease
+    assert lease_from_properties(lease.to_json()) == lease
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_anything_else_is_no_lease(properties, problem):
 
 def test_a_record_is_read_back_unchanged_and_anything_else_yields_none():
     record = LeaseRecord(Lease("ci", 7, (KEY,)), is_reached=True)
-    assert LeaseRecord.from_json(record.to_json()) == record
-    assert LeaseRecord.from_json({"role": "ci"}) is None
+    assert LeaseRecord.if_valid(record.to_json()) == record
+    assert LeaseRecord.if_valid({"role": "ci"}) is None
 
 
 def test_a_host_without_a_record_is_idle_and_has_reached_that_if_it_has_a_version():

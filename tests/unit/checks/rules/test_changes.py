@@ -31,6 +31,6 @@ def test_another_flag_is_no_change_of_state():
 
 def test_a_change_is_stored_and_read_back_and_malformed_ones_yield_none():
     change = changed(None, "active")
-    assert CheckChange.from_json(KEY.id, change.to_json()) == change
-    assert CheckChange.from_json(KEY.id, {**change.to_json(), "path": 5}) is None
-    assert CheckChange.from_json(KEY.id, []) is None
+    assert CheckChange.if_valid(change.to_json(), instance=KEY.id) == change
+    assert CheckChange.if_valid({**change.to_json(), "path": 5}, instance=KEY.id) is None
+    assert CheckChange.if_valid([], instance=KEY.id) is None

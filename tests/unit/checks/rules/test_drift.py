@@ -31,9 +31,9 @@ def test_only_the_latest_500_are_recorded():
 
 def test_stored_records_are_read_defensively():
     record = DroppedResult("c1", 1.0, 2.0)
-    assert DroppedResult.from_json(record.to_json()) == record
+    assert DroppedResult.if_valid(record.to_json()) == record
     for value in (None, [], {}, {"config_id": 1, "since": 1.0, "seen": 1.0}):
-        assert DroppedResult.from_json(value) is None
+        assert DroppedResult.if_valid(value) is None
 
 
 def test_what_is_deployed_is_no_drift():

@@ -30,9 +30,9 @@ def test_a_lease_that_ends_too_late_does_not_hold():
 
 @pytest.mark.parametrize("value", [{}, {"holder": 1, "until": 5.0}, {"holder": "a", "until": "5"}])
 def test_malformed_leases_yield_none(value):
-    assert SystemLease.from_json(value) is None
+    assert SystemLease.if_valid(value) is None
 
 
 def test_a_stored_lease_is_read_again_and_shows_its_end():
-    assert SystemLease.from_json(HELD.to_json()) == HELD
+    assert SystemLease.if_valid(HELD.to_json()) == HELD
     assert HELD.end == "1970-01-01 00:03:40+00:00"

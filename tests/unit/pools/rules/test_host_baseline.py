@@ -20,8 +20,8 @@ def test_a_host_that_never_ran_the_role_is_compared_with_its_idle_state_alone():
 def test_a_baseline_is_stored_as_json_and_anything_else_yields_none():
     for leased in (None, frozenset({"x"})):
         baseline = HostBaseline(frozenset({"a", "b"}), leased, is_lent=True)
-        assert HostBaseline.from_json(baseline.to_json()) == baseline
-    assert HostBaseline.from_json({"idle": 1}) is None
+        assert HostBaseline.if_valid(baseline.to_json()) == baseline
+    assert HostBaseline.if_valid({"idle": 1}) is None
 
 
 def test_a_message_has_ten_differences_and_the_number_of_the_others():
