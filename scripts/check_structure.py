@@ -1,4 +1,4 @@
-"""Checks the structure of the program: sizes of its parts, unique class names, import circles, lone Protocols."""
+"""Checks the structure of the program: sizes, heads of files, unique names, import circles, lone parts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-FOLDER = 24  # modules
+FOLDER = 20  # modules
 MODULE = 700  # lines
 CLASS = 320
 FUNCTION = 60
+LONE_MODULE = 60  # a smaller one is a part of its only importer
+HEADS = 0.13  # of all lines; HEADS shrinks to HEADS_GOAL
+HEADS_GOAL = 0.10
+HEADS_STEP = 0.01
 
 SOURCE = Path(__file__).parent.parent / "src"
 TESTS = SOURCE.parent / "tests"
@@ -76,6 +80,49 @@ def import_circle(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]
         yield f"{modules[circle[0]]}: modules import each other: {' -> '.join(circle)}; move what both need"
 
 
+def lone_modules(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]:
+    """Yield a problem for each small module whose only importer stands in the same package, or below.
+
+    An import in a function is a reason for a module: the program that calls the function starts light.
+    """
+    modules = _named_modules(files, source)
+    importers: dict[str, dict[str, bool]] = defaultdict(dict)
+    for importer, file in modules.items():
+        tree = _parse(file.read_text(encoding="utf-8"))
+        always = set(_imports(_executed(tree, ast.FunctionDef), modules))
+        for name in _imports(ast.walk(tree), modules):
+            importers[name][importer] = name in always
+    for name, file in modules.items():
+        lines = len(file.read_text(encoding="utf-8").splitlines())
+        importers[name].pop(name, None)
+        match [*importers[name].items()]:
+            case [(importer, True)] if lines < LONE_MODULE and file.name != "__init__.py":
+                if f"{importer}.".startswith(f"{name.rpartition('.')[0]}."):
+                    yield f"{file}:1: {lines} lines that only {importer} imports; move them there"
+
+
+def heads(files: Sequence[Path], bound: float = HEADS) -> Iterator[str]:
+    """Yield a problem if docstrings, imports and their like at the beginning of modules are too many lines."""
+    modules = [file.read_text(encoding="utf-8") for file in files if file.name != "__init__.py"]
+    share = sum(map(_head, modules)) / sum(len(text.splitlines()) for text in modules)
+    if share > bound:
+        yield f"heads of files are {share:.1%} of all lines; merge modules ({bound:.0%} are allowed)"
+    elif share < bound - HEADS_STEP and bound > HEADS_GOAL:
+        lower = max(HEADS_GOAL, bound - HEADS_STEP)
+        yield f"heads of files are {share:.1%} of all lines; set HEADS to {lower:.2f} in {Path(__file__).name}"
+
+
+def _head(text: str) -> int:
+    """Return the last line of the docstring, the imports and the block for type checkers."""
+    last = 0
+    for node in _parse(text).body:
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if not (is_docstring or isinstance(node, ast.Import | ast.ImportFrom) or _is_for_type_checkers(node)):
+            break
+        last = node.end_lineno or last
+    return last
+
+
 def _named_modules(files: Sequence[Path], root: Path) -> dict[str, Path]:
     return {
         ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file for file in files
@@ -83,7 +130,11 @@ def _named_modules(files: Sequence[Path], root: Path) -> dict[str, Path]:
 
 
 def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    for node in _executed(_parse(file.read_text(encoding="utf-8"))):
+    yield from _imports(_executed(_parse(file.read_text(encoding="utf-8"))), modules)
+
+
+def _imports(nodes: Iterable[ast.AST], modules: Mapping[str, Path]) -> Iterator[str]:
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names if alias.name in modules)
@@ -96,12 +147,16 @@ def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
                         yield package
 
 
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes below ``node``, without blocks that only type checkers read."""
+def _executed(node: ast.AST, *but: type[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes below ``node``, without blocks that only type checkers read, and without these kinds."""
     for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+        if not isinstance(child, but) and not _is_for_type_checkers(child):
             yield child
-            yield from _executed(child)
+            yield from _executed(child, *but)
+
+
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def lone_protocols(files: Sequence[Path], tests: Path = TESTS) -> Iterator[str]:
@@ -201,7 +256,7 @@ def main() -> None:
     files = sorted(SOURCE.rglob("*.py"))
     problems = [problem for file in files for problem in oversized_parts(file)]
     problems += [*crowded_folders(files), *shared_class_names(files), *import_circle(files)]
-    problems += lone_protocols(files)
+    problems += [*lone_protocols(files), *lone_modules(files), *heads(files)]
     if problems:
         sys.exit("\n".join(problems))
 

@@ -7,8 +7,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from screenshots.intents import intent_records
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.strategies import state_machine
 from zkdeployment.strategies.permission import Phase, PhaseReport

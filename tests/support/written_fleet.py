@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from typing import Self
 
+    from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.host import Host, Identity
-    from zkdeployment.base.host_result import HostResult
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.publishing.left_service import LeftService

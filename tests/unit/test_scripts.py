@@ -90,3 +90,64 @@ def lone_protocols(directory, text):
     source.write_text(text)
     find = runpy.run_path(str(SCRIPTS / "check_structure.py"))["lone_protocols"]
     return list(find([source], directory / "tests"))
+
+
+PARTS = {"a/part.py": "NAME = 1\n", "a/other.py": "import os\n", "b/__init__.py": ""}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "is_lone"),
+    [
+        ("a/whole.py", "from a.part import NAME\n", True),
+        ("a/whole.py", "if True:\n    import a.part\n", True),
+        ("a/below/whole.py", "from a import part\n", True),
+        ("a/whole.py", "def load():\n    from a.part import NAME\n", False),
+        ("a/whole.py", "if TYPE_CHECKING:\n    from a.part import NAME\n", False),
+        ("b/whole.py", "from a.part import NAME\n", False),
+    ],
+)
+def test_a_small_module_that_only_its_own_package_imports_is_a_problem(tmp_path, file, text, is_lone):
+    lines = structure()["LONE_MODULE"]
+    for parts in ({**PARTS, file: text}, {**PARTS, file: text, "a/part.py": "NAME = 1\n" * (lines - 1)}):
+        assert bool(lone_modules(tmp_path, parts)) == is_lone
+    assert lone_modules(tmp_path, {**PARTS, file: text, "a/part.py": "NAME = 1\n" * lines}) == []
+    assert lone_modules(tmp_path, {**PARTS, file: text, "b/more.py": "from a import part\n"}) == []
+
+
+@pytest.mark.parametrize(
+    ("rest", "bound", "problem"),
+    [
+        (85, 0.14, "heads of files are 15.0% of all lines; merge modules (14% are allowed)"),
+        (85, 0.15, None),
+        (85, 0.16, None),
+        (85, 0.17, "heads of files are 15.0% of all lines; set HEADS to 0.16 in check_structure.py"),
+        (285, 0.10, None),
+    ],
+)
+def test_heads_of_files_may_only_become_shorter(tmp_path, rest, bound, problem):
+    head = '"""Text.\n\nMore.\n"""\n\nimport os\n\nif TYPE_CHECKING:\n    from a import b\n    from c import (\n'
+    text = head + "        d,\n\n        e,\n        f,\n    )\n\nX = 1\nimport re\n"
+    files = write(tmp_path, {"__init__.py": "import os\n", "a.py": text + "x\n" * (rest - 3)})
+    assert [*structure()["heads"](files, bound)] == ([] if problem is None else [problem])
+
+
+@pytest.mark.parametrize(("number", "is_crowded"), [(0, False), (1, True)])
+def test_a_folder_holds_at_most_so_many_modules(tmp_path, number, is_crowded):
+    names = [f"m{each}.py" for each in range(structure()["FOLDER"] + number)]
+    files = write(tmp_path, dict.fromkeys(["__init__.py", *names], ""))
+    assert bool([*structure()["crowded_folders"](files)]) == is_crowded
+
+
+def structure():
+    return runpy.run_path(str(SCRIPTS / "check_structure.py"))
+
+
+def write(directory, files):
+    for name, text in files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+    return [directory / name for name in files]
+
+
+def lone_modules(directory, files):
+    return [*structure()["lone_modules"](write(directory, files), directory)]

@@ -1,4 +1,7 @@
-"""The verbs that run daemons: ``coordinate``, ``filter``, ``nagios``, ``pools`` and ``serve``."""
+"""The verbs that run daemons: ``coordinate``, ``filter``, ``nagios``, ``pools`` and ``serve``.
+
+Each verb imports the composition of its own daemon only.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,6 @@ from zkdeployment.base.daemon.control import obey_signals
 from zkdeployment.base.machine.program import pools_libraries, service_libraries
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.config.settings import load
-from zkdeployment.programs.coordinator import build_coordinator
-from zkdeployment.programs.filter import build_filter
-from zkdeployment.programs.nagios import build_bridge
 from zkdeployment.providers.verbs import majority_option
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def coordinate(config: Path, *, verbose: bool) -> None:
     Example:
       zkdeployment coordinate /etc/zkdeployment/zkdeployment.cfg
     """
+    from zkdeployment.programs.coordinator import build_coordinator  # noqa: PLC0415  see above
+
     log.configure(verbose=verbose)
     with build_coordinator(load(config, host=False)) as (coordinator, control):
         obey_signals(control)
@@ -63,6 +65,8 @@ def filter_instances(connection: Servers, source: str, output: str, majority: Fr
     Example:
       zkdeployment filter /shop/web/providers /in-service/web
     """
+    from zkdeployment.programs.filter import build_filter  # noqa: PLC0415  see above
+
     log.configure(verbose=verbose)
     with build_filter(connection, source, output, majority) as (provider_filter, control):
         obey_signals(control)
@@ -83,6 +87,8 @@ def nagios(config: Path, *, verbose: bool) -> None:
     Example:
       zkdeployment nagios /etc/zkdeployment/zkdeployment.cfg
     """
+    from zkdeployment.programs.nagios import build_bridge  # noqa: PLC0415  see above
+
     log.configure(verbose=verbose)
     settings = load(config, host=False)
     with build_bridge(settings) as (bridge, control):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from zkdeployment.base.cluster import Revision
-from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.records import APART, OMITTED, Key, Record, no_keys
 

@@ -1,4 +1,4 @@
-from zkdeployment.base.host_result import MAX_ERROR_LENGTH, HostResult
+from zkdeployment.base.deployment import MAX_ERROR_LENGTH, HostResult
 
 
 def test_a_long_error_is_cut():

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.base.act import Act
-from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.deployment import DeploymentFailure, HostResult
 from zkdeployment.base.host import Host, Leased
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.records import APART, OMITTED, Key, Record, codec, no_keys, shown
 from zkdeployment.base.stop import GroupStop, LackingGroup, Stop

@@ -1,6 +1,6 @@
 import json
 
-from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.records import ForcedBy, PublicationRecord
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import tenacity
 
 from zkdeployment.agent.reporting.failures import FailureReporter, PhaseReporter
-from zkdeployment.base.deployment import DeploymentResult
+from zkdeployment.base.deployment import Deployment, DeploymentFailure, DeploymentResult, HostResult
 from zkdeployment.base.errors import (
     DeniedError,
     HostFilesError,
@@ -20,7 +20,6 @@ from zkdeployment.base.errors import (
     UnreachableError,
     ZkdeploymentError,
 )
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.log import get_logger
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from zkdeployment.agent.adapters import AgentAdapters, ReportingAdapters
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.daemon.control import Control
-    from zkdeployment.base.deployment import Deployment, DeploymentFailure
     from zkdeployment.base.host import Host
     from zkdeployment.base.inventory import Inventory
     from zkdeployment.base.stop import LackingGroup

@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from zkdeployment.agent.files.run_directory import RunDirectory
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.deployment import Deployment, DesiredState
+    from zkdeployment.base.deployment import Deployment, DesiredState, HostResult
     from zkdeployment.base.host import Host, Identity
-    from zkdeployment.base.host_result import HostResult
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import OrderEntry, Published
     from zkdeployment.base.stop import FailureOutput, GroupStop, Stop

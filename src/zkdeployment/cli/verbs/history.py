@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zkdeployment.base.act import Act
-    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.base.deployment import HostResult
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.zookeeper.servers import Servers
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.base.act import Act
-    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.lock import Lock
     from zkdeployment.base.publication import Targets

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zkdeployment.base.act import Act
-    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.base.deployment import HostResult
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.service.users.logins import FailedLogin
     from zkdeployment.strategies.state import RolloutState

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.zookeeper import paths

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.base.act import Act
-    from zkdeployment.base.host_result import HostResult
+    from zkdeployment.base.deployment import HostResult
     from zkdeployment.fleet.views.history import AuditRecords
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.service.views.frame import Moment

@@ -17,7 +17,7 @@ from zkdeployment.base.plan import Deploy, Undeploy
 from zkdeployment.config.settings import load
 from zkdeployment.programs import agent
 from zkdeployment.programs.agent import build_agent, run_agent
-from zkdeployment.programs.agent_preview import preview_plan
+from zkdeployment.programs.agent_verb import preview_plan
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ import json
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import sent_requests
-from zkdeployment.base.deployment import Deployment, DeploymentFailure
+from zkdeployment.base.deployment import Deployment, DeploymentFailure, HostResult
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.intents.feed import reports_of
 from zkdeployment.intents.store.host_reports import read_reports

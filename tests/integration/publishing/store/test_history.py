@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
-from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.records import ForcedBy, Publication, PublicationRecord
 from zkdeployment.publishing.store import history

@@ -18,9 +18,9 @@ from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
 from zkdeployment.base.act import Act
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.service.users.user import Role
 from zkdeployment.strategies.progress import start
 from zkdeployment.strategies.state import RolloutObservation

@@ -8,8 +8,8 @@ from support.forms import follow, submit
 from support.service import form_token, running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.service.users.user import Role
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"

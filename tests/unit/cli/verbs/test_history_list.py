@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.cli.verbs.history import render
 from zkdeployment.publishing.records import PublicationRecord

@@ -1,8 +1,8 @@
 import pytest
 
 from zkdeployment.base.act import Act
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, to_json
 from zkdeployment.publishing.records import PublicationRecord
 

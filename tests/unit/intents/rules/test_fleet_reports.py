@@ -1,8 +1,7 @@
 """Reports of the fleet, combined from hosts' nodes, inventories, results and providers."""
 
-from zkdeployment.base.deployment import Deployment, DeploymentFailure
+from zkdeployment.base.deployment import Deployment, DeploymentFailure, HostResult
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.intents.rules.reality import RecordedDeployment, fleet_reports
 

@@ -1,6 +1,6 @@
 """The last good revision of the history."""
 
-from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.publishing.rules.rollback import last_good_revision
 

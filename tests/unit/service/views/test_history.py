@@ -1,7 +1,7 @@
 """The pages of the history: publications by pages, and the outcome of one on each host."""
 
 from zkdeployment.base.act import Act
-from zkdeployment.base.host_result import HostResult
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.records import ForcedBy, PublicationRecord
 from zkdeployment.service.views.history import (

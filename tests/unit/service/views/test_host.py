@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.deployment import Assignment, Deployment
+from zkdeployment.base.deployment import Assignment, Deployment, HostResult
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.host_result import HostResult
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.publication import Origin
 from zkdeployment.fleet.explanations.host import explain_host
