@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.publishing.rules.review import ReviewRule
     from zkdeployment.publishing.section import PublicationSection
+    from zkdeployment.service.act import PlannedAct
     from zkdeployment.zookeeper.session import Session
 
 
@@ -46,9 +47,10 @@ class Feature:
     feature adds to publications; ``None`` if that is nothing. ``feed_parts`` are the parts of the readings of the
     fleet, with their events. ``alarms`` reads what the monitor of the fleet judges, at a time in seconds since the
     epoch, and returns the function that judges it. ``metrics`` returns the metrics of a reading for the service.
-    ``api_routers`` are the operations of the API that need a login, ``page_routers`` the pages of the service, and
-    ``service_state`` what the service keeps for them, by the names of attributes of the application's state.
-    ``verbs`` are the verbs of the command line, by name.
+    ``acts`` are acts with a form, or with an operation below ``/api/v1``. ``api_routers`` are the other operations
+    of the API that need a login, ``page_routers`` the pages of the service, and ``service_state`` what the service
+    keeps for them, by the names of attributes of the application's state. ``verbs`` are the verbs of the command
+    line, by name.
     """
 
     document_kinds: Callable[[], Sequence[DocumentKind[Any]]] = _nothing
@@ -58,6 +60,7 @@ class Feature:
     feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
     alarms: Callable[[Session, float], JudgeAlarms] | None = None
     metrics: Callable[[FleetReading], Iterable[Metric]] | None = None
+    acts: Callable[[], Sequence[type[PlannedAct[Any]]]] = _nothing
     api_routers: Callable[[], Sequence[APIRouter]] = _nothing
     page_routers: Callable[[], Sequence[APIRouter]] = _nothing
     service_state: Callable[[], Mapping[str, Any]] = _no_entries

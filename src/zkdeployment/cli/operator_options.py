@@ -77,8 +77,12 @@ def override_options(function: Callable[..., R]) -> Callable[..., R]:
 
 def new_act(action: str, reason: str) -> Act:
     """Return the record of an act by the present user on this machine, at the present time."""
-    by = sanitize(f"{current_user()}@{socket.gethostname()}")
-    return Act(by=by, what=action, reason=reason, time=time.time())
+    return Act(by=recorded_name(), what=action, reason=reason, time=time.time())
+
+
+def recorded_name() -> str:
+    """Return the name of the user in records of acts: ``USER@HOST``."""
+    return sanitize(f"{current_user()}@{socket.gethostname()}")
 
 
 def current_user() -> str:

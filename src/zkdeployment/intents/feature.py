@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart
     from zkdeployment.publishing.rules.review import ReviewRule
     from zkdeployment.publishing.section import PublicationSection
+    from zkdeployment.service.act import PlannedAct
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
@@ -35,6 +36,12 @@ def _publication_section() -> PublicationSection:
     from zkdeployment.intents.section import SECTION
 
     return SECTION
+
+
+def _acts() -> tuple[type[PlannedAct[Any]], ...]:
+    from zkdeployment.intents.user_acts import ACTS
+
+    return ACTS
 
 
 def _api_routers() -> tuple[APIRouter, ...]:
@@ -71,6 +78,7 @@ FEATURE = Feature(
     document_kinds=_document_kinds,
     review_rules=_review_rules,
     publication_section=_publication_section,
+    acts=_acts,
     api_routers=_api_routers,
     page_routers=_page_routers,
     service_state=_service_state,

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zkdeployment.intents.documents.values import subject_text
 from zkdeployment.publishing.left_service import LeftService
-from zkdeployment.service.models.acts import ActRequest, ReasonedRequest
 
 Paths = Annotated[list[str], Field(min_length=1)]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
@@ -110,12 +109,6 @@ class ClusterDocument(_Strict):
     data: ClusterData
 
 
-class ApproveRequest(ReasonedRequest):
-    """An approval; with ``content``, only the content with this digest is approved."""
-
-    content: Digest | None = None
-
-
 class ChangedKey(BaseModel):
     """A key of a document with both of its values."""
 
@@ -204,23 +197,6 @@ class IntentHistoryBody(_Body):
 
     subject: str
     instances: list[InstanceHistoryBody]
-
-
-class IntentRollbackRequest(ActRequest):
-    """A rollback to the content that an instance had."""
-
-    instance: Annotated[int, Field(ge=1, le=2**53)]
-
-
-class CommitReference(BaseModel):
-    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
-
-    The id is that of the branch's tip if there was nothing to change.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    job: str
 
 
 class GvkBody(_Body):
@@ -315,9 +291,3 @@ class LeftServiceBody(_Body):
             revision=left.revision,
             deployed=not left.is_withheld,
         )
-
-
-class ServiceReleaseRequest(ActRequest):
-    """The release of the services at these paths."""
-
-    paths: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=1000)]

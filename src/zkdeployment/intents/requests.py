@@ -1,4 +1,4 @@
-"""Acts of users on intents, and the resources of instances, for the API and the pages.
+"""Reads of intents for the API, the pages and the acts, and changes of the documents of intents.
 
 Each act raises ``ForbiddenError`` if the paths of the user do not permit it, ``NotFoundError`` for an unknown
 intent, and ``RefusedError`` if the state of the intent forbids it or the service has no repository.
@@ -13,33 +13,22 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import NotFoundError
-from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
 from zkdeployment.intents.acts.intents import (
-    adopt_intent,
-    approve_intent,
-    change_state,
     create_intent,
     intent_order,
     remove_intent,
     replace_intent,
-    roll_back_intent,
 )
-from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.documents.values import intent_paths, subject_text
 from zkdeployment.intents.feed import record_of, reports_of
-from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.resources import instance_resources, is_terminating
-from zkdeployment.intents.views.acts import intent_paths
+from zkdeployment.intents.views.listing import ACT_ON_INTENT
 from zkdeployment.intents.views.matrix import StatusCounts, status_counts
-from zkdeployment.publishing.acts.commits import ActAudit
-from zkdeployment.service.acts import check_right, new_act, require_commits
-from zkdeployment.service.users.user import ActKind
+from zkdeployment.service.act import Actor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from fastapi import Request
 
-    from zkdeployment.base.act import Act
     from zkdeployment.intents.acts.intents import IntentOrder
     from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.intents.rules.approval_rules import ApprovalCount
@@ -79,137 +68,38 @@ def read_reports(adapters: ServerAdapters, *instances: IntentInstance) -> FleetR
     return reports_of(adapters.feed, paths)
 
 
-def act_on_intent(
-    adapters: ServerAdapters,
-    user: User,
-    subject: IntentSubject,
-    act: IntentAct,
-    reason: str,
-    *,
-    content: str | None = None,
-) -> CommitOutcome:
-    """Approve, instantiate, apply or terminate an intent.
-
-    ``content`` is the digest of the content that the user has seen and approves.
-    """
-    commits, order = require_commits(adapters), _order(adapters, user, subject, reason)
-    if act is IntentAct.APPROVE:
-        return approve_intent(commits, order, content=content)
-    return change_state(commits, order, act)
-
-
-def resume_group(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> Act:
-    """End the stop of a group; return the act."""
-    record = find_record(adapters, subject)
-    check_right(user, ActKind.ACT_ON_INTENT, *intent_paths(record.intent))
-    group = subject_text(subject)
-    act = new_act(adapters, user, f"intent resume {group}", reason)
-    adapters.operator.cluster.resume_group(group, act)
-    return act
-
-
-def preview_act(adapters: ServerAdapters, user: User, subject: IntentSubject, act: IntentAct) -> CommitOutcome:
-    """Return the commit that ``act_on_intent`` would make; nothing is pushed."""
-    commits, order = require_commits(adapters), _order(adapters, user, subject, "")
-    if act is IntentAct.APPROVE:
-        return approve_intent(commits, order, dry_run=True)
-    return change_state(commits, order, act, dry_run=True)
-
-
-def roll_back(
-    adapters: ServerAdapters, user: User, subject: IntentSubject, instance: int, reason: str
-) -> CommitOutcome:
-    """Restore and approve the content that an instance of a group had."""
-    return roll_back_intent(require_commits(adapters), _order(adapters, user, subject, reason), instance)
-
-
-def preview_rollback(adapters: ServerAdapters, user: User, subject: IntentSubject, instance: int) -> CommitOutcome:
-    """Return the commit that a rollback would make; nothing is pushed."""
-    order = _order(adapters, user, subject, "")
-    return roll_back_intent(require_commits(adapters), order, instance, dry_run=True)
-
-
-def adopt(
-    adapters: ServerAdapters,
-    user: User,
-    subject: IntentSubject,
-    reason: str,
-    *,
-    intent: Intent | None = None,
-    content: str | None = None,
-) -> CommitOutcome:
-    """Put deployed services under an intent, unchanged; ``intent`` is the new one if there is no document.
-
-    ``content`` is the digest of the content that the user has seen.
-    """
-    order = _order(adapters, user, subject, reason)
-    return adopt_intent(require_commits(adapters), order, new=intent, content=content)
-
-
-def preview_adoption(
-    adapters: ServerAdapters, user: User, subject: IntentSubject, intent: Intent | None
-) -> CommitOutcome:
-    """Return the commit that an adoption would make; nothing is pushed."""
-    order = _order(adapters, user, subject, "")
-    return adopt_intent(require_commits(adapters), order, new=intent, dry_run=True)
-
-
-def release(
-    adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str, *, contents: Collection[str] = ()
-) -> CommitOutcome:
-    """Deploy services that left the governance of their intent, with their content in the tree.
-
-    ``contents`` are the digests of the contents that the user has seen; without digests, all contents are
-    released.
-    """
-    order = replace(_release_order(adapters, user, paths, reason), contents=contents)
-    return release_services(require_commits(adapters), order)
-
-
-def preview_release(adapters: ServerAdapters, user: User, paths: Sequence[str]) -> CommitOutcome:
-    """Return the commit that a release would make; nothing is pushed."""
-    order = _release_order(adapters, user, paths, "")
-    return release_services(require_commits(adapters), order, dry_run=True)
-
-
 def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
     """Add the document of a new intent."""
-    return create_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
+    return create_intent(adapters.require_commits(), _order(adapters, user, intent.subject, reason), intent)
 
 
 def replace_document(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
     """Change the description of an intent; its state and its approval stay unchanged."""
-    return replace_intent(require_commits(adapters), _order(adapters, user, intent.subject, reason), intent)
+    return replace_intent(adapters.require_commits(), _order(adapters, user, intent.subject, reason), intent)
 
 
 def remove(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> CommitOutcome:
     """Remove the document of an intent; refused while hosts still undeploy its last instance."""
-    commits, order = require_commits(adapters), _order(adapters, user, subject, reason)
+    commits, order = adapters.require_commits(), _order(adapters, user, subject, reason)
     record = record_of(adapters.feed, subject)
     last = record.instances[-1] if record is not None and record.instances else None
     is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
     return remove_intent(commits, order, is_terminating=is_busy)
 
 
-def _release_order(adapters: ServerAdapters, user: User, paths: Sequence[str], reason: str) -> ReleaseOrder:
-    return ReleaseOrder(
-        paths=paths,
-        left=adapters.operator.intents.left(),
-        author=require_commits(adapters).author(user.name),
-        reason=sanitize(reason),
-        permit=lambda path: check_right(user, ActKind.ACT_ON_INTENT, path),
-        audit=ActAudit(adapters.operator.acts, user.name, reason),
-    )
-
-
 def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> IntentOrder:
-    def permit(intent: Intent) -> None:
-        check_right(user, ActKind.ACT_ON_INTENT, *intent_paths(intent))
+    return order_of(adapters, Actor.of_user(adapters, user), subject, reason)
 
-    operator, author = adapters.operator, require_commits(adapters).author(user.name)
+
+def order_of(adapters: ServerAdapters, actor: Actor, subject: IntentSubject, reason: str) -> IntentOrder:
+    """Return the order of a user's act on an intent."""
+
+    def permit(intent: Intent) -> None:
+        actor.require(ACT_ON_INTENT, *intent_paths(intent))
+
+    operator, author = adapters.operator, adapters.require_commits().author(actor.name)
     deployed = operator.fleet.targets()
-    reason = sanitize(reason)
-    order = intent_order(operator, subject, author, reason, by=user.name, permit=permit)
+    order = intent_order(operator, subject, author, sanitize(reason), by=actor.name, permit=permit)
     return replace(order, deployed=deployed)
 
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.pools import service_requests
 from zkdeployment.pools.acts.nodes import add_node, find_node, node_runs
-from zkdeployment.pools.acts.sessions import SessionDetails, find_session
+from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, find_session
 from zkdeployment.pools.models import (
     ChangedSessionResult,
     ChangedTenantBody,
@@ -48,7 +48,7 @@ from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.rules.usage import UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.service_requests import lending_pool, own_usage
 from zkdeployment.service.access.rights import PoolReader, Tenant, require
-from zkdeployment.service.acts import new_act
+from zkdeployment.service.act import Actor
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.users.user import NewUser, Right, Role, TenantLimits, User
@@ -109,7 +109,7 @@ def create_node(adapters: ConnectedAdapters, user: PoolManager, body: NewNodeBod
         reusable=body.reusable,
         data=body.data,
     )
-    node = add_node(new, adapters.pools, new_act(adapters, user, f"add node {new.hostname}", ""))
+    node = add_node(new, adapters.pools, Actor.of_user(adapters, user).note(f"add node {new.hostname}"))
     return NewNodeResult(node=NodeBody.of(node))
 
 
@@ -127,7 +127,7 @@ _STATUSES = {
 @_routes.get("")
 def list_sessions(adapters: ConnectedAdapters, user: Tenant) -> SessionsResult:
     """Return the active sessions: a tenant's own, for admins all."""
-    read, only = adapters.pools.store.read(), service_requests.actor(user).tenant
+    read, only = adapters.pools.store.read(), SessionActor.of_user(user).tenant
     listed = [
         SessionDetails(session, tuple(read.nodes[node] for node in session.nodes if node in read.nodes))
         for _, session in sorted(read.sessions.items())
@@ -139,9 +139,7 @@ def list_sessions(adapters: ConnectedAdapters, user: Tenant) -> SessionsResult:
 @_routes.get("/{number}")
 def show_session(adapters: ConnectedAdapters, user: Tenant, number: SessionId) -> SessionResult:
     """Return a session, which may have ended; 403 for those of other tenants."""
-    return SessionResult(
-        session=_body(adapters, find_session(number, adapters.pools, service_requests.actor(user)))
-    )
+    return SessionResult(session=_body(adapters, find_session(number, adapters.pools, SessionActor.of_user(user))))
 
 
 @_routes.post("", status_code=201)

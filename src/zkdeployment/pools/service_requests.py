@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.pools.acts.nodes import add_node, drain_node, fill_pool, forgive_node, retire_node
 from zkdeployment.pools.acts.sessions import (
     SessionActor,
     SessionDetails,
@@ -30,7 +28,7 @@ from zkdeployment.pools.acts.sessions import (
     retire_tenant,
 )
 from zkdeployment.pools.rules.reservation import RequestRefusal
-from zkdeployment.service.acts import new_act
+from zkdeployment.service.act import Actor
 from zkdeployment.service.users.user import Right, Role, User
 
 if TYPE_CHECKING:
@@ -38,16 +36,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
     from zkdeployment.pools.ports import PoolAdapters
-    from zkdeployment.pools.rules.node import NewPoolNode, PoolNode
     from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
     from zkdeployment.pools.rules.usage import UsageFilter
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import IssuedKey, NewUser
-
-
-def actor(user: User) -> SessionActor:
-    """Return a user as the actor in requests for sessions: a tenant may see its own sessions, an admin all."""
-    return SessionActor(user.name, None if user.may(Right.MANAGE_POOLS) else user.id)
 
 
 def lending_pool(configuration: PoolConfiguration, name: str) -> NodePool:
@@ -136,21 +128,23 @@ def change_session(
     delta: float | None = None,
 ) -> SessionDetails:
     """Change the end of a session, or end it, and return it; raises what ``find_active_session`` raises."""
-    details = find_active_session(number, adapters.pools, actor(user))
+    details = find_active_session(number, adapters.pools, SessionActor.of_user(user))
     if until is not None or delta is not None:
-        details = extend_session(number, adapters.pools, actor(user), until=until, delta=delta or 0.0)
-    return retire_session(number, adapters.pools, actor(user)) if ends else details
+        details = extend_session(
+            number, adapters.pools, SessionActor.of_user(user), until=until, delta=delta or 0.0
+        )
+    return retire_session(number, adapters.pools, SessionActor.of_user(user)) if ends else details
 
 
 def add_tenant(adapters: ServerAdapters, user: User, new: NewUser) -> IssuedKey:
     """Add a tenant; raises ``RefusedError`` if there is, or was, a user of this name."""
-    return adapters.users.add(new, new_act(adapters, user, f"add user {new.name} ({new.role.value})", ""))
+    return adapters.users.add(new, Actor.of_user(adapters, user).note(f"add user {new.name} ({new.role.value})"))
 
 
 def end_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
     """Retire a tenant, whose sessions end at once; raises what ``find_active_tenant`` raises."""
     tenant = find_active_tenant(adapters, user, number)
-    act = new_act(adapters, user, f"retire user {tenant}", "")
+    act = Actor.of_user(adapters, user).note(f"retire user {tenant}")
     return retire_tenant(tenant, adapters.users, adapters.pools, act)
 
 
@@ -179,11 +173,11 @@ def change_tenant(
     """
     tenant = find_active_tenant(adapters, user, number)
     if changes:
-        act = new_act(adapters, user, f"change user {tenant}: {', '.join(sorted(changes))}", "")
+        act = Actor.of_user(adapters, user).note(f"change user {tenant}: {', '.join(sorted(changes))}")
         tenant = adapters.users.update(tenant.name, lambda present: replace(present, **changes), act)
     if not resets_key and key is None:
         return tenant, None
-    act = new_act(adapters, user, f"reset the key of user {tenant}", "")
+    act = Actor.of_user(adapters, user).note(f"reset the key of user {tenant}")
     issued = adapters.users.reset_key(tenant.name, act, key=key)
     return issued.user, issued.key if resets_key else None
 
@@ -276,28 +270,3 @@ class _Request:
     def _note(self, details: SessionDetails) -> None:
         self.number = details.session.id
         self.answered.set()
-
-
-#: The acts on nodes by the names of their forms: what is recorded, and the function.
-_NODE_ACTS = {
-    "drain": ("drain", drain_node),
-    "retire-node": ("retire", retire_node),
-    "forgive": ("forgive", forgive_node),
-}
-
-
-def fill(adapters: ServerAdapters, user: User, pool: str, reason: str) -> None:
-    """Let a worker fill a pool at once; does not wait for it."""
-    with suppress(WaitTimeoutError):
-        fill_pool(pool, adapters.pools, new_act(adapters, user, f"fill pool {pool}", reason), timeout=0.0)
-
-
-def add(adapters: ServerAdapters, user: User, new: NewPoolNode, reason: str) -> PoolNode:
-    """Add a node."""
-    return add_node(new, adapters.pools, new_act(adapters, user, f"add node {new.hostname}", reason))
-
-
-def act_on_node(adapters: ServerAdapters, user: User, name: str, number: int, reason: str) -> PoolNode:
-    """Perform the act on a node that belongs to a form of this name."""
-    verb, act = _NODE_ACTS[name]
-    return act(number, adapters.pools, new_act(adapters, user, f"{verb} node {number}", reason))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.features import Feature
 
@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from zkdeployment.cli.verb_group import LazyVerb
+    from zkdeployment.service.act import PlannedAct
+
+
+def _acts() -> tuple[type[PlannedAct[Any]], ...]:
+    from zkdeployment.rollouts.acts import ACTS
+
+    return ACTS
 
 
 def _page_routers() -> tuple[APIRouter, ...]:
@@ -31,4 +38,4 @@ def _verbs() -> Mapping[str, LazyVerb]:
     }
 
 
-FEATURE = Feature(page_routers=_page_routers, verbs=_verbs)
+FEATURE = Feature(acts=_acts, page_routers=_page_routers, verbs=_verbs)

@@ -3,11 +3,11 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from zkdeployment.rollouts.acts import DirectRollout
 from zkdeployment.rollouts.views.page import rollout_view
 from zkdeployment.service.access.rights import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import show_page
-from zkdeployment.service.users.user import ActKind
 
 router = APIRouter(include_in_schema=False)
 
@@ -16,6 +16,6 @@ router = APIRouter(include_in_schema=False)
 def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response:
     """Return the page of the rollout."""
     cached = adapters.feed.snapshot()
-    may_act = cached.connected and user.may_act(ActKind.DIRECT_ROLLOUT)
+    may_act = cached.connected and user.may_act(DirectRollout.RIGHT)
     view = rollout_view(cached.fleet, now=adapters.clock.now(), may_act=may_act)
     return show_page(request, adapters, user, "rollout.html", events="rollout publication stop", view=view)

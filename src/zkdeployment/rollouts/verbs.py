@@ -19,7 +19,7 @@ from zkdeployment.base.durations import age, ago
 from zkdeployment.base.errors import ConfigurationError, RefusedError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.base.text import listing
-from zkdeployment.cli.operator_options import new_act, reason_option
+from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
@@ -28,6 +28,7 @@ from zkdeployment.config.settings import find_servers
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.rollouts.acts import AbortRollout, DirectedRollout, PauseRollout, PromoteGroup, ResumeRollout
 from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.order import Faults, simulate, summarize
 from zkdeployment.strategies.permission import Phase
@@ -39,7 +40,6 @@ from zkdeployment.strategies.views import (
     GroupState,
     RolloutProgressState,
     RolloutStatus,
-    directive_description,
     directive_objection,
     host_counts,
     rollout_changes,
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Facts
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.strategies.views import GroupStatus
     from zkdeployment.zookeeper.servers import Servers
@@ -240,11 +239,9 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
     return [CompletionItem(name) for name in groups if directive_objection(state, Directive.PROMOTE, name) is None]
 
 
-@click.command(name="promote")
+@act_verb(PromoteGroup, "promote", open_operator)
 @click.argument("group", shell_complete=_complete_group)
-@reason_option(required=True)
-@zookeeper_options
-def promote(connection: Servers, group: str, reason: str) -> None:
+def promote(planned: PromoteGroup, done: DirectedRollout) -> None:
     """Permit GROUP to begin as soon as all groups that it depends on have succeeded.
 
     Only a group with 'manual: true' in the strategy waits to be promoted, or a group whose required hosts are not
@@ -256,43 +253,34 @@ def promote(connection: Servers, group: str, reason: str) -> None:
     Example:
       zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
     """
-    state = _direct(connection, Directive.PROMOTE, reason, group)
-    echo(f"promoted {group} of rollout {state.id}")
+    _show(done, f"promoted {planned.group} of rollout")
 
 
-@click.command(name="pause")
-@reason_option(required=True)
-@zookeeper_options
-def pause(connection: Servers, reason: str) -> None:
+@act_verb(PauseRollout, "pause", open_operator)
+def pause(_planned: PauseRollout, done: DirectedRollout) -> None:
     """Start no further hosts in the present rollout; hosts that began finish their phase.
 
     \b
     Example:
       zkdeployment rollout pause --reason 'latency is up, under investigation'
     """
-    state = _direct(connection, Directive.PAUSE, reason)
-    echo(f"paused rollout {state.id}")
+    _show(done, "paused rollout")
     echo("'zkdeployment rollout resume' continues the rollout; 'zkdeployment rollout abort' ends it.", err=True)
 
 
-@click.command(name="resume")
-@reason_option(required=False)
-@zookeeper_options
-def resume(connection: Servers, reason: str) -> None:
+@act_verb(ResumeRollout, "resume", open_operator)
+def resume(_planned: ResumeRollout, done: DirectedRollout) -> None:
     """Continue a paused rollout.
 
     \b
     Example:
       zkdeployment rollout resume --reason 'was a broken dashboard'
     """
-    state = _direct(connection, Directive.RESUME, reason)
-    echo(f"resumed rollout {state.id}")
+    _show(done, "resumed rollout")
 
 
-@click.command(name="abort")
-@reason_option(required=True)
-@zookeeper_options
-def abort(connection: Servers, reason: str) -> None:
+@act_verb(AbortRollout, "abort", open_operator)
+def abort(_planned: AbortRollout, done: DirectedRollout) -> None:
     """End the present rollout as failed, which stops the fleet: nothing starts until the fleet is resumed.
 
     Hosts finish their present step. 'zkdeployment resume' begins the rollout again for all hosts without the
@@ -302,22 +290,17 @@ def abort(connection: Servers, reason: str) -> None:
     Example:
       zkdeployment rollout abort --reason 'web 1.3 loses sessions'
     """
-    state = _direct(connection, Directive.ABORT, reason)
-    echo(f"aborted rollout {state.id}")
+    _show(done, "aborted rollout")
     echo(
         "The coordinator stops the fleet when it reads this; 'zkdeployment stop' stops the fleet at once.",
         err=True,
     )
 
 
-def _direct(connection: Servers, directive: Directive, reason: str, group: str | None = None) -> RolloutState:
-    """Record a directive; return the rollout that it applies to."""
-    description = directive_description(directive, group)
-    with open_operator(connection) as operator:
-        state = operator.rollouts.direct(directive, new_act(description, reason), group)
-        if operator.rollouts.coordinator() is None:
-            echo("no coordinator runs: the directive takes effect when a coordinator runs", err=True)
-    return state
+def _show(done: DirectedRollout, what: str) -> None:
+    if not done.coordinator:
+        echo("no coordinator runs: the directive takes effect when a coordinator runs", err=True)
+    echo(f"{what} {done.rollout}")
 
 
 _OUTCOME_COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}

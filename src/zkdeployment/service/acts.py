@@ -1,183 +1,444 @@
-"""Acts of users on the fleet, for the API and the pages, and the wait until the cached fleet shows them.
-
-Each act checks whether the paths of the user permit it, raises ``ForbiddenError`` if they do not, and is recorded
-with the user as its author.
-"""
+"""The acts on the whole fleet and on its locks: stop, hold, resume, roll back and release."""
 
 from __future__ import annotations
 
-import threading
-import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
-from zkdeployment.base.act import Act, sanitize
-from zkdeployment.base.cluster import short
-from zkdeployment.base.errors import ForbiddenError, NotFoundError, RefusedError, ZkdeploymentError
-from zkdeployment.fleet.views.locks import check_release, find_lock, plan_release
-from zkdeployment.fleet.views.requests import job_of, publication_obstacles
-from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
-from zkdeployment.service.users.user import ActKind, act_refusal
-from zkdeployment.strategies.views import directive_description
+from zkdeployment.base.act import sanitize
+from zkdeployment.base.cluster import (
+    ClusterState,
+    Revision,
+    short,
+)
+from zkdeployment.base.errors import ConflictError, ZkdeploymentError
+from zkdeployment.base.text import counted
+from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.service.act import ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
+    from typing import Any, Self
 
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
-    from zkdeployment.fleet.views.requests import Job
-    from zkdeployment.publishing.acts.commits import CommitOutcome, TreeCommits
-    from zkdeployment.publishing.records import GuardOverrides
+    from zkdeployment.base.act import Act
+    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.views.locks import Release
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.status import FleetStatus
+    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.service.act import Actor, Visit
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
-    from zkdeployment.strategies.state import Directive, RolloutState
+
+#: The longest wait for a syncer, in seconds: a request keeps a thread of the service.
+_LONGEST_WAIT = 300.0
+
+#: Seconds for which a form waits for the syncer's answer to a request for a publication.
+_FORM_TIMEOUT = 30.0
+
+#: A sequence has at most 16 digits.
+_DIGITS = 17
 
 
-#: The longest wait in seconds.
-_LONGEST = 1.0
+@dataclass(frozen=True, kw_only=True)
+class OperatorAct(FormAct[Snapshot, "OperatorAdapters"]):
+    """An act that the adapters of operators perform."""
+
+    @staticmethod
+    def served(visit: Visit) -> OperatorAdapters:
+        """Return the adapters of an operator."""
+        return visit.adapters.operator
 
 
-def wait_for_reading(feed: ZooKeeperFeed, is_wanted: Callable[[FleetReading], bool]) -> None:
-    """Wait until ``is_wanted`` accepts a reading of the feed, but only for a moment."""
-    changed = threading.Event()
-    unsubscribe = feed.subscribe(changed.set)
-    deadline = time.monotonic() + _LONGEST
-    try:
-        while not is_wanted(feed.snapshot().reading) and changed.wait(max(0.0, deadline - time.monotonic())):
-            changed.clear()
-    finally:
-        unsubscribe()
+@dataclass(frozen=True, kw_only=True)
+class _FleetAct(OperatorAct["tuple[FleetSnapshot, FleetStatus]"]):
+    RIGHT: ClassVar[ActRight]
+
+    def read(self, visit: Visit) -> tuple[FleetSnapshot, FleetStatus]:
+        """Return the cached fleet."""
+        cached = visit.adapters.feed.snapshot()
+        return cached.fleet, cached.status
 
 
-def new_act(adapters: ServerAdapters, user: User, what: str, reason: str) -> Act:
-    """Return the record of an act of a user at the present time."""
-    return Act(by=user.name, what=what, reason=sanitize(reason), time=adapters.clock.now())
+@dataclass(frozen=True, kw_only=True)
+class StopFleet(_FleetAct):
+    """Stop the whole fleet: hosts finish their present step and start no other step."""
 
+    NAME: ClassVar = "stop"
+    RIGHT: ClassVar = ActRight("stop the fleet", is_safe=True)
+    BUTTON: ClassVar = "Stop the fleet"
+    STYLE: ClassVar = "danger"
+    PATH: ClassVar = "stop"
+    OPERATION: ClassVar = "stop"
 
-def check_right(user: User, kind: ActKind, *paths: str) -> None:
-    """Raise ``ForbiddenError`` if a user may not act on the nodes at these paths; no path is the whole fleet."""
-    refusal = act_refusal(user, kind, *paths)
-    if refusal is not None:
-        raise ForbiddenError(refusal)
+    def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
+        """Refuse to stop a fleet without a publication."""
+        return "" if found[0].cluster is not None else "Nothing is published yet, so there is nothing to stop."
 
-
-def stop_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
-    """Stop the fleet; return the act."""
-    check_right(user, ActKind.STOP)
-    act = new_act(adapters, user, "stop", reason)
-    adapters.operator.cluster.stop(act)
-    return act
-
-
-def hold_fleet(adapters: ServerAdapters, user: User, reason: str) -> Act:
-    """Hold the fleet; return the act."""
-    check_right(user, ActKind.HOLD)
-    act = new_act(adapters, user, "hold", reason)
-    adapters.operator.cluster.hold(act)
-    return act
-
-
-def resume_fleet(adapters: ServerAdapters, user: User, reason: str) -> tuple[Act, Revision]:
-    """End a stop or a hold; return the act and the revision that is set again."""
-    check_right(user, ActKind.RESUME)
-    act = new_act(adapters, user, "resume", reason)
-    return act, adapters.operator.cluster.resume(act)
-
-
-def resume_at_tip(
-    adapters: ServerAdapters, user: User, reason: str, *, timeout: float, overrides: GuardOverrides
-) -> tuple[Act, Revision]:
-    """Request the publication of the branch's tip; return the act and the published revision."""
-    check_right(user, ActKind.RESUME)
-    act = new_act(adapters, user, "resume --latest", reason)
-    return act, adapters.operator.cluster.resume_latest(act, timeout=timeout, overrides=overrides)
-
-
-def direct_rollout(
-    adapters: ServerAdapters, user: User, directive: Directive, reason: str, group: str | None = None
-) -> tuple[Act, RolloutState]:
-    """Record a directive for the coordinator; return the act and the rollout."""
-    check_right(user, ActKind.DIRECT_ROLLOUT)
-    act = new_act(adapters, user, directive_description(directive, group), reason)
-    return act, adapters.operator.rollouts.direct(directive, act, group)
-
-
-def release_lock(adapters: ServerAdapters, user: User, name: str, reason: str, *, force: bool) -> Act:
-    """Release the lock of a service or of a role; return the act.
-
-    Raises ``NotFoundError`` for an unknown lock, and ``RefusedError`` while its holder works, unless forced.
-    """
-    lock = find_lock(adapters.operator.locks.locks(), name)
-    check_right(user, ActKind.RELEASE_LOCK, *lock.services)
-    planned = plan_release(lock, adapters.operator.fleet.snapshot().hosts, now=adapters.clock.now())
-    check_release(planned, force=force)
-    act = new_act(adapters, user, planned.description, reason)
-    adapters.operator.locks.release(planned.node, act)
-    return act
-
-
-def roll_back_fleet(  # noqa: PLR0913  the options of the verb
-    adapters: ServerAdapters,
-    user: User,
-    reason: str,
-    *,
-    revision: str | None,
-    quarantine: bool = False,
-    dry_run: bool = False,
-    publish: bool = False,
-    timeout: float = 60.0,
-) -> tuple[CommitOutcome, tuple[str, ...]]:
-    """Commit the tree of an earlier revision; with ``publish``, request its publication by a syncer at once.
-
-    Return the outcome, and the obstacle to the publication: the commit stays even if no syncer published it within
-    ``timeout`` seconds. Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
-    """
-    check_right(user, ActKind.ROLL_BACK)
-    commits, operator = require_commits(adapters), adapters.operator
-    order = RollbackOrder(
-        author=commits.author(user.name),
-        reason=sanitize(reason),
-        revision=revision,
-        quarantine=quarantine,
-        now=adapters.clock.now(),
-    )
-    outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=dry_run)
-    if dry_run or outcome.commit is None:
-        return outcome, ()
-    if not publish:
-        return outcome, tuple(publication_obstacles(operator.fleet.snapshot(), outcome.commit))
-    act = new_act(adapters, user, f"rollback to {short(outcome.past or outcome.commit)}", reason)
-    try:
-        publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
-    except ZkdeploymentError as error:
-        return outcome, (str(error),)
-    return outcome, ()
-
-
-def find_job(adapters: ServerAdapters, name: str) -> Job:
-    """Return the state of a commit, whose id may be shortened.
-
-    If the commit is published, later answers to other requests show at least that publication. Raises
-    ``NotFoundError`` if the branch does not contain the commit, and ``RefusedError`` if the service has no
-    repository.
-    """
-    commits, fleet = require_commits(adapters), adapters.operator.fleet
-    try:
-        commit = commits.revision(name)
-    except RefusedError as error:
-        raise NotFoundError(str(error)) from error
-    job = job_of(commit, fleet.history(), fleet.refusals(), lambda revision: commits.contains(revision, commit))
-    sequence = job.sequence
-    if sequence is not None:
-        wait_for_reading(adapters.feed, lambda reading: reading.sequence >= sequence)
-    return job
-
-
-def require_commits(adapters: ServerAdapters) -> TreeCommits:
-    """Return the branch to which acts commit; raises ``RefusedError`` if the service has no repository."""
-    if adapters.commits is None:
-        raise RefusedError(
-            "the service cannot commit: expected a git repository as url in [sync] of its configuration, found"
-            " none"
+    def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
+        """Return what the stop ends, and what it does not end."""
+        return (
+            _deploying(found[1]),
+            "No new revision is published.",
+            "The stop lasts until an operator resumes the fleet. Running services continue to run.",
         )
-    return adapters.commits
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
+        """Stop the fleet."""
+        act = actor.record(self, "stop")
+        adapters.cluster.stop(act)
+        return act
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldFleet(_FleetAct):
+    """Hold all hosts until the next publication."""
+
+    NAME: ClassVar = "hold"
+    RIGHT: ClassVar = ActRight("hold the fleet")
+    BUTTON: ClassVar = "Hold the fleet"
+    PATH: ClassVar = "hold"
+    OPERATION: ClassVar = "hold"
+
+    def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
+        """Refuse to hold a fleet that a hold would set going, or where a publication would end the hold."""
+        objections = {
+            None: "Nothing is published yet, so there is nothing to hold.",
+            ClusterState.STOPPED: "The fleet is stopped, and a hold would end the stop.",
+            ClusterState.IMPORTING: "A publication is under way, and would end the hold.",
+        }
+        return objections.get(_state(found[0]), "")
+
+    def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
+        """Return what the hold ends, and what ends the hold."""
+        return (
+            _deploying(found[1]),
+            "The hold ends when an operator resumes the fleet, or when a new revision is published.",
+        )
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
+        """Hold the fleet."""
+        act = actor.record(self, "hold")
+        adapters.cluster.hold(act)
+        return act
+
+
+@dataclass(frozen=True, slots=True)
+class ResumedFleet:
+    """The end of a stop or a hold: the revision that hosts deploy now."""
+
+    act: RecordedAct
+    revision: Revision
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeFleet(_FleetAct):
+    """End a stop or a hold; with ``latest``, a syncer publishes the tip of the branch first."""
+
+    NAME: ClassVar = "resume"
+    RIGHT: ClassVar = ActRight("resume the fleet")
+    BUTTON: ClassVar = "Resume the fleet"
+    PATH: ClassVar = "resume"
+    OPERATION: ClassVar = "resume"
+    REQUEST: ClassVar = """The end of a stop or a hold.
+
+With ``latest``, a syncer first publishes the tip of the branch; the answer waits for it, at most ``timeout``
+seconds."""
+    ANSWER: ClassVar = ResumedFleet
+    NEEDS_REASON: ClassVar = False
+    FORM_NEEDS_REASON: ClassVar = False
+
+    latest: bool = given(
+        default=False,
+        label="Publish the tip of the branch first",
+        explanation=(
+            "For a fix that was pushed after the stop. The syncer publishes it, and hosts deploy it instead."
+        ),
+    )
+    timeout: float = given(60.0, least=0, most=_LONGEST_WAIT)
+    allow_rewind: bool = given(default=False)
+    allow_mass_removal: bool = given(default=False)
+    allow_package_problems: bool = given(default=False)
+
+    @property
+    def overrides(self) -> GuardOverrides:
+        """The guards that the publication overrides."""
+        return GuardOverrides(self.allow_rewind, self.allow_mass_removal, self.allow_package_problems)
+
+    def check(self) -> None:
+        """Raise ``ValueError`` if guards are to be overridden, but nothing is to be published."""
+        if not self.latest and self.overrides != GuardOverrides():
+            raise ValueError(
+                "expected latest with allow_rewind, allow_mass_removal or allow_package_problems: without it"
+                " nothing is published"
+            )
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+        """Return the act with the timeout of a form."""
+        act = super().of_form(values, visit)
+        return None if act is None else replace(act, timeout=_FORM_TIMEOUT)
+
+    def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
+        """Refuse to resume a fleet that is not halted."""
+        if _state(found[0]) in {ClusterState.STOPPED, ClusterState.HELD}:
+            return ""
+        return "The fleet is neither stopped nor held, so there is nothing to resume."
+
+    def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
+        """Return what hosts deploy, how many try again, and which records are removed."""
+        snapshot, status = found
+        stops, failed = len(status.stops), _count(status, "failed")
+        behind = sum(host.expected and host.version != snapshot.published for host in status.hosts)
+        waiting = counted(behind, "host", ",")
+        lines = (
+            f"Hosts continue with revision {short(snapshot.published)}: {waiting} will deploy it.",
+            f"{counted(failed, 'failed host', ',')} {'tries' if failed == 1 else 'try'} again.",
+            f"{counted(stops, 'recorded stop', ',')} {'is' if stops == 1 else 'are'} removed.",
+        )
+        return tuple(line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
+        """End the stop or the hold; raises what ``resume_latest`` and ``resume`` of ``ClusterControl`` raise."""
+        act = actor.record(self, "resume --latest" if self.latest else "resume")
+        if not self.latest:
+            return ResumedFleet(RecordedAct.of(act), adapters.cluster.resume(act))
+        revision = adapters.cluster.resume_latest(act, timeout=self.timeout, overrides=self.overrides)
+        return ResumedFleet(RecordedAct.of(act), revision)
+
+
+def _state(snapshot: FleetSnapshot) -> ClusterState | None:
+    return None if snapshot.cluster is None else snapshot.cluster.state
+
+
+def _count(status: FleetStatus, state: str) -> int:
+    return sum(host.state.value == state for host in status.hosts)
+
+
+def _deploying(status: FleetStatus) -> str:
+    deploying = _count(status, "deploying")
+    return (
+        f"{counted(deploying, 'host', ',')} {'is' if deploying == 1 else 'are'} deploying now. They finish their"
+        " current step, and no host starts another step."
+    )
+
+
+#: The acts that a fleet accepts in each state, in the order in which they are shown.
+_OFFERED: Mapping[ClusterState, tuple[type[_FleetAct], ...]] = {
+    ClusterState.STOPPED: (ResumeFleet,),
+    ClusterState.HELD: (ResumeFleet, StopFleet),
+    ClusterState.IMPORTING: (StopFleet,),
+    ClusterState.RUNNING: (HoldFleet, StopFleet),
+}
+
+
+def fleet_acts(snapshot: FleetSnapshot, back: str, user: User) -> tuple[ActLink, ...]:
+    """Return the acts on the whole fleet that its present state and the rights of the user permit."""
+    acts = () if snapshot.cluster is None else _OFFERED[snapshot.cluster.state]
+    return tuple(
+        act.link(act.NAME.capitalize(), "" if act is HoldFleet else act.STYLE, back)
+        for act in acts
+        if user.may_act(act.RIGHT)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseLock(OperatorAct["Release"]):
+    """Release the lock of a service or of a role, so that the next host in the queue acquires it."""
+
+    NAME: ClassVar = "release"
+    RIGHT: ClassVar = ActRight("release the lock")
+    BUTTON: ClassVar = "Release the lock"
+    STYLE: ClassVar = "danger"
+    PATH: ClassVar = "locks/release"
+    OPERATION: ClassVar = "release"
+    REQUEST: ClassVar = """The release of the lock of a service, named by its path, or of a role.
+
+With ``force``, the lock is released even while its holder works under it."""
+
+    name: str = given(least=1, most=2000, hidden=True, form_name="lock")
+    force: bool = given(default=False, label="Release it although the holder works under it")
+
+    def read(self, visit: Visit) -> Release:
+        """Return the release; raises ``NotFoundError``, and ``RefusedError`` if no host holds the lock."""
+        from zkdeployment.fleet.views.locks import find_lock, plan_release  # noqa: PLC0415  other acts need none
+
+        lock = find_lock(visit.adapters.operator.locks.locks(), self.name)
+        return plan_release(lock, visit.adapters.feed.snapshot().fleet.hosts, now=visit.adapters.clock.now())
+
+    def concerned(self, found: Release) -> tuple[str, ...]:
+        """Return the services that the lock protects."""
+        return found.lock.services
+
+    def title(self, found: Release) -> str:
+        """Name the lock."""
+        return f"Release {found.lock}"
+
+    def consequences(self, found: Release) -> tuple[str, ...]:
+        """Name the loser of the lock, and the next holder."""
+        next_host = found.lock.waiting[0].identity if found.lock.waiting else ""
+        follower = f"{next_host} acquires the lock next." if next_host else "No host waits for the lock."
+        return f"{found.owner} loses the lock. A script that it runs continues.", follower
+
+    def form(self, found: Release) -> ActForm:
+        """Return the form, which offers force only against an objection."""
+        form = replace(super().form(found), fields=(("lock", found.lock.path),))
+        if found.objection is None:
+            return replace(form, options=())
+        return replace(form, options=(replace(form.options[0], explanation=f"Warning: {found.objection}."),))
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
+        """Release the lock; raises ``RefusedError`` while its holder works, unless forced."""
+        from zkdeployment.fleet.views.locks import check_release, find_lock, plan_release  # noqa: PLC0415  as above
+
+        lock = find_lock(adapters.locks.locks(), self.name)
+        actor.require(self.RIGHT, *lock.services)
+        planned = plan_release(lock, adapters.fleet.snapshot().hosts, now=actor.now())
+        check_release(planned, force=self.force)
+        act = actor.record(self, planned.description, *lock.services)
+        adapters.locks.release(planned.node, act)
+        return act
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneCommit:
+    """A commit that a rollback undoes; ``time`` is in seconds since the epoch."""
+
+    revision: str
+    author: str
+    subject: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedAct:
+    """An act that is a commit: ``job`` is the commit, or ``null`` for a dry run.
+
+    ``changed`` is false if the tip of the branch is as wanted already; ``job`` is then the tip. ``diff`` is the
+    change as git prints it. ``obstacles`` are the reasons why the commit is not published yet.
+    """
+
+    job: str | None
+    changed: bool
+    diff: str
+    undone: list[UndoneCommit]
+    obstacles: list[str]
+
+    @property
+    def made(self) -> bool:
+        """Whether a commit was made."""
+        return self.changed and self.job is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollBackFleet(FormAct["PublicationRecord", "ServerAdapters"]):
+    """Commit the tree of an earlier revision to the branch; 202 if a commit was made, else 200."""
+
+    NAME: ClassVar = "rollback"
+    RIGHT: ClassVar = ActRight("roll the fleet back")
+    BUTTON: ClassVar = "Roll back"
+    STYLE: ClassVar = "danger"
+    PATH: ClassVar = "rollback"
+    OPERATION: ClassVar = "roll_back"
+    REQUEST: ClassVar = """\
+A rollback to a revision, by default to the last successful revision before the current one.
+
+With ``now``, a syncer publishes the commit at once; the answer waits for it, at most ``timeout`` seconds.
+``quarantine`` puts each version that the undone commits introduced into quarantine. ``dry_run`` commits
+nothing."""
+    ANSWER: ClassVar = CommittedAct
+    ROUTE: ClassVar = {
+        "status_code": 202,
+        "responses": {200: {"model": CommittedAct, "description": "No commit"}},
+    }
+
+    revision: str | None = given(None, pattern="^[0-9a-f]{4,64}$")
+    now: bool = given(
+        default=False, label="Publish at once", explanation="Even while the fleet is stopped or hosts are behind."
+    )
+    quarantine: bool = given(
+        default=False,
+        label="Quarantine the undone versions",
+        explanation="Package versions that the undone commits introduced are refused from now on.",
+    )
+    dry_run: bool = given(default=False)
+    timeout: float = given(60.0, least=0, most=_LONGEST_WAIT)
+    publications: tuple[PublicationRecord, ...] = field(default=())
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+        """Return the rollback to the publication with the sequence of the form."""
+        number = values.get("sequence", "")
+        records = (
+            visit.adapters.feed.publication(int(number)) if number.isdecimal() and len(number) < _DIGITS else ()
+        )
+        act = super().of_form(values, visit)
+        if act is None or visit.adapters.commits is None or not records:
+            return None
+        revision = str(records[-1].revision)
+        return replace(act, revision=revision, timeout=_FORM_TIMEOUT, publications=tuple(records))
+
+    def read(self, visit: Visit) -> PublicationRecord:  # noqa: ARG002  the form was read with it
+        """Return the publication to go back to."""
+        return self.publications[-1]
+
+    def title(self, found: PublicationRecord) -> str:
+        """Name the revision."""
+        return f"Roll back to {short(found.revision)}"
+
+    def consequences(self, found: PublicationRecord) -> tuple[str, ...]:
+        """Return what is committed, and what follows from the commit."""
+        subject = f" ({found.origin.subject})" if found.origin is not None and found.origin.subject else ""
+        return (
+            f"A new commit restores the tree and the strategies of {short(found.revision)}{subject}.",
+            "The syncer publishes that commit, and hosts deploy it like any other. History goes forward.",
+        )
+
+    def form(self, found: PublicationRecord) -> ActForm:
+        """Return the form with the sequence of the publication."""
+        return replace(super().form(found), fields=(("sequence", str(found.sequence)),))
+
+    @staticmethod
+    def served(visit: Visit) -> ServerAdapters:
+        """Return all adapters of the service."""
+        return visit.adapters
+
+    def perform(self, adapters: ServerAdapters, actor: Actor) -> CommittedAct:
+        """Commit the rollback; its commit is made even if it could not be published in time.
+
+        Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
+        """
+        from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  other acts need none
+        from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back  # noqa: PLC0415
+
+        actor.require(self.RIGHT)
+        operator, commits = adapters.operator, adapters.require_commits()
+        order = RollbackOrder(
+            author=commits.author(actor.name),
+            reason=sanitize(self.reason),
+            revision=self.revision,
+            quarantine=self.quarantine,
+            now=actor.now(),
+        )
+        outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=self.dry_run)
+        obstacles: list[str] = []
+        if not self.dry_run and outcome.commit is not None and self.now:
+            act = actor.record(self, f"rollback to {short(outcome.past or outcome.commit)}")
+            try:
+                publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=self.timeout)
+            except ZkdeploymentError as error:
+                obstacles = [str(error)]
+        elif not self.dry_run and outcome.commit is not None:
+            obstacles = [*publication_obstacles(operator.fleet.snapshot(), outcome.commit)]
+        undone = [UndoneCommit(commit.id, commit.author, commit.subject, commit.time) for commit in outcome.undone]
+        return CommittedAct(outcome.commit, outcome.changed, outcome.diff, undone, obstacles)
+
+    def page_after(self, outcome: CommittedAct, back: str) -> str:
+        """Return the page before; raises ``ConflictError`` if the commit was to be published, but was not."""
+        if self.now and outcome.obstacles:
+            raise ConflictError(f"{outcome.job} is committed, but not published: {'; '.join(outcome.obstacles)}")
+        return back
+
+
+#: The acts on the fleet; the features add theirs.
+ACTS: tuple[type[FormAct[Any, Any]], ...] = (StopFleet, HoldFleet, ResumeFleet, ReleaseLock, RollBackFleet)

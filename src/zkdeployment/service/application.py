@@ -19,10 +19,10 @@ from zkdeployment.service.access.cookies import forbid_cross_site
 from zkdeployment.service.access.headers import HostCheck, SecurityHeaders
 from zkdeployment.service.access.identity import KnownSessions, LoginTurns, ProxyClients
 from zkdeployment.service.access.limits import BodyLimit, check_json, check_parameters
-from zkdeployment.service.api import acts, events, fleet, health, publications
+from zkdeployment.service.act_routes import act_operations, forms_router
+from zkdeployment.service.api import commits, events, fleet, health, publications
 from zkdeployment.service.api.fleet import EncodedStatus
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
-from zkdeployment.service.pages import acts as act_pages
 from zkdeployment.service.pages import fleet as pages
 from zkdeployment.service.pages import login, static_files
 from zkdeployment.service.pages.live_page import LastKnown
@@ -91,14 +91,12 @@ _DESCRIPTION = (
 
 #: The routers of the fleet's operations that need a login; the features add theirs.
 _API_ROUTERS = (
-    acts.router,
     fleet.audit_router,
     events.router,
     fleet.router,
-    acts.jobs_router,
+    commits.router,
     health.metrics_router,
     publications.router,
-    acts.rollback_router,
 )
 
 #: The routers of the fleet's pages; the features add theirs.
@@ -111,7 +109,7 @@ _PAGE_ROUTERS = (
     pages.history_router,
     pages.locks_router,
     pages.plan_router,
-    act_pages.router,
+    forms_router,
     pages.audit_router,
     static_files.router,
     static_files.docs_router,
@@ -120,7 +118,11 @@ _PAGE_ROUTERS = (
 
 def api_routers() -> tuple[APIRouter, ...]:
     """Return the routers of all operations of the API that need a login."""
-    return (*_API_ROUTERS, *(router for feature in installed() for router in feature.api_routers()))
+    return (
+        *_API_ROUTERS,
+        act_operations(),
+        *(router for feature in installed() for router in feature.api_routers()),
+    )
 
 
 def page_routers() -> tuple[APIRouter, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
-from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.errors import RefusedError, UnreachableError
 from zkdeployment.service.access.cookies import SAFE_METHODS
 
 if TYPE_CHECKING:
@@ -61,6 +61,15 @@ class ServerAdapters:
     read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
     commits: TreeCommits | None = None
     repositories: DnfHostRepositories | None = None
+
+    def require_commits(self) -> TreeCommits:
+        """Return the branch as a place for commits; raises ``RefusedError`` if the service has no repository."""
+        if self.commits is None:
+            raise RefusedError(
+                "the service cannot commit: expected a git repository as url in [sync] of its configuration, found"
+                " none"
+            )
+        return self.commits
 
 
 async def get_adapters(request: Request) -> ServerAdapters:

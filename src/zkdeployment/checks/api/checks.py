@@ -5,6 +5,7 @@ check or instance, and ``RefusedError`` if the service has no repository.
 """
 
 from functools import partial
+from inspect import Parameter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -28,7 +29,6 @@ from zkdeployment.checks.models import (
     CheckSummaryBody,
 )
 from zkdeployment.checks.rules.edits import check_content
-from zkdeployment.checks.rules.instance import CheckInstance
 from zkdeployment.checks.rules.overview import (
     InstanceFilter,
     instance_to_view,
@@ -38,68 +38,45 @@ from zkdeployment.checks.rules.overview import (
     selected,
     state_counts,
 )
+from zkdeployment.checks.user_acts import ACT_ON_CHECK, AbandonSystem, AllowRemoval, RetryInstance
 from zkdeployment.checks.views.wanted import check_to_json, configurations_to_json, instances_of
-from zkdeployment.intents.api.answers import UNCHANGED, ReasonParameter, refer_to
-from zkdeployment.intents.models import CommitReference
 from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.service.access.rights import Operator, Reader
-from zkdeployment.service.acts import check_right, new_act, require_commits
+from zkdeployment.service.act import Actor
+from zkdeployment.service.act_routes import add_operation
+from zkdeployment.service.api.commits import UNCHANGED, CommitReference, ReasonParameter, refer_to
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.models.acts import ActRequest, ReasonedRequest
-from zkdeployment.service.users.user import ActKind, User
+from zkdeployment.service.users.user import User
 
 
 def create(adapters: ServerAdapters, user: User, name: str, data: object, reason: str) -> CommitOutcome:
     """Add the document of a new configuration; raises ``TreeError`` with the faults of ``data``."""
     content = check_content(name, data)
-    _permit(user, CHECK.parse(content).path)
-    commits = require_commits(adapters)
+    _permit(adapters, user, CHECK.parse(content).path)
+    commits = adapters.require_commits()
     return create_checks(commits, {(CHECK.name, name): content}, commits.author(user.name), sanitize(reason))
 
 
 def replace(adapters: ServerAdapters, user: User, name: str, data: object, reason: str) -> CommitOutcome:
     """Give a configuration other values; raises ``TreeError`` with the faults of ``data``."""
     content = check_content(name, data)
-    _permit(user, CHECK.parse(content).path)
-    commits = require_commits(adapters)
-    author, permit = commits.author(user.name), partial(_permit, user)
+    _permit(adapters, user, CHECK.parse(content).path)
+    commits = adapters.require_commits()
+    author, permit = commits.author(user.name), partial(_permit, adapters, user)
     return change_check(commits, name, content, author, sanitize(reason), permit=permit)
 
 
 def remove(adapters: ServerAdapters, user: User, name: str, reason: str) -> CommitOutcome:
     """Remove the document of a configuration."""
-    commits = require_commits(adapters)
-    author, permit = commits.author(user.name), partial(_permit, user)
+    commits = adapters.require_commits()
+    author, permit = commits.author(user.name), partial(_permit, adapters, user)
     return delete_check(commits, name, author, sanitize(reason), permit=permit)
 
 
-def retry(adapters: ServerAdapters, user: User, text: str, reason: str) -> CheckInstance:
-    """Let the monitoring system try a failed instance again; return the instance afterwards."""
-    instance = adapters.operator_checks.find(read_instance_id(text))
-    _permit(user, instance.key.path)
-    act = new_act(adapters, user, f"checks retry {instance.id}", reason)
-    (changed,) = adapters.operator_checks.retry([instance], act)
-    return changed
-
-
-def abandon(adapters: ServerAdapters, user: User, system: str, reason: str) -> tuple[CheckInstance, ...]:
-    """End the instances of a monitoring system that is gone; return them afterwards. Only for the whole fleet."""
-    _permit(user, "")
-    act = new_act(adapters, user, f"checks abandon --system {system}", reason)
-    return adapters.operator_checks.abandon(system, act)
-
-
-def permit_removal(adapters: ServerAdapters, user: User, system: str, reason: str) -> float:
-    """Allow the bridge of a monitoring system to remove many unknown checks; return the end of the permission."""
-    _permit(user, "")
-    act = new_act(adapters, user, f"checks allow-removal --system {system}", reason)
-    return adapters.operator_checks.allow_removal(system, act)
-
-
-def _permit(user: User, path: str) -> None:
-    """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root stands for the fleet."""
-    check_right(user, ActKind.ACT_ON_CHECK, *filter(None, (path,)))
+def _permit(adapters: ServerAdapters, user: User, path: str) -> None:
+    """Raise ``ForbiddenError`` unless a user may act on the checks of a node; the root is the whole fleet."""
+    Actor.of_user(adapters, user).require(ACT_ON_CHECK, *filter(None, (path,)))
 
 
 router = APIRouter(prefix="/api/v1/checks", tags=["checks"], responses=ERRORS)
@@ -170,33 +147,14 @@ def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) 
     return JSONResponse(with_schema("check-instance", body))
 
 
-@router.post("/instances/{uuid}/retry", response_model=CheckInstanceView)
-def retry_instance(
-    adapters: ConnectedAdapters, user: Operator, uuid: InstanceId, request: ReasonedRequest | None = None
-) -> Response:
-    """Let the monitoring system try a failed deployment, or undeployment, again; 409 in any other state."""
-    instance = retry(adapters, user, uuid, "" if request is None else request.reason)
-    results = adapters.operator_checks.results([instance], adapters.clock.now())
-    return JSONResponse(with_schema("check-instance", instance_to_view(instance, results.get(instance.id))))
+def _named(name: str, kind: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind)
 
 
-@router.post("/systems/{system}/abandon", response_model=CheckInstancesBody)
-def abandon_system(
-    adapters: ConnectedAdapters, user: Operator, system: SystemName, request: ActRequest
-) -> Response:
-    """End the instances of a monitoring system that is gone; return them. 409 while published checks name it."""
-    ended = abandon(adapters, user, system, request.reason)
-    shown = [overview_to_json(instance, None) for instance in ended]
-    return JSONResponse(with_schema("check-instances", {"instances": shown}))
-
-
-@router.post("/systems/{system}/allow-removal", response_model=AllowedRemovalBody)
-def allow_removal(
-    adapters: ConnectedAdapters, user: Operator, system: SystemName, request: ActRequest
-) -> Response:
-    """Allow a bridge to remove many checks that the service does not know, for an hour."""
-    until = permit_removal(adapters, user, system, request.reason)
-    return JSONResponse(with_schema("allowed-removal", {"monitoring": system, "until": until}))
+_RETRIED, _SYSTEM = _named("uuid", InstanceId), _named("system", SystemName)
+add_operation(router, "/instances/{uuid}/retry", RetryInstance, _RETRIED, response_model=CheckInstanceView)
+add_operation(router, "/systems/{system}/abandon", AbandonSystem, _SYSTEM, response_model=CheckInstancesBody)
+add_operation(router, "/systems/{system}/allow-removal", AllowRemoval, _SYSTEM, response_model=AllowedRemovalBody)
 
 
 @router.get("/summary", response_model=CheckSummaryBody)

@@ -21,13 +21,16 @@ from zkdeployment.checks.rules.overview import (
     shown_configuration,
     shown_state,
 )
+from zkdeployment.checks.user_acts import AbandonSystem, AllowRemoval
+from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.operator_options import new_act, reason_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from rich.console import RenderableType
     from rich.text import Text
@@ -282,12 +285,10 @@ def drift(connection: Servers, output: str) -> None:
         echo("no drift: monitoring systems report only what is deployed there", err=True)
 
 
-@click.command(name="abandon")
+@act_verb(AbandonSystem, "abandon", open_checks)
 @click.option("--system", metavar="NAME", required=True, help="The monitoring system that is gone.")
-@reason_option(required=True)
 @output_option
-@zookeeper_options
-def abandon(*, connection: Servers, system: str, reason: str, output: str) -> None:
+def abandon(planned: AbandonSystem, ended: tuple[CheckInstance, ...], output: str) -> None:
     """End the checks of a monitoring system that is gone, and that cannot remove them any more.
 
     The check instances become deprovisioned, so that their successors on other monitoring systems start. The exit
@@ -297,21 +298,16 @@ def abandon(*, connection: Servers, system: str, reason: str, output: str) -> No
     Example:
       zkdeployment checks abandon --system nagios1 --reason 'the machine was scrapped'
     """
-    act = new_act(f"checks abandon --system {system}", reason)
-    with open_checks(connection) as checks:
-        ended = checks.abandon(system, act)
     if output != "table":
         emit({"instances": [overview_to_json(found, None) for found in ended]}, output, schema="check-instances")
     else:
-        echo(f"abandoned {system}; ended check instances: {len(ended)}")
+        echo(f"abandoned {planned.system}; ended check instances: {len(ended)}")
 
 
-@click.command(name="allow-removal")
+@act_verb(AllowRemoval, "allow-removal", open_checks)
 @click.option("--system", metavar="NAME", required=True, help="The monitoring system.")
-@reason_option(required=True)
 @output_option
-@zookeeper_options
-def allow_removal(*, connection: Servers, system: str, reason: str, output: str) -> None:
+def allow_removal(planned: AllowRemoval, allowed: Mapping[str, Any], output: str) -> None:
     """Let the bridge of a monitoring system remove many checks that the service does not know, for an hour.
 
     A bridge refuses to remove more than 30 % of its checks unless the service asks for it.
@@ -320,13 +316,10 @@ def allow_removal(*, connection: Servers, system: str, reason: str, output: str)
     Example:
       zkdeployment checks allow-removal --system nagios1 --reason 'these files are from an old backup'
     """
-    act = new_act(f"checks allow-removal --system {system}", reason)
-    with open_checks(connection) as checks:
-        until = checks.allow_removal(system, act)
     if output != "table":
-        emit({"monitoring": system, "until": until}, output, schema="allowed-removal")
+        emit(allowed, output, schema="allowed-removal")
     else:
-        echo(f"{system} may remove unknown checks within the next hour")
+        echo(f"{planned.system} may remove unknown checks within the next hour")
 
 
 def _drift_cells(entry: CheckDrift, now: float) -> tuple[Text | str, ...]:

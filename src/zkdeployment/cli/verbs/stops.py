@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.options import SECONDS, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.service.acts import HoldFleet, StopFleet
 
 if TYPE_CHECKING:
+    from zkdeployment.base.act import Act
     from zkdeployment.zookeeper.servers import Servers
 
 
-@click.command(name="stop")
-@reason_option(required=True)
-@zookeeper_options
-def stop_fleet(connection: Servers, reason: str) -> None:
+@act_verb(StopFleet, "stop", open_operator)
+def stop_fleet(_planned: StopFleet, _act: Act) -> None:
     """Stop the whole fleet: set the cluster version to null.
 
     Hosts finish their present step and start no other step; the syncer publishes nothing. Only 'zkdeployment
@@ -32,16 +33,12 @@ def stop_fleet(connection: Servers, reason: str) -> None:
     Example:
       zkdeployment stop --reason 'web 1.3 loses sessions; do not roll on'
     """
-    with open_operator(connection) as operator:
-        operator.cluster.stop(new_act("stop", reason))
     echo("stopped")
     echo("Hosts finish their present step; 'zkdeployment resume' ends the stop.", err=True)
 
 
-@click.command(name="hold")
-@reason_option(required=True)
-@zookeeper_options
-def hold_fleet(connection: Servers, reason: str) -> None:
+@act_verb(HoldFleet, "hold", open_operator)
+def hold_fleet(_planned: HoldFleet, _act: Act) -> None:
     """Hold all hosts until the next push: set the cluster version to false.
 
     Hosts finish their present step and start no other step. The hold ends with 'zkdeployment resume', or when a
@@ -52,8 +49,6 @@ def hold_fleet(connection: Servers, reason: str) -> None:
     Example:
       zkdeployment hold --reason 'switch in rack 7 is being replaced'
     """
-    with open_operator(connection) as operator:
-        operator.cluster.hold(new_act("hold", reason))
     echo("held")
     echo("The hold ends with the next publication, or with 'zkdeployment resume'.", err=True)
 
@@ -92,13 +87,12 @@ def resume_fleet(
             "expected --latest with --allow-rewind, --allow-mass-removal or --allow-package-problems: without it"
             " nothing is published"
         )
+    act = new_act("resume --latest" if latest else "resume", reason)
     with open_operator(connection) as operator:
         if latest:
-            revision = operator.cluster.resume_latest(
-                new_act("resume --latest", reason), timeout=timeout, overrides=overrides
-            )
+            revision = operator.cluster.resume_latest(act, timeout=timeout, overrides=overrides)
         else:
-            revision = operator.cluster.resume(new_act("resume", reason))
+            revision = operator.cluster.resume(act)
     echo(f"resumed at {revision}")
 
 

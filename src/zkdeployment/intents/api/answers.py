@@ -15,15 +15,15 @@ from zkdeployment.intents import requests
 from zkdeployment.intents.documents.kinds import approval_value, intent_document, intent_of_document
 from zkdeployment.intents.documents.values import ClusterIntents, Intent, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
-from zkdeployment.intents.models import ClusterDocument, CommitReference, GroupDocument
+from zkdeployment.intents.models import ClusterDocument, GroupDocument
 from zkdeployment.intents.rules.approval_rules import ApprovalCount
 from zkdeployment.intents.rules.instances import IntentRecord, intent_history
-from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.overview import compare_content
 from zkdeployment.intents.rules.status import read_query, require_apps, status_body
-from zkdeployment.publishing.acts.commits import CommitOutcome
+from zkdeployment.intents.user_acts import AdoptServices
+from zkdeployment.service.act import Actor
+from zkdeployment.service.api.commits import CommitReference, refer_to
 from zkdeployment.service.dependencies import ServerAdapters
-from zkdeployment.service.models.acts import OptionalReason, ReasonedRequest
 from zkdeployment.service.planner import planner_of
 from zkdeployment.service.users.user import User
 
@@ -121,18 +121,10 @@ CLUSTER_NAMES = 2
 #: A name in an address.
 SubjectName = Annotated[str, Path(max_length=500)]
 
-#: The reason of an act whose request has another body, or none.
-ReasonParameter = Annotated[OptionalReason, Query()]
-
 #: Whether a new intent adopts the services that it governs.
 AdoptParameter = Annotated[bool, Query(description="Whether the intent adopts its deployed services unchanged.")]
 
-#: The response to an act that changes nothing.
-UNCHANGED: dict[int | str, dict[str, Any]] = {
-    200: {"model": CommitReference, "description": "There was nothing to change."}
-}
-
-#  The response with a difference, which is text if the request accepts text.
+#: The response with a difference, which is text if the request accepts text.
 TEXT_OR_JSON: dict[int | str, dict[str, Any]] = {
     200: {"description": "The difference.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
@@ -206,6 +198,16 @@ def show_history(adapters: ServerAdapters, subject: IntentSubject) -> Response:
     return JSONResponse(body)
 
 
+def add_intent(
+    adapters: ServerAdapters, user: User, intent: Intent, reason: str, *, adopt: bool
+) -> CommitReference:
+    """Add the document of an intent, which is Created, or adopts deployed services unchanged."""
+    if not adopt:
+        return refer_to(requests.create(adapters, user, intent, reason))
+    act = AdoptServices(subject=intent.subject, new=intent, reason=reason)
+    return refer_to(act.perform(adapters, Actor.of_user(adapters, user)))
+
+
 def replace_document(
     adapters: ServerAdapters,
     user: User,
@@ -218,18 +220,3 @@ def replace_document(
     intent = requested_intent(document, names)
     check_same_state(document, record_of(adapters.feed, intent.subject))
     return refer_to(requests.replace_document(adapters, user, intent, reason), response)
-
-
-def change_state(
-    adapters: ServerAdapters, user: User, subject: IntentSubject, act: IntentAct, request: ReasonedRequest | None
-) -> CommitReference:
-    """Perform an act whose request may have no body."""
-    reason = "" if request is None else request.reason
-    return refer_to(requests.act_on_intent(adapters, user, subject, act, reason))
-
-
-def refer_to(outcome: CommitOutcome, response: Response | None = None) -> CommitReference:
-    """Return the body of the response to an act, which has the status 200 if there was nothing to change."""
-    if response is not None and not outcome.made:
-        response.status_code = 200
-    return CommitReference(job=outcome.commit or "")

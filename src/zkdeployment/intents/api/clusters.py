@@ -1,5 +1,6 @@
 """``/v2/cluster-providers/…/clusters``: network intents of clusters, acts on them, and their status."""
 
+from inspect import Parameter
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
@@ -7,15 +8,12 @@ from fastapi import APIRouter, Depends, Response
 from zkdeployment.intents import requests
 from zkdeployment.intents.api.answers import (
     CLUSTER_NAMES,
-    UNCHANGED,
     AdoptParameter,
-    ReasonParameter,
     StatusParameters,
     SubjectName,
-    change_state,
+    add_intent,
     check_new_state,
     list_documents,
-    refer_to,
     replace_document,
     requested_intent,
     show_document,
@@ -25,16 +23,16 @@ from zkdeployment.intents.api.answers import (
 from zkdeployment.intents.documents.values import IntentSubject
 from zkdeployment.intents.models import (
     ClusterDocument,
-    CommitReference,
     InstancesBody,
     IntentHistoryBody,
     IntentStatusBody,
 )
-from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.user_acts import AdoptServices, ApplyIntent, TerminateIntent
 from zkdeployment.service.access.rights import Operator, Reader
+from zkdeployment.service.act_routes import add_operation
+from zkdeployment.service.api.commits import UNCHANGED, CommitReference, ReasonParameter, refer_to
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.models.acts import ReasonedRequest
 
 router = APIRouter(prefix="/v2/cluster-providers/{provider}/clusters", tags=["intents"], responses=ERRORS)
 
@@ -61,9 +59,7 @@ def create_cluster(
     """Add a cluster, whose name is in its metadata; it is Created, or adopts deployed services unchanged."""
     check_new_state(document)
     intent = requested_intent(document, {"provider": provider})
-    if adopt:
-        return refer_to(requests.adopt(adapters, user, intent.subject, reason, intent=intent))
-    return refer_to(requests.create(adapters, user, intent, reason))
+    return add_intent(adapters, user, intent, reason, adopt=adopt)
 
 
 @router.get("/{name}", response_model=ClusterDocument)
@@ -99,38 +95,25 @@ def remove_cluster(
     return refer_to(requests.remove(adapters, user, cluster, reason))
 
 
-@router.post("/{name}/adopt", status_code=202)
-def adopt_cluster(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    cluster: Annotated[IntentSubject, Depends(_cluster)],
-    request: ReasonedRequest | None = None,
-) -> CommitReference:
-    """Put deployed services under a cluster whose document the branch has, without a change on hosts."""
-    reason = "" if request is None else request.reason
-    return refer_to(requests.adopt(adapters, user, cluster, reason))
+_SUBJECT = Parameter("subject", Parameter.KEYWORD_ONLY, annotation=Annotated[IntentSubject, Depends(_cluster)])
 
-
-@router.post("/{name}/apply", status_code=202)
-def apply_cluster(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    cluster: Annotated[IntentSubject, Depends(_cluster)],
-    request: ReasonedRequest | None = None,
-) -> CommitReference:
-    """Deploy the network intents of a cluster, as a new instance."""
-    return change_state(adapters, user, cluster, IntentAct.APPLY, request)
-
-
-@router.post("/{name}/terminate", status_code=202)
-def terminate_cluster(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    cluster: Annotated[IntentSubject, Depends(_cluster)],
-    request: ReasonedRequest | None = None,
-) -> CommitReference:
-    """Undeploy the network intents of an applied cluster."""
-    return change_state(adapters, user, cluster, IntentAct.TERMINATE, request)
+add_operation(
+    router,
+    "/{name}/adopt",
+    AdoptServices,
+    _SUBJECT,
+    name="adopt_cluster",
+    description="Put deployed services under a cluster whose document the branch has, without a change on hosts.",
+)
+add_operation(router, "/{name}/apply", ApplyIntent, _SUBJECT)
+add_operation(
+    router,
+    "/{name}/terminate",
+    TerminateIntent,
+    _SUBJECT,
+    name="terminate_cluster",
+    description="Undeploy the network intents of an applied cluster.",
+)
 
 
 @router.get("/{name}/history", response_model=IntentHistoryBody)

@@ -1,6 +1,8 @@
 """Deployment intent groups, ``/api/v1/intents`` and ``/api/v1/releases``."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from inspect import Parameter
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
@@ -9,16 +11,13 @@ from zkdeployment.intents import requests
 from zkdeployment.intents.api.answers import (
     GROUP_NAMES,
     TEXT_OR_JSON,
-    UNCHANGED,
     AdoptParameter,
-    ReasonParameter,
     StatusParameters,
     SubjectName,
-    change_state,
+    add_intent,
     check_new_state,
     intent_summary,
     list_documents,
-    refer_to,
     replace_document,
     requested_intent,
     show_difference,
@@ -29,25 +28,31 @@ from zkdeployment.intents.api.answers import (
 from zkdeployment.intents.documents.values import IntentSubject
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.models import (
-    ApproveRequest,
-    CommitReference,
     GroupDocument,
     InstancesBody,
     IntentDifferenceBody,
     IntentHistoryBody,
-    IntentRollbackRequest,
     IntentStatusBody,
     IntentSummary,
     LeftServiceBody,
-    ServiceReleaseRequest,
 )
 from zkdeployment.intents.requests import counted_approvals
-from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.overview import intent_overviews
+from zkdeployment.intents.user_acts import (
+    AdoptServices,
+    ApproveIntent,
+    InstantiateIntent,
+    ReleaseServices,
+    ResumeGroup,
+    RollBackIntent,
+    TerminateIntent,
+)
 from zkdeployment.service.access.rights import Operator, Reader
+from zkdeployment.service.act import PlannedAct
+from zkdeployment.service.act_routes import add_operation
+from zkdeployment.service.api.commits import UNCHANGED, CommitReference, ReasonParameter, refer_to
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.models.acts import ActRequest, ReasonedRequest, RecordedAct
 
 router = APIRouter(
     prefix="/v2/projects/{project}/composite-apps/{composite_app}/{version}/deployment-intent-groups",
@@ -90,9 +95,7 @@ def create_group(
     """Add a group, whose name is in its metadata; it is Created, or adopts deployed services unchanged."""
     check_new_state(document)
     intent = requested_intent(document, dict(zip(_KEYS, app, strict=False)))
-    if adopt:
-        return refer_to(requests.adopt(adapters, user, intent.subject, reason, intent=intent))
-    return refer_to(requests.create(adapters, user, intent, reason))
+    return add_intent(adapters, user, intent, reason, adopt=adopt)
 
 
 @router.get("/{name}", response_model=GroupDocument)
@@ -126,65 +129,18 @@ def remove_group(
     return refer_to(requests.remove(adapters, user, group, reason))
 
 
-@router.post("/{name}/adopt", status_code=202)
-def adopt_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    request: ReasonedRequest | None = None,
-) -> CommitReference:
-    """Put deployed services under a group whose document the branch has, without a change on hosts."""
-    reason = "" if request is None else request.reason
-    return refer_to(requests.adopt(adapters, user, group, reason))
+_SUBJECT = Parameter("subject", Parameter.KEYWORD_ONLY, annotation=Annotated[IntentSubject, Depends(_group)])
 
-
-@router.post("/{name}/approve", status_code=202, responses=UNCHANGED)
-def approve_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    response: Response,
-    request: ApproveRequest | None = None,
-) -> CommitReference:
-    """Approve the content that a group has at the tip of the branch; the request may have no body."""
-    wanted = request or ApproveRequest()
-    outcome = requests.act_on_intent(
-        adapters, user, group, IntentAct.APPROVE, wanted.reason, content=wanted.content
-    )
-    return refer_to(outcome, response)
-
-
-@router.post("/{name}/instantiate", status_code=202)
-def instantiate_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    request: ReasonedRequest | None = None,
-) -> CommitReference:
-    """Deploy the services of an approved group, as a new instance."""
-    return change_state(adapters, user, group, IntentAct.INSTANTIATE, request)
-
-
-@router.post("/{name}/terminate", status_code=202)
-def terminate_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    request: ReasonedRequest | None = None,
-) -> CommitReference:
-    """Undeploy the services of an instantiated group."""
-    return change_state(adapters, user, group, IntentAct.TERMINATE, request)
-
-
-@router.post("/{name}/resume")
-def resume_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    request: ActRequest,
-) -> RecordedAct:
-    """End the stop of a group whose failures stop only the group."""
-    return RecordedAct.of(requests.resume_group(adapters, user, group, request.reason))
+_ACTS: Mapping[str, type[PlannedAct[Any]]] = {
+    "adopt": AdoptServices,
+    "approve": ApproveIntent,
+    "instantiate": InstantiateIntent,
+    "terminate": TerminateIntent,
+    "resume": ResumeGroup,
+    "rollback": RollBackIntent,
+}
+for _name, _act in _ACTS.items():
+    add_operation(router, f"/{{name}}/{_name}", _act, _SUBJECT)
 
 
 @router.get("/{name}/history", response_model=IntentHistoryBody)
@@ -193,19 +149,6 @@ def read_group_history(
 ) -> Response:
     """Return who approved, began, changed and ended each instance, also after the removal of the group."""
     return show_history(adapters, group)
-
-
-@router.post("/{name}/rollback", status_code=202, responses=UNCHANGED)
-def roll_back_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    request: IntentRollbackRequest,
-    response: Response,
-) -> CommitReference:
-    """Restore and approve the content that an instance of a group had."""
-    outcome = requests.roll_back(adapters, user, group, request.instance, request.reason)
-    return refer_to(outcome, response)
 
 
 @router.get("/{name}/diff", response_model=IntentDifferenceBody, responses=TEXT_OR_JSON)
@@ -258,9 +201,4 @@ def list_left_services(adapters: Adapters, _user: Reader) -> list[LeftServiceBod
     return [LeftServiceBody.of(one) for one in adapters.feed.left()]
 
 
-@releases_router.post("/releases", status_code=202, responses=UNCHANGED)
-def release_services(
-    adapters: ConnectedAdapters, user: Operator, request: ServiceReleaseRequest, response: Response
-) -> CommitReference:
-    """Deploy services that left the governance of their intents as the tip of the branch has them."""
-    return refer_to(requests.release(adapters, user, request.paths, request.reason), response)
+add_operation(releases_router, "/releases", ReleaseServices)

@@ -177,3 +177,8 @@ def parse_subject(text: str) -> IntentSubject:
 
 #: The kinds of the names in the subject of a group, and of a cluster, by their number.
 _SUBJECT_NAMES = {4: (NameKind.PLAIN,) * 4, 2: (NameKind.PLAIN, NameKind.TARGET)}
+
+
+def intent_paths(intent: Intent) -> tuple[str, ...]:
+    """Return the paths that an intent governs, sorted."""
+    return tuple(sorted({path for paths in intent.apps.values() for path in paths}))

@@ -8,9 +8,11 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.cluster import short
 from zkdeployment.intents.documents.values import ClusterIntents, IntentState, subject_text
 from zkdeployment.intents.views.matrix import STATE_TONES
-from zkdeployment.service.views.frame import ListQuery, intent_page, moment
+from zkdeployment.service.act import ActRight
+from zkdeployment.service.views.frame import ListQuery, act_page, intent_page, moment, service_page
 from zkdeployment.service.views.hosts import SortLink, count_text
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.views.matrix import StatusCounts
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.service.users.user import User
     from zkdeployment.service.views.frame import Moment
 
 
@@ -213,3 +217,51 @@ def _range(page: IntentPage) -> str:
     if shown == page.total:
         return count_text(page.total, "intent")
     return f"{page.first + 1:,} to {page.first + shown:,} of {count_text(page.total, 'intent')}"
+
+
+#: The most left services that a page lists.
+_MOST_LEFT = 200
+
+#: The right to the acts on intents.
+ACT_ON_INTENT = ActRight("change intents of services")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftServiceRow:
+    """A service that left governance; ``release`` is the form that releases it, or empty."""
+
+    path: str
+    href: str
+    target: str
+    former: str
+    revision: str
+    state: str
+    release: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftServicesView:
+    """The services that left governance, and how many ``more`` there are."""
+
+    rows: tuple[LeftServiceRow, ...]
+    more: int = 0
+
+
+def left_services_view(left: Collection[LeftService], user: User | None) -> LeftServicesView:
+    """Return the services that left governance, sorted; ``user`` is who may act, if anyone may."""
+    ordered = sorted(left, key=lambda one: (one.path, one.target or ""))
+    rows = tuple(_left_row(one, user) for one in ordered[:_MOST_LEFT])
+    return LeftServicesView(rows, max(0, len(ordered) - _MOST_LEFT))
+
+
+def _left_row(one: LeftService, user: User | None) -> LeftServiceRow:
+    may_release = user is not None and user.may_act(ACT_ON_INTENT, one.path)
+    return LeftServiceRow(
+        one.path,
+        service_page(one.path),
+        one.target or "all targets",
+        subject_text(one.former),
+        short(one.revision),
+        "not deployed" if one.is_withheld else "stays as deployed",
+        act_page("intent-release", "/intents", path=one.path) if may_release else "",
+    )

@@ -13,7 +13,7 @@ from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import EMPTY_CONTENT
 from zkdeployment.intents.rules.overview import content_difference
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts, cell_view, intent_matrix, status_counts
-from zkdeployment.service.views.acts import ActDetail
+from zkdeployment.service.act import ActDetail
 from zkdeployment.service.views.frame import act_page, intent_page, moment, publication_page
 from zkdeployment.service.views.hosts import count_text
 
@@ -29,14 +29,23 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.overview import ContentComparison
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.resources import ResourceRow
-    from zkdeployment.intents.views.acts import OfferedAct
     from zkdeployment.intents.views.matrix import CellView, IntentMatrix, MatrixQuery
-    from zkdeployment.service.views.acts import ActForm
+    from zkdeployment.service.act import ActForm
     from zkdeployment.service.views.frame import Moment
 
 
 #: The most lines of a content on a page.
 _MOST_LINES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedAct:
+    """An act, with the address of its form, or with the ``objection`` to it."""
+
+    label: str
+    href: str
+    kind: str
+    objection: str = ""
 
 
 def content_details(compared: ContentComparison) -> Iterator[ActDetail]:

@@ -30,6 +30,7 @@ from zkdeployment.pools.rules.reservation import (
 )
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import effective_limits, new_expiry, retire
+from zkdeployment.service.users.user import Right
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -278,6 +279,11 @@ class SessionActor:
 
     by: str
     tenant: int | None = None
+
+    @classmethod
+    def of_user(cls, user: User) -> SessionActor:
+        """Return a user as one who asks for sessions: a tenant asks for its own ones, an admin for all."""
+        return cls(user.name, None if user.may(Right.MANAGE_POOLS) else user.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,22 @@ import click
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.text import printable
+from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.operator_options import new_act, reason_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.pools.acts.nodes import add_node, drain_node, forgive_node, node_runs, read_pools, retire_node
+from zkdeployment.pools.acts.nodes import add_node, node_runs, read_pools
 from zkdeployment.pools.opening import open_pools
 from zkdeployment.pools.rules.node import NewPoolNode, NodeState, check_new_node, node_data, node_of_host
 from zkdeployment.pools.rules.overview import find_pool, nodes_to_json, pool_node_to_json, pool_nodes
+from zkdeployment.pools.user_acts import DrainNode, ForgiveNode, RetireNode
 from zkdeployment.pools.verbs.pools import print_nodes
 from zkdeployment.pools.verbs.sessions import moment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from zkdeployment.base.act import Act
-    from zkdeployment.pools.ports import PoolAdapters
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.zookeeper.servers import Servers
 
@@ -151,12 +151,10 @@ def add(
     _print(node, output, f"added node {node.id} ({node.hostname})")
 
 
-@click.command(name="drain")
-@click.argument("number", metavar="ID", type=click.IntRange(min=1))
-@reason_option(required=False)
+@act_verb(DrainNode, "drain", open_pools)
+@click.argument("node", metavar="ID", type=click.IntRange(min=1))
 @output_option
-@zookeeper_options
-def drain(*, connection: Servers, number: int, reason: str, output: str) -> None:
+def drain(_planned: DrainNode, node: PoolNode, output: str) -> None:
     """Take a node out of the pools for good: an unused or a ready one now, a leased one after its session.
 
     The worker deprovisions the node before it is done. The exit code is 3 if there is no such node, if it has
@@ -166,7 +164,6 @@ def drain(*, connection: Servers, number: int, reason: str, output: str) -> None
     Example:
       zkdeployment node drain 12 --reason 'the disk is to be replaced'
     """
-    node = _act(drain_node, connection, number, new_act(f"drain node {number}", reason))
     outcomes = {
         NodeState.DONE: "is done",
         NodeState.DEPROVISIONING: "is being deprovisioned, and done after that",
@@ -175,12 +172,10 @@ def drain(*, connection: Servers, number: int, reason: str, output: str) -> None
     _print(node, output, f"node {node.id} {outcomes.get(node.state, node.state.value)}")
 
 
-@click.command(name="retire")
-@click.argument("number", metavar="ID", type=click.IntRange(min=1))
-@reason_option(required=False)
+@act_verb(RetireNode, "retire", open_pools)
+@click.argument("node", metavar="ID", type=click.IntRange(min=1))
 @output_option
-@zookeeper_options
-def retire(*, connection: Servers, number: int, reason: str, output: str) -> None:
+def retire(_planned: RetireNode, node: PoolNode, output: str) -> None:
     """Retire a node that is unused or has failed: no pool uses it again, and nothing is done to the machine.
 
     The exit code is 3 if there is no such node, or if it is in use; 'zkdeployment node drain' takes it out then.
@@ -189,16 +184,13 @@ def retire(*, connection: Servers, number: int, reason: str, output: str) -> Non
     Example:
       zkdeployment node retire 12 --reason 'the machine is scrapped'
     """
-    node = _act(retire_node, connection, number, new_act(f"retire node {number}", reason))
     _print(node, output, f"node {node.id} is done")
 
 
-@click.command(name="forgive")
-@click.argument("number", metavar="ID", type=click.IntRange(min=1))
-@reason_option(required=False)
+@act_verb(ForgiveNode, "forgive", open_pools)
+@click.argument("node", metavar="ID", type=click.IntRange(min=1))
 @output_option
-@zookeeper_options
-def forgive(*, connection: Servers, number: int, reason: str, output: str) -> None:
+def forgive(_planned: ForgiveNode, node: PoolNode, output: str) -> None:
     """Let a failed node be deprovisioned again, so that it can be used again.
 
     The exit code is 3 if there is no such node, or if it has not failed.
@@ -207,15 +199,7 @@ def forgive(*, connection: Servers, number: int, reason: str, output: str) -> No
     Example:
       zkdeployment node forgive 12 --reason 'the network is back'
     """
-    node = _act(forgive_node, connection, number, new_act(f"forgive node {number}", reason))
     _print(node, output, f"node {node.id} is being deprovisioned; after that it is used again if it can be")
-
-
-def _act(
-    change: Callable[[int, PoolAdapters, Act], PoolNode], connection: Servers, number: int, act: Act
-) -> PoolNode:
-    with open_pools(connection) as adapters:
-        return change(number, adapters, act)
 
 
 def _print(node: PoolNode, output: str, message: str) -> None:

@@ -11,7 +11,7 @@ from zkdeployment.intents.views.matrix import StatusSign
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.overview import failure_of, pool_nodes, session_overviews, ssh_command
 from zkdeployment.pools.rules.tenant_session import warning_time
-from zkdeployment.service.views.acts import ActLink
+from zkdeployment.service.act import ActLink
 from zkdeployment.service.views.frame import (
     deadline,
     host_page,

@@ -19,8 +19,8 @@ from zkdeployment.pools.views.nodes import (
     session_rows,
     usage_page,
 )
+from zkdeployment.service.act import ActLink
 from zkdeployment.service.users.user import Right
-from zkdeployment.service.views.acts import ActLink
 from zkdeployment.service.views.frame import deadline, moment, page_number
 from zkdeployment.service.views.hosts import count_text
 

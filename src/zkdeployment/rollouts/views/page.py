@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
-from zkdeployment.service.views.acts import promotion, rollout_acts
+from zkdeployment.rollouts.acts import promotion, rollout_acts
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, moment
 from zkdeployment.strategies.state_machine import HostProgress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.service.views.acts import ActLink
+    from zkdeployment.service.act import ActLink
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus

@@ -17,6 +17,7 @@ from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostStatus
 from zkdeployment.service.access.rights import PoolReader, Reader, require
+from zkdeployment.service.acts import RollBackFleet, fleet_acts
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
@@ -31,8 +32,7 @@ from zkdeployment.service.pages.live_page import (
     view_address,
 )
 from zkdeployment.service.planner import planner_of
-from zkdeployment.service.users.user import ActKind, Right, User
-from zkdeployment.service.views.acts import fleet_acts
+from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.fleet import FrontPageData, fleet_view
 from zkdeployment.service.views.frame import host_page
 from zkdeployment.service.views.history import (
@@ -278,7 +278,7 @@ def show_publication(
         page=page,
         now=adapters.clock.now(),
         may_roll_back=adapters.commits is not None
-        and user.may_act(ActKind.ROLL_BACK)
+        and user.may_act(RollBackFleet.RIGHT)
         and isinstance(records[-1].revision, str),
         may_compare=adapters.read_revision is not None and before is not None,
     )

@@ -17,6 +17,7 @@ from zkdeployment.tree.values import is_below
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from zkdeployment.service.act import ActRight
     from zkdeployment.tree.values import Value
 
 
@@ -57,23 +58,6 @@ RIGHTS: dict[Role, frozenset[Right]] = {
     Role.TENANT: frozenset({Right.READ_POOLS, Right.LEASE_NODES}),
     Role.ADMIN: frozenset(Right),
 }
-
-
-class ActKind(Enum):
-    """The kinds of acts on the fleet; the value completes the sentence "USER may not …"."""
-
-    STOP = "stop the fleet"
-    HOLD = "hold the fleet"
-    RESUME = "resume the fleet"
-    DIRECT_ROLLOUT = "direct the rollout"
-    ROLL_BACK = "roll the fleet back"
-    RELEASE_LOCK = "release the lock"
-    ACT_ON_INTENT = "change intents of services"
-    ACT_ON_CHECK = "act on checks of services"
-
-
-#  The acts that are always safe, and that paths of users therefore do not limit.
-SAFE_ACTS = frozenset({ActKind.STOP})
 
 
 def _paths(value: Any) -> tuple[str, ...]:
@@ -138,11 +122,11 @@ class User(Record):
         """Return whether the user has a right."""
         return right in self.rights
 
-    def may_act(self, kind: ActKind, *paths: str) -> bool:
+    def may_act(self, right: ActRight, *paths: str) -> bool:
         """Return whether the user may act on the nodes at all of these paths; no path is the whole fleet."""
         if not self.may(Right.ACT_ON_FLEET):
             return False
-        is_limited = bool(self.paths) and kind not in SAFE_ACTS
+        is_limited = bool(self.paths) and not right.is_safe
         return not is_limited or (bool(paths) and not self.paths_outside(paths))
 
     def paths_outside(self, paths: Iterable[str]) -> tuple[str, ...]:
@@ -203,16 +187,16 @@ class LoginRefusal:
         return self.problem.value
 
 
-def act_refusal(user: User, kind: ActKind, *paths: str) -> str | None:
+def act_refusal(user: User, right: ActRight, *paths: str) -> str | None:
     """Return why a user may not act on the nodes at these paths; ``None`` if it may.
 
     No path stands for the whole fleet.
     """
-    if user.may_act(kind, *paths):
+    if user.may_act(right, *paths):
         return None
     if not user.may(Right.ACT_ON_FLEET):
-        return f"the user {user} may not {kind.value}: its role is {user.role.value}"
-    act = f"{kind.value} at {user.paths_outside(paths)[0]}" if paths else kind.value
+        return f"the user {user} may not {right.words}: its role is {user.role.value}"
+    act = f"{right.words} at {user.paths_outside(paths)[0]}" if paths else right.words
     return (
         f"the user {user} may not {act}: this user may act only at and below {', '.join(user.paths)} (and stop the"
         " fleet); ask an operator without this limit"

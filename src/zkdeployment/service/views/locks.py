@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.fleet.views.locks import by_urgency, is_orphaned
-from zkdeployment.service.users.user import ActKind
+from zkdeployment.service.acts import ReleaseLock
 from zkdeployment.service.views.fleet import HostLink
 from zkdeployment.service.views.frame import act_page, host_page
 
@@ -62,7 +62,7 @@ def _row(lock: Lock, registered: set[str], now: float, user: User | None) -> Loc
         warning = (
             "The holder is not registered. The lock stays held until that host is back, or the lock is released."
         )
-    may_release = user is not None and user.may_act(ActKind.RELEASE_LOCK, *lock.services)
+    may_release = user is not None and user.may_act(ReleaseLock.RIGHT, *lock.services)
     releasable = may_release and (holder is not None or left is not None)
     return LockRow(
         name=lock.name,

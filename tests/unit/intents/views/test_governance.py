@@ -4,12 +4,8 @@ import pytest
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
-from zkdeployment.intents.views.acts import (
-    adoption_form,
-    left_services_view,
-    requested_adoption,
-    service_release_form,
-)
+from zkdeployment.intents.user_acts import AdoptServices, ReleaseServices, requested_adoption
+from zkdeployment.intents.views.listing import left_services_view
 from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.users.user import Role, User
 
@@ -39,7 +35,7 @@ def test_the_page_lists_left_services_with_a_form_for_those_who_may_release_them
 
 
 def test_a_release_shows_where_the_service_was_governed():
-    form = service_release_form(LEFT[1:])
+    form = ReleaseServices(paths=["/net/vlan12"]).form(LEFT[1:])
     assert (form.fields, form.kind) == ((("path", "/net/vlan12"),), "danger")
     assert form.consequences[0].startswith(
         "It left the governance of ams/web with bbbbbbbbbbbb for web, and stays"
@@ -54,9 +50,9 @@ def test_a_form_describes_a_new_intent_or_names_one_of_the_branch():
     assert requested_adoption(SHOP, {"apps": " "}) is None
     cluster = requested_adoption(("ams", "web"), {"apps": "vlan12=/net/vlan12"})
     assert cluster == ClusterIntents("ams", "web", {"vlan12": ("/net/vlan12",)})
-    form = adoption_form(group, values)
+    form = AdoptServices(subject=SHOP, new=group, description=values).form(group)
     assert form.fields == (("subject", "p1/store/v1/shop"), *values.items())
-    assert "Applied" in adoption_form(cluster, {}).consequences[0]
+    assert "Applied" in AdoptServices(subject=("ams", "web")).form(cluster).consequences[0]
 
 
 @pytest.mark.parametrize("apps", ["front", "front=p1", "-x=/p1", "=/p1", "front=/p1,"])

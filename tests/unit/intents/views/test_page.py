@@ -8,9 +8,8 @@ from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, r
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.fleet.views.requests import Job, JobState
-from zkdeployment.intents.documents.values import IntentState, UpdateRule
+from zkdeployment.intents.documents.values import IntentState, UpdateRule, intent_paths
 from zkdeployment.intents.rules.instances import IntentRecord
-from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.reality import (
     FleetReports,
     RecordedDeployment,
@@ -19,7 +18,13 @@ from zkdeployment.intents.rules.reality import (
     ServiceProvider,
 )
 from zkdeployment.intents.rules.resources import instance_resources, row_to_json
-from zkdeployment.intents.views.acts import intent_form, intent_paths, offered_acts
+from zkdeployment.intents.user_acts import (
+    ApproveIntent,
+    InstantiateIntent,
+    PublishedIntent,
+    TerminateIntent,
+    offered_acts,
+)
 from zkdeployment.intents.views.matrix import APPS_SHOWN, MatrixQuery, cell_view, intent_matrix, status_counts
 from zkdeployment.intents.views.page import intent_view, shown_instance, shown_lines, with_approved_content
 from zkdeployment.service.users.user import Role, User
@@ -191,6 +196,10 @@ def test_an_operator_with_paths_sees_why_an_act_is_not_possible():
     assert intent_paths(GROUP) == ("/p1/shop/db", "/p1/shop/front")
 
 
+def form(act, record, *, signed=False):
+    return act(subject=record.intent.subject).form(PublishedIntent(record, signed))
+
+
 NEW_SHOP = replace(recorded(GROUP, IntentState.CREATED), content=CONTENT)
 
 
@@ -201,28 +210,20 @@ def test_where_approvals_need_a_signature_the_page_names_the_command_for_a_termi
     )
     assert expected in offered["Approve"]
     assert "signed" not in offered["Instantiate"] + offered["Terminate"]
-    assert intent_form(NEW_SHOP, IntentAct.APPROVE, signed=True).objection == offered["Approve"]
+    assert form(ApproveIntent, NEW_SHOP, signed=True).objection == offered["Approve"]
 
 
 def test_the_forms_show_the_consequences():
-    approve = intent_form(NEW_SHOP, IntentAct.APPROVE, signed=False)
+    approve = form(ApproveIntent, NEW_SHOP, signed=False)
     assert (approve.fields, approve.objection) == ((("subject", "p1/store/v1/shop"),), "")
     shown = with_approved_content(
         replace(approve, fields=(*approve.fields, ("content", "old"))), NEW_SHOP.snapshot
     )
     assert shown.fields == (("subject", "p1/store/v1/shop"), ("content", CONTENT.digest))
     assert "2 apps with 2 nodes" in shown.consequences[0]
-    terminate = intent_form(
-        replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)),
-        IntentAct.TERMINATE,
-        signed=False,
-    )
+    terminate = form(TerminateIntent, replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)))
     assert (terminate.kind, terminate.button, terminate.objection) == ("danger", "Terminate", "")
-    again = intent_form(
-        replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)),
-        IntentAct.INSTANTIATE,
-        signed=False,
-    )
+    again = form(InstantiateIntent, replace(SHOP, intent=replace(SHOP.intent, state=IntentState.INSTANTIATED)))
     assert "instantiated already" in again.objection
 
 
@@ -232,9 +233,9 @@ def test_a_change_in_place_may_be_approved_if_the_document_allows_it():
         IntentRecord(replace(deployed, update=rule), IntentState.INSTANTIATED, (begun(),), CONTENT, CONTENT)
         for rule in (UpdateRule.TERMINATE, UpdateRule.APPROVE)
     )
-    assert "terminate it first" in intent_form(fixed, IntentAct.APPROVE, signed=False).objection
-    form = intent_form(changing, IntentAct.APPROVE, signed=False)
-    assert (form.objection, "in place" in form.consequences[0]) == ("", True)
+    assert "terminate it first" in form(ApproveIntent, fixed, signed=False).objection
+    found = form(ApproveIntent, changing, signed=False)
+    assert (found.objection, "in place" in found.consequences[0]) == ("", True)
 
 
 def test_a_long_content_is_cut_and_names_the_place_of_the_rest():

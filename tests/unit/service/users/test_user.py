@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from zkdeployment.service.acts import HoldFleet, ReleaseLock, StopFleet
 from zkdeployment.service.users.user import (
     RIGHTS,
-    ActKind,
     IssuedKey,
     Right,
     Role,
@@ -14,6 +14,7 @@ from zkdeployment.service.users.user import (
 )
 
 ALICE = User(id=1, name="alice", role=Role.OPERATOR, created_at=1.0)
+STOP, RELEASE = StopFleet.RIGHT, ReleaseLock.RIGHT
 BOB = User(id=2, name="bob", role=Role.OPERATOR, created_at=1.0, paths=("/shop", "/web/front"))
 
 
@@ -64,32 +65,30 @@ def test_a_retired_user_has_no_rights():
         (("/db", "/shop"), False),
     ],
 )
-@pytest.mark.parametrize("kind", ActKind)
-def test_a_limited_operator_acts_only_at_and_below_its_paths_but_may_always_stop(kind, paths, within):
-    expected = within or kind is ActKind.STOP
+@pytest.mark.parametrize("right", [STOP, RELEASE])
+def test_a_limited_operator_acts_only_at_and_below_its_paths_but_may_always_stop(right, paths, within):
+    expected = within or right is STOP
 
-    assert BOB.may_act(kind, *paths) is expected
-    assert (act_refusal(BOB, kind, *paths) is None) is expected
-    assert ALICE.may_act(kind, *paths)
-    assert not replace(BOB, role=Role.VIEWER).may_act(kind, *paths)
-    assert not replace(BOB, retired_at=2.0).may_act(kind, *paths)
+    assert BOB.may_act(right, *paths) is expected
+    assert (act_refusal(BOB, right, *paths) is None) is expected
+    assert ALICE.may_act(right, *paths)
+    assert not replace(BOB, role=Role.VIEWER).may_act(right, *paths)
+    assert not replace(BOB, retired_at=2.0).may_act(right, *paths)
 
 
 @pytest.mark.parametrize("path", ["/shopping", "/web", "/web/frontend", "/", "", "/db/shop"])
 def test_a_path_contains_whole_names_only(path):
-    assert not BOB.may_act(ActKind.RELEASE_LOCK, path)
-    assert BOB.may_act(ActKind.STOP, path)
+    assert not BOB.may_act(RELEASE, path)
+    assert BOB.may_act(STOP, path)
 
 
 def test_a_refusal_names_the_limit_and_what_to_do():
-    assert act_refusal(BOB, ActKind.HOLD) == (
+    assert act_refusal(BOB, HoldFleet.RIGHT) == (
         "the user bob may not hold the fleet: this user may act only at and below /shop, /web/front (and stop the"
         " fleet); ask an operator without this limit"
     )
-    assert "may not release the lock at /db: this user" in str(
-        act_refusal(BOB, ActKind.RELEASE_LOCK, "/shop", "/db")
-    )
-    assert act_refusal(replace(ALICE, role=Role.VIEWER), ActKind.STOP) == (
+    assert "may not release the lock at /db: this user" in str(act_refusal(BOB, RELEASE, "/shop", "/db"))
+    assert act_refusal(replace(ALICE, role=Role.VIEWER), STOP) == (
         "the user alice may not stop the fleet: its role is viewer"
     )
 

@@ -8,7 +8,15 @@ from unit.pools.views.test_page import NODES, NOW, SESSION, WEB, node, reading, 
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord
-from zkdeployment.pools.views.acts import extend_form, fill_form, node_form, request_form, retire_session_form
+from zkdeployment.pools.user_acts import (
+    ACTS,
+    ExtendSession,
+    FillPool,
+    Lending,
+    RequestNodes,
+    RetireSession,
+    ShownSession,
+)
 from zkdeployment.service.users.user import Role
 
 TENANT = replace(user(Role.TENANT), ssh_key="ssh-ed25519 A")
@@ -16,6 +24,22 @@ TENANT = replace(user(Role.TENANT), ssh_key="ssh-ed25519 A")
 
 def pools(read):
     return pool_overviews(read.configuration, read.snapshot)
+
+
+def request_form(read, lent, tenant, chosen):
+    return RequestNodes(chosen=chosen).form(Lending(read, lent, tenant))
+
+
+def extend_form(session, owner, seen_by):
+    return ExtendSession(session=session.id, hours="").form(ShownSession(session, owner, reading(), seen_by, NOW))
+
+
+def retire_session_form(session):
+    return RetireSession(session=session.id).form(ShownSession(session, None, reading(), TENANT, NOW))
+
+
+def fill_form(pool):
+    return FillPool(pool=pool.name).form(pool)
 
 
 def test_a_request_asks_for_a_number_of_nodes_of_each_pool_that_lends_some():
@@ -37,11 +61,11 @@ def test_a_request_without_a_key_or_without_pools_is_refused():
 
 
 def test_an_extension_shows_how_long_the_session_can_last():
-    (_, ceiling) = extend_form(SESSION, reading(), None, TENANT, NOW).consequences
+    (_, ceiling) = extend_form(SESSION, None, TENANT).consequences
     assert ceiling == "It can end at 1970-01-02 14:46:40 UTC at the latest. A later end is cut to that."
-    assert "without a limit" in extend_form(SESSION, reading(), TENANT, user(Role.ADMIN), NOW).consequences[1]
+    assert "without a limit" in extend_form(SESSION, TENANT, user(Role.ADMIN)).consequences[1]
     ended = replace(SESSION, retired_at=1.0)
-    assert extend_form(ended, reading(), None, TENANT, NOW).objection == "The session has ended."
+    assert extend_form(ended, None, TENANT).objection == "The session has ended."
     assert retire_session_form(ended).objection == "The session has ended."
     assert retire_session_form(SESSION).objection == ""
 
@@ -76,8 +100,5 @@ def test_a_pool_is_filled_only_below_its_level():
     ],
 )
 def test_acts_on_nodes_are_possible_in_some_states(name, state, objection):
-    assert node_form(name, node(1, state)).objection == objection
-
-
-def test_there_are_no_other_acts_on_nodes():
-    assert node_form("burn", node(1, NodeState.READY)) is None
+    (act,) = (each for each in ACTS if name == each.NAME)
+    assert act(node=1).form(node(1, state)).objection == objection

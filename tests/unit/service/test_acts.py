@@ -10,18 +10,13 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import Stop
+from zkdeployment.fleet.views.locks import plan_release
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.rollouts.acts import AbortRollout, PauseRollout, PromoteGroup, rollout_acts
+from zkdeployment.service.acts import ACTS, ReleaseLock, ResumeFleet, fleet_acts
 from zkdeployment.service.users.user import Role, User
-from zkdeployment.service.views.acts import (
-    fleet_acts,
-    fleet_form,
-    form_directive,
-    release_form,
-    rollout_acts,
-    rollout_form,
-)
-from zkdeployment.strategies.state import Directive, Ending
+from zkdeployment.strategies.state import Ending
 
 NOW = 10_000.0
 ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
@@ -40,7 +35,8 @@ def snapshot(version, *, stops=()):
 
 def form(name, version, *, stops=()):
     found = snapshot(version, stops=stops)
-    return fleet_form(name, found, fleet_status(found))
+    (act,) = (each for each in ACTS if name == each.NAME)
+    return act().form((found, fleet_status(found)))
 
 
 @pytest.mark.parametrize(
@@ -108,9 +104,10 @@ def test_an_impossible_act_has_a_reason(name, version):
     assert form(name, version).objection
 
 
-def test_unknown_acts_do_not_exist():
-    assert form("explode", ("r2",)) is None
-    assert form_directive("rollout-explode") is None
+def test_guards_are_overridden_only_with_a_publication():
+    ResumeFleet(latest=True, allow_rewind=True).check()
+    with pytest.raises(ValueError, match="expected latest with allow_rewind"):
+        ResumeFleet(allow_rewind=True).check()
 
 
 def test_a_rollout_offers_the_directives_that_it_accepts():
@@ -125,12 +122,12 @@ def test_a_rollout_offers_the_directives_that_it_accepts():
 
 
 def test_forms_of_rollouts_carry_their_group_and_objections():
-    promoted = rollout_form(form_directive("rollout-promote"), begun_rollout(), "ntp-node")
+    promoted = PromoteGroup(group="ntp-node").form(begun_rollout())
 
     assert promoted.fields == (("group", "ntp-node"),)
     assert "ntp-node" in promoted.objection
-    assert rollout_form(Directive.ABORT, begun_rollout(), "").objection == ""
-    assert rollout_form(Directive.PAUSE, None, "").objection == "There is no rollout at present."
+    assert AbortRollout().form(begun_rollout()).objection == ""
+    assert PauseRollout().form(None).objection == "There is no rollout at present."
 
 
 def test_the_release_of_a_lock_names_the_loser_the_successor_and_the_risk():
@@ -138,9 +135,10 @@ def test_the_release_of_a_lock_names_the_loser_the_successor_and_the_risk():
     work = LockedWork("h1", "h1", "deploy /shop/web 0", 9_500.0)
     lock = Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, "/busy")
 
-    found = release_form(lock, HOSTS, NOW)
+    release = ReleaseLock(name="/shop/web")
+    found = release.form(plan_release(lock, HOSTS, now=NOW))
 
     assert found.consequences[0].startswith("h1 (h1) loses the lock")
     assert found.consequences[1] == "h2 (h2) acquires the lock next."
     assert "8 min" in found.options[0].explanation
-    assert release_form(replace(lock, work=None), HOSTS, NOW).options == ()
+    assert release.form(plan_release(replace(lock, work=None), HOSTS, now=NOW)).options == ()

@@ -1,0 +1,605 @@
+"""The acts of users on intents: their forms with a preview, their operations, and what they commit.
+
+Each act raises ``ForbiddenError`` if the paths of the user do not permit it, ``NotFoundError`` for an unknown
+intent, and ``RefusedError`` if the state of the intent forbids it or the service has no repository.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from zkdeployment.base.act import Act, sanitize
+from zkdeployment.base.cluster import short
+from zkdeployment.base.errors import ConfigurationError, NotFoundError, TreeError
+from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
+from zkdeployment.intents.acts.intents import (
+    adopt_intent,
+    approve_intent,
+    change_state,
+    roll_back_intent,
+)
+from zkdeployment.intents.documents.kinds import CLUSTER_SCHEMA, GROUP_SCHEMA, intent_of_document
+from zkdeployment.intents.documents.values import (
+    ClusterIntents,
+    Intent,
+    IntentState,
+    IntentSubject,
+    UpdateRule,
+    intent_paths,
+    parse_subject,
+    subject_text,
+)
+from zkdeployment.intents.requests import approvals_are_signed, find_record, order_of
+from zkdeployment.intents.rules.content import service_content
+from zkdeployment.intents.rules.edits import find_intent, with_state
+from zkdeployment.intents.rules.life_cycle import IntentAct, IntentRefusal, perform, signature_hint
+from zkdeployment.intents.rules.overview import compare_before_approval
+from zkdeployment.intents.views.listing import ACT_ON_INTENT
+from zkdeployment.intents.views.page import (
+    OfferedAct,
+    content_details,
+    service_details,
+    with_approved_content,
+)
+from zkdeployment.publishing.acts.commits import ActAudit, FileChanges
+from zkdeployment.publishing.rules.review import review
+from zkdeployment.service.act import ActForm, FormAct, PlannedAct, Snapshot, given
+from zkdeployment.service.api.commits import UNCHANGED, CommitReference
+from zkdeployment.service.users.user import act_refusal
+from zkdeployment.service.views.frame import act_page, with_job
+from zkdeployment.service.views.plan import PlanView, plan_view, refused_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Self
+
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.intents.rules.instances import IntentRecord
+    from zkdeployment.publishing.acts.commits import CommitOutcome
+    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.service.act import Actor, Visit
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.users.user import User
+
+#: The pattern of the digest of a content.
+DIGEST = "^sha256:[0-9a-f]{64}$"
+
+#: The last consequence of each act on an intent.
+COMMITTED = "The act is a commit on the branch. It takes effect when the syncer publishes that commit."
+
+_NO_INSTANCE = "There is no such instance: expected one that the page of the intent lists."
+_APPROVED = "The content at the tip of the branch is approved already."
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CommittingAct(FormAct[Snapshot, "ServerAdapters"]):
+    """An act that is a commit; ``commit`` makes it, or only shows it."""
+
+    RIGHT: ClassVar = ACT_ON_INTENT
+    REQUEST: ClassVar = "An act that needs no reason."
+    NEEDS_REASON: ClassVar = False
+    NEEDS_BODY: ClassVar = False
+    ANSWER: ClassVar = CommitReference
+    ROUTE: ClassVar = {"status_code": 202}
+
+    @staticmethod
+    def served(visit: Visit) -> ServerAdapters:
+        """Return all adapters of the service."""
+        return visit.adapters
+
+    def perform(self, adapters: ServerAdapters, actor: Actor) -> CommitOutcome:
+        """Commit the act."""
+        return self.commit(adapters, actor)
+
+    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+        """Commit the act; a dry run pushes nothing."""
+        raise NotImplementedError
+
+    @classmethod
+    def answer(cls, outcome: CommitOutcome) -> CommitReference:
+        """Refer to the commit."""
+        return CommitReference(outcome.commit or "")
+
+    def page_after(self, outcome: CommitOutcome, back: str) -> str:
+        """Return the page before with the state of the commit."""
+        return with_job(back, outcome.commit or "")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedIntent:
+    """A published intent, and whether approvals need a signature, which no page can make."""
+
+    record: IntentRecord
+    signed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ActOnIntent(_CommittingAct[PublishedIntent]):
+    subject: IntentSubject
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:  # noqa: ARG003
+        """Return the act on the subject that the form names."""
+        return cls(subject=tuple(values.get("subject", "").split("/")), reason=sanitize(values.get("reason", "")))
+
+    def read(self, visit: Visit) -> PublishedIntent:
+        """Return the published intent."""
+        return PublishedIntent(find_record(visit.adapters, self.subject), approvals_are_signed(visit.adapters))
+
+    def concerned(self, found: PublishedIntent) -> tuple[str, ...]:
+        """Return the paths that the intent governs."""
+        return intent_paths(found.record.intent)
+
+    def form(self, found: PublishedIntent) -> ActForm:
+        """Return the form with the subject."""
+        return replace(super().form(found), fields=(("subject", subject_text(self.subject)),))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ChangeState(_ActOnIntent):
+    ACT: ClassVar[IntentAct]
+
+    def title(self, found: PublishedIntent) -> str:  # noqa: ARG002
+        """Name the act and the subject."""
+        return f"{self.BUTTON} {subject_text(self.subject)}"
+
+    def objection(self, found: PublishedIntent) -> str:
+        """Return why the act is not possible in the published state of the intent.
+
+        The approval of a change in place depends on the tip of the branch, which is not known here.
+        """
+        record = found.record
+        outcome = perform(record.snapshot, self.ACT, approved=record.approved)
+        if isinstance(outcome, IntentRefusal) and not (self.ACT is IntentAct.APPROVE and _is_update(record)):
+            return str(outcome)
+        return signature_hint(self.subject) if found.signed and self.ACT is IntentAct.APPROVE else ""
+
+    def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
+        """Return that a new instance is deployed."""
+        return (
+            f"The governed services are deployed as a new instance: {', '.join(self.concerned(found))}.",
+            "Until it is terminated, neither the document nor the content can change.",
+            COMMITTED,
+        )
+
+    def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:  # noqa: ARG002
+        """Return the form with the plan of hosts."""
+        return replace(form, plan=_plan(visit, self.commit(visit.adapters, visit.actor, dry_run=True).files))
+
+    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+        """Change the state of the intent."""
+        order = order_of(adapters, actor, self.subject, self.reason)
+        return change_state(adapters.require_commits(), order, self.ACT, dry_run=dry_run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproveIntent(_ChangeState):
+    """Approve the content that a group has at the tip of the branch; the request may have no body."""
+
+    NAME: ClassVar = "intent-approve"
+    BUTTON: ClassVar = "Approve"
+    ROUTE: ClassVar = {"status_code": 202, "responses": UNCHANGED}
+    OPERATION: ClassVar = "approve_group"
+    REQUEST: ClassVar = "An approval; with ``content``, only the content with this digest is approved."
+    ACT: ClassVar = IntentAct.APPROVE
+
+    content: str | None = given(None, pattern=DIGEST)
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+        """Return the approval of the content that the form has shown."""
+        act = super().of_form(values, visit)
+        return None if act is None else replace(act, content=values.get("content") or None)
+
+    def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
+        """Return what the approval permits."""
+        if found.record.state.is_active:
+            effect = "Hosts deploy the change in place when the syncer publishes it with the approval."
+        else:
+            effect = (
+                "Nothing is deployed before the group is instantiated. A change of the content ends the approval."
+            )
+        return effect, COMMITTED
+
+    def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
+        """Return the form with the content that it approves."""
+        tip = visit.state.planner.intent_overview(visit.adapters, self.subject).snapshot
+        if tip.is_approved and tip.state is not IntentState.TERMINATED:
+            return replace(form, objection=_APPROVED)
+        seen_anew = replace(self, content=None)
+        outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
+        return _with_content(form, found.record, self.subject, outcome.files, visit)
+
+    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+        """Write the approval."""
+        order = order_of(adapters, actor, self.subject, self.reason)
+        return approve_intent(adapters.require_commits(), order, content=self.content, dry_run=dry_run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstantiateIntent(_ChangeState):
+    """Deploy the services of an approved group, as a new instance."""
+
+    NAME: ClassVar = "intent-instantiate"
+    BUTTON: ClassVar = "Instantiate"
+    OPERATION: ClassVar = "instantiate_group"
+    ACT: ClassVar = IntentAct.INSTANTIATE
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplyIntent(_ChangeState):
+    """Deploy the network intents of a cluster, as a new instance."""
+
+    NAME: ClassVar = "intent-apply"
+    BUTTON: ClassVar = "Apply"
+    OPERATION: ClassVar = "apply_cluster"
+    ACT: ClassVar = IntentAct.APPLY
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerminateIntent(_ChangeState):
+    """Undeploy the services of an instantiated group."""
+
+    NAME: ClassVar = "intent-terminate"
+    BUTTON: ClassVar = "Terminate"
+    STYLE: ClassVar = "danger"
+    OPERATION: ClassVar = "terminate_group"
+    ACT: ClassVar = IntentAct.TERMINATE
+
+    def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
+        """Return what hosts undeploy."""
+        return (
+            "All hosts undeploy the governed services. Other services of these hosts stay.",
+            f"Governed are {', '.join(self.concerned(found))}.",
+            COMMITTED,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollBackIntent(_ActOnIntent):
+    """Restore and approve the content that an instance of a group had."""
+
+    NAME: ClassVar = "intent-rollback"
+    BUTTON: ClassVar = "Roll back"
+    STYLE: ClassVar = "danger"
+    ROUTE: ClassVar = {"status_code": 202, "responses": UNCHANGED}
+    OPERATION: ClassVar = "roll_back_group"
+    REQUEST: ClassVar = "A rollback to the content that an instance had."
+    NEEDS_REASON: ClassVar = True
+    NEEDS_BODY: ClassVar = True
+
+    instance: int = given(least=1, most=2**53)
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:  # noqa: ARG003
+        """Return the rollback to the instance of the form, 0 if it has no number."""
+        number = values.get("instance", "")
+        known = number.isascii() and number.isdecimal() and len(number) < len(str(2**53))
+        return cls(
+            subject=tuple(values.get("subject", "").split("/")),
+            reason=sanitize(values.get("reason", "")),
+            instance=int(number) if known and str(int(number)) == number else 0,
+        )
+
+    def _instance(self, found: PublishedIntent) -> int:
+        return self.instance if self.instance in {one.id for one in found.record.instances} else 0
+
+    def title(self, found: PublishedIntent) -> str:
+        """Name the subject and the instance."""
+        return f"Roll {subject_text(self.subject)} back to instance {self._instance(found)}"
+
+    def objection(self, found: PublishedIntent) -> str:
+        """Refuse an unknown instance, and an approval without the signature that it needs."""
+        instance = self._instance(found)
+        if not instance:
+            return _NO_INSTANCE
+        command = f"zkdeployment intent rollback {subject_text(self.subject)} --instance {instance} --key FILE"
+        return f"this fleet needs signed approvals; use '{command}' at a terminal" if found.signed else ""
+
+    def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
+        """Return what is restored, and when hosts deploy it."""
+        update = _is_update(found.record)
+        effect = "Hosts deploy it in place." if update else "Nothing is deployed before the group is instantiated."
+        return (
+            f"The apps, profile and nodes of instance {self._instance(found)} are restored. {effect}",
+            COMMITTED,
+        )
+
+    def form(self, found: PublishedIntent) -> ActForm:
+        """Return the form with the subject and the instance."""
+        form = super().form(found)
+        return replace(form, fields=(*form.fields, ("instance", str(self._instance(found)))))
+
+    def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
+        """Return the form with the restored content."""
+        outcome = self.commit(visit.adapters, visit.actor, dry_run=True)
+        if not outcome.changed:
+            return replace(form, objection=_APPROVED)
+        return _with_content(form, found.record, self.subject, outcome.files, visit)
+
+    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+        """Restore and approve the content."""
+        order = order_of(adapters, actor, self.subject, self.reason)
+        return roll_back_intent(adapters.require_commits(), order, self.instance, dry_run=dry_run)
+
+
+def _is_update(record: IntentRecord) -> bool:
+    """Return whether approvals of an intent change what is deployed."""
+    return record.state.is_active and record.intent.update is UpdateRule.APPROVE
+
+
+#: The fields of a form that describe a new intent.
+_DESCRIPTION = ("apps", "profile")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptServices(_CommittingAct[Intent]):
+    """Put deployed services under a group whose document the branch has, without a change on hosts."""
+
+    NAME: ClassVar = "intent-adopt"
+    BUTTON: ClassVar = "Adopt"
+    OPERATION: ClassVar = "adopt_group"
+
+    subject: IntentSubject
+    new: Intent | None = None  # if the branch has no document of it yet
+    content: str | None = None
+    #: The fields of the form that describe a new intent.
+    description: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+        """Return the adoption; raises ``ConfigurationError`` if the description of the new intent is not valid."""
+        visit.adapters.require_commits()
+        subject = parse_subject(values.get("subject", "").strip())
+        return cls(
+            subject=subject,
+            reason=sanitize(values.get("reason", "")),
+            new=requested_adoption(subject, values),
+            content=values.get("content") or None,
+            description={name: values[name] for name in _DESCRIPTION if values.get(name)},
+        )
+
+    def read(self, visit: Visit) -> Intent:
+        """Return the intent, the new one or that at the tip of the branch."""
+        intent: Intent = self.new or visit.state.planner.intent_overview(visit.adapters, self.subject).intent
+        return intent
+
+    def concerned(self, found: Intent) -> tuple[str, ...]:
+        """Return the paths that the intent governs."""
+        return intent_paths(found)
+
+    def title(self, found: Intent) -> str:
+        """Name the subject."""
+        return f"Adopt the services of {subject_text(found.subject)}"
+
+    def consequences(self, found: Intent) -> tuple[str, ...]:
+        """Return what needs an approval from now on."""
+        becomes = "Applied" if isinstance(found, ClusterIntents) else "Instantiated"
+        return (
+            f"The intent becomes {becomes}, and hosts change nothing.",
+            "From now on, the services and the content do not change without an approval.",
+            COMMITTED,
+        )
+
+    def form(self, found: Intent) -> ActForm:
+        """Return the form with the subject and the description of a new intent."""
+        fields = (("subject", subject_text(found.subject)), *self.description.items())
+        return replace(super().form(found), fields=fields)
+
+    def preview(self, found: Intent, form: ActForm, visit: Visit) -> ActForm:  # noqa: ARG002
+        """Return the form with the adopted content."""
+        seen_anew = replace(self, content=None)
+        outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
+        return _with_content(form, None, self.subject, outcome.files, visit)
+
+    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+        """Approve and instantiate the content."""
+        order = order_of(adapters, actor, self.subject, self.reason)
+        return adopt_intent(adapters.require_commits(), order, new=self.new, content=self.content, dry_run=dry_run)
+
+
+def requested_adoption(subject: IntentSubject, values: Mapping[str, str]) -> Intent | None:
+    """Return the new intent that a form describes; ``None`` if the branch is to have its document.
+
+    Raises ``ConfigurationError`` if the description is not valid.
+    """
+    text = values.get("apps", "").strip()
+    if not text:
+        return None
+    apps: dict[str, list[str]] = {}
+    for part in text.split():
+        name, _, paths = part.partition("=")
+        apps.setdefault(name, []).extend(paths.split(","))
+    try:
+        return intent_of_document(_document(subject, apps, values.get("profile", "").strip() or "default"))
+    except ValueError as error:
+        raise ConfigurationError(
+            f"apps: {error}; expected APP=PATH[,PATH…], as in front=/p1/shop/front"
+        ) from error
+
+
+def _document(subject: IntentSubject, apps: Mapping[str, list[str]], profile: str) -> dict[str, object]:
+    if len(subject) == 2:
+        provider, name = subject
+        return {
+            "schema": CLUSTER_SCHEMA,
+            "metadata": {"provider": provider, "name": name},
+            "data": {"network-intents": apps, "state": "Created"},
+        }
+    keys = ("project", "composite-app", "version", "name")
+    return {
+        "schema": GROUP_SCHEMA,
+        "metadata": dict(zip(keys, subject, strict=True)),
+        "data": {"composite-profile": profile, "apps": apps, "state": "Created"},
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
+    """Deploy services that left the governance of their intents as the tip of the branch has them."""
+
+    NAME: ClassVar = "intent-release"
+    BUTTON: ClassVar = "Release"
+    STYLE: ClassVar = "danger"
+    ROUTE: ClassVar = {"status_code": 202, "responses": UNCHANGED}
+    OPERATION: ClassVar = "release_services"
+    REQUEST: ClassVar = "The release of the services at these paths."
+    NEEDS_REASON: ClassVar = True
+    NEEDS_BODY: ClassVar = True
+
+    paths: list[str] = given(  # noqa: RUF009  a field
+        least=1, most=1000, length=1000
+    )
+    contents: Collection[str] = ()
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:  # noqa: ARG003
+        """Return the release of the service at the path of the form."""
+        return cls(
+            paths=[values.get("path", "")],
+            contents=values.get("contents", "").split(),
+            reason=sanitize(values.get("reason", "")),
+        )
+
+    def read(self, visit: Visit) -> tuple[LeftService, ...]:
+        """Return the left services at the path; raises ``NotFoundError`` if the path has not left governance."""
+        (path,) = self.paths
+        left = tuple(one for one in visit.adapters.feed.left() if one.path == path)
+        if not left:
+            raise NotFoundError(
+                f"{path or 'no path'} is not among the services that left the governance of an intent"
+            )
+        return left
+
+    def concerned(self, found: tuple[LeftService, ...]) -> tuple[str, ...]:
+        """Return the path."""
+        return (found[0].path,)
+
+    def title(self, found: tuple[LeftService, ...]) -> str:
+        """Name the path."""
+        return f"Release {found[0].path}"
+
+    def consequences(self, found: tuple[LeftService, ...]) -> tuple[str, ...]:
+        """Return since when the service is ungoverned, and what hosts deploy."""
+        return (
+            *dict.fromkeys(
+                f"It left the governance of {subject_text(one.former)} with {short(one.revision)}"
+                f"{'' if one.target is None else f' for {one.target}'}, and"
+                f" {'is not deployed' if one.is_withheld else 'stays as deployed'} until now."
+                for one in found
+            ),
+            "Hosts deploy it as the tip of the branch has it, without an approval from now on.",
+            COMMITTED,
+        )
+
+    def form(self, found: tuple[LeftService, ...]) -> ActForm:
+        """Return the form with the path."""
+        return replace(super().form(found), fields=(("path", found[0].path),))
+
+    def preview(self, found: tuple[LeftService, ...], form: ActForm, visit: Visit) -> ActForm:
+        """Return the form with the released contents."""
+        seen_anew = replace(self, contents=())
+        outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
+        if not outcome.changed:
+            return replace(form, objection="It is released already; the syncer has not published that yet.")
+        tree = review(outcome.files).linted.tree
+        contents = {one.target: service_content(one.path, one.target, tree) for one in found}
+        digests = " ".join(dict.fromkeys(content.digest for content in contents.values()))
+        return replace(
+            form,
+            fields=(*form.fields, ("contents", digests)),
+            details=tuple(service_details(contents)),
+            plan=_plan(visit, outcome.files),
+        )
+
+    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+        """Write the releases."""
+        order = ReleaseOrder(
+            paths=self.paths,
+            left=adapters.operator.intents.left(),
+            author=adapters.require_commits().author(actor.name),
+            reason=sanitize(self.reason),
+            permit=lambda path: actor.require(ACT_ON_INTENT, path),
+            contents=self.contents,
+            audit=ActAudit(adapters.operator.acts, actor.name, self.reason),
+        )
+        return release_services(adapters.require_commits(), order, dry_run=dry_run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeGroup(PlannedAct["ServerAdapters"]):
+    """End the stop of a group whose failures stop only the group."""
+
+    RIGHT: ClassVar = ACT_ON_INTENT
+    OPERATION: ClassVar = "resume_group"
+
+    subject: IntentSubject
+
+    @staticmethod
+    def served(visit: Visit) -> ServerAdapters:
+        """Return all adapters of the service."""
+        return visit.adapters
+
+    def perform(self, adapters: ServerAdapters, actor: Actor) -> Act:
+        """End the stop of the group."""
+        paths = intent_paths(find_record(adapters, self.subject).intent)
+        group = subject_text(self.subject)
+        act = actor.record(self, f"intent resume {group}", *paths)
+        adapters.operator.cluster.resume_group(group, act)
+        return act
+
+
+#: The acts of groups and of clusters in the order of the life cycle.
+_OF_GROUPS = (ApproveIntent, InstantiateIntent, TerminateIntent)
+_OF_CLUSTERS = (ApplyIntent, TerminateIntent)
+
+ACTS: tuple[type[PlannedAct[Any]], ...] = (
+    *_OF_GROUPS,
+    ApplyIntent,
+    RollBackIntent,
+    AdoptServices,
+    ReleaseServices,
+)
+
+
+def offered_acts(record: IntentRecord, user: User, back: str, *, signed: bool) -> tuple[OfferedAct, ...]:
+    """Return the acts on an intent, with the reasons why some are not possible now, or not for this user.
+
+    ``signed`` is whether approvals need a signature.
+    """
+    acts = _OF_CLUSTERS if isinstance(record.intent, ClusterIntents) else _OF_GROUPS
+    subject, found = record.intent.subject, PublishedIntent(record, signed)
+    forbidden = act_refusal(user, ACT_ON_INTENT, *intent_paths(record.intent))
+    return tuple(
+        OfferedAct(
+            act.BUTTON,
+            act_page(act.NAME, back, subject=subject_text(subject)),
+            act.STYLE,
+            forbidden or act(subject=subject).objection(found),
+        )
+        for act in acts
+    )
+
+
+def _with_content(
+    form: ActForm, record: IntentRecord | None, subject: IntentSubject, files: Sequence[SourceFile], visit: Visit
+) -> ActForm:
+    """Return a form with the content that it approves, what is new in it, and the plan of hosts."""
+    placed = find_intent(files, subject)
+    instantiated = files
+    if not placed.intent.state.is_active:
+        changes = with_state(placed, IntentState.INSTANTIATED)
+        instantiated = FileChanges(changes, "").apply(files)
+    details = content_details(compare_before_approval(record, placed.snapshot))
+    return replace(
+        with_approved_content(form, placed.snapshot), details=tuple(details), plan=_plan(visit, instantiated)
+    )
+
+
+def _plan(visit: Visit, files: Sequence[SourceFile]) -> PlanView:
+    try:
+        predicted, checks = visit.state.planner.plan_files(visit.adapters, files, "the act")
+    except TreeError as error:
+        return refused_plan(str(error))
+    return plan_view(predicted.forecast, predicted.warnings, predicted.packages, checks)

@@ -1,0 +1,73 @@
+"""Acts that are commits, in the API: the reference to a commit, and ``GET /api/v1/jobs/COMMIT``, its outcome."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.fleet.views.requests import Job, job_of
+from zkdeployment.publishing.acts.commits import CommitOutcome
+from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.act_routes import wait_for_reading
+from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
+from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.models.acts import CommitJob, OptionalReason
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReference:
+    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
+
+    The id is that of the branch's tip if there was nothing to change.
+    """
+
+    job: str
+
+
+#: The reason of an act whose request has another body, or none.
+ReasonParameter = Annotated[OptionalReason, Query()]
+
+#: The response to an act that changes nothing.
+UNCHANGED: dict[int | str, dict[str, Any]] = {
+    200: {"model": CommitReference, "description": "There was nothing to change."}
+}
+
+
+def refer_to(outcome: CommitOutcome, response: Response | None = None) -> CommitReference:
+    """Return the body of the response to an act, which has the status 200 if there was nothing to change."""
+    if response is not None and not outcome.made:
+        response.status_code = 200
+    return CommitReference(outcome.commit or "")
+
+
+def find_job(adapters: ServerAdapters, name: str) -> Job:
+    """Return the state of a commit, whose id may be shortened.
+
+    If the commit is published, later answers to other requests show at least that publication. Raises
+    ``NotFoundError`` if the branch does not contain the commit, and ``RefusedError`` if the service has no
+    repository.
+    """
+    commits, fleet = adapters.require_commits(), adapters.operator.fleet
+    try:
+        commit = commits.revision(name)
+    except RefusedError as error:
+        raise NotFoundError(str(error)) from error
+    job = job_of(commit, fleet.history(), fleet.refusals(), lambda revision: commits.contains(revision, commit))
+    sequence = job.sequence
+    if sequence is not None:
+        wait_for_reading(adapters.feed, lambda reading: reading.sequence >= sequence)
+    return job
+
+
+router = APIRouter(prefix="/api/v1", tags=["acts"], responses=ERRORS)
+
+
+@router.get("/jobs/{commit}")
+def show_job(
+    adapters: ConnectedAdapters,
+    _user: Reader,
+    commit: Annotated[str, Path(pattern="^[0-9a-f]{4,64}$", description="The id of a commit of the branch.")],
+) -> CommitJob:
+    """Return whether a commit is pending, processed (it is published) or failed (the syncer refused it)."""
+    return CommitJob.model_validate(find_job(adapters, commit).to_json())
