@@ -25,7 +25,7 @@ from zkdeployment.publishing.watermark import PublishedFile
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pytest
@@ -65,15 +65,15 @@ class Publishing:
         return self.repository.commit({"a.zk": text, **files})
 
     @contextmanager
-    def syncer(self, name: str = "syncer") -> Iterator[Syncer]:
-        """Yield a syncer with a mirror and a session of its own."""
+    def syncer(self, name: str = "syncer", reach: Callable[[str], None] = lambda _place: None) -> Iterator[Syncer]:
+        """Yield a syncer with a mirror and a session of its own; ``reach`` is called at its failpoints."""
         signer = None if self.key is None else PublishKey(self.key)
         with Session(self.zookeeper, session_timeout=6) as session:
-            store = ZooKeeperPublications(session, identity=name, signer=signer)
+            store = ZooKeeperPublications(session, identity=name, signer=signer, reach=reach)
             repositories = self.host_repositories
             yield Syncer(
                 self.source(name),
-                store,
+                ZooKeeperPublications(session, identity=name, signer=signer, reach=reach),
                 SystemClock(),
                 self.memory(name),
                 signer=signer,
