@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support.repository import Repository
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.signing import SigningFile
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.ports import PublicationSigner, TreeSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications

@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError
 from support.repository import Repository
 from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.signing import SigningFile
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
@@ -73,7 +73,7 @@ class Publishing:
             repositories = self.host_repositories
             yield Syncer(
                 self.source(name),
-                ZooKeeperPublications(session, identity=name, signer=signer, reach=reach),
+                store,
                 SystemClock(),
                 self.memory(name),
                 signer=signer,

@@ -21,7 +21,7 @@ from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.programs.process import arm_failpoints, build_probe
 from zkdeployment.programs.publish_key import publication_signer
 from zkdeployment.publishing.daemon.follower import Follower
-from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.signing import SigningFile
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
 from zkdeployment.publishing.section import section

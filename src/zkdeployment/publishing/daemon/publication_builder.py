@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import Published
     from zkdeployment.publishing.ports import TreeSource
-    from zkdeployment.publishing.records import SyncOptions
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
     from zkdeployment.publishing.rules.decision import Publish
     from zkdeployment.publishing.section import Governance, StandingGovernance
@@ -63,25 +62,18 @@ class PublicationBuilder:
         self._store = store
         self._reviews: dict[Revision, Review] = {}
 
-    def prepare(
-        self,
-        decision: Publish,
-        options: SyncOptions,
-        standing: StandingGovernance,
-        *,
-        sequence: int,
-    ) -> PreparedPublication:
+    def prepare(self, decision: Publish, standing: StandingGovernance, *, sequence: int) -> PreparedPublication:
         """Return the publication of the tip over the live tree; raises ``TreeError`` with all errors of the tree.
 
         ``standing`` is what governs before the publication. ``sequence`` is the one that the publication will
         probably have: its signature is begun at once.
 
-        The whole live tree is read if the options ask for it, if the live tree is not known to be the last
+        The whole live tree is read if the decision asks for it, if the live tree is not known to be the last
         published text, or if the nodes that change are not as that text has them.
         """
         tip, snapshot, may_repeat = decision.tip, decision.snapshot, decision.may_repeat
         published = snapshot.published
-        last = None if options.reads_whole_tree else self._exact_text(published)
+        last = None if decision.whole else self._exact_text(published)
         if standing.revision != published.revision:
             last = None  # ZooKeeper names another publication than the one whose governance is known
         reviewed = self._review(tip, reread=True)
@@ -108,10 +100,10 @@ class PublicationBuilder:
         ordered_text = None if ordered is None else self._text_of(ordered)
         completed = ordered_targets(published, snapshot.cluster, baseline.targets, reviewed, ordered_text)
         baseline = replace(baseline, completed=completed, text=None if text is None else text.linted.tree)
-        drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=options.prune)
+        drafted = draft(reviewed, baseline, snapshot, revision=tip, prune=decision.options.prune)
         before = last or self.published_text(published)
         repeats = may_repeat and is_repetition_of(before, reviewed, drafted, snapshot)
-        return PreparedPublication(drafted, snapshot, live.versions, repeats=repeats)
+        return PreparedPublication(drafted, live.versions, repeats=repeats)
 
     def _prepare_over_text(
         self,
@@ -136,7 +128,7 @@ class PublicationBuilder:
             return None
         versions = {path: node.version for path, node in nodes.items()}
         repeats = is_repetition_of(last, reviewed, drafted, snapshot)
-        return PreparedPublication(drafted, snapshot, versions, partial=True, repeats=repeats)
+        return PreparedPublication(drafted, versions, partial=True, repeats=repeats)
 
     def _standing_text(self, standing: StandingGovernance) -> Review | None:
         """Return the text of the revision that governs; ``None`` if it is not known or cannot be read any more."""

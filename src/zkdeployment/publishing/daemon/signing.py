@@ -8,28 +8,78 @@ changed or first configured, and after another program changed the signed nodes.
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import INITIAL, Cluster
+from zkdeployment.base.cluster import INITIAL, Cluster, is_revision
 from zkdeployment.base.errors import HostFilesError, UntrustedError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine import files
+from zkdeployment.base.publication import is_sequence
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.signing.standing import SigningRecord, StandingPublication
-from zkdeployment.publishing.signing.statement import SignedStatement, Statement
+from zkdeployment.publishing.signing.statement import SignedStatement, Statement, is_digest
 from zkdeployment.strategies.documents import strategy_in_force
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from zkdeployment.agent.ports import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
-    from zkdeployment.publishing.daemon.signing_file import SigningFile
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.rules.convergence import PublishedState
     from zkdeployment.publishing.section import SectionKeeper
     from zkdeployment.publishing.store.store import ZooKeeperPublications
+
+
+_LARGEST = 4096
+
+
+class SigningFile:
+    """A file with one JSON object, with the values of ``SigningRecord`` as keys, replaced atomically."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read_signed(self) -> SigningRecord:
+        """Return the record; an empty one if it is missing or corrupt."""
+        try:
+            content = files.read(self._file, _LARGEST)
+            value = None if content is None else json.loads(content)
+        except (OSError, ValueError, RecursionError) as error:
+            return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
+        match value:
+            case None:
+                return SigningRecord()
+            case {"reserved": reserved} if is_sequence(reserved):
+                sequence, since, revision, left = map(value.get, ("sequence", "since", "revision", "left"))
+                if is_sequence(sequence) and is_sequence(since) and is_revision(revision) and is_digest(left):
+                    return SigningRecord(reserved, sequence, since, revision, left)
+                return SigningRecord(reserved)
+        return self._unknown("not a record of signatures")
+
+    def write_signed(self, record: SigningRecord) -> None:
+        """Replace the record; raises ``HostFilesError``."""
+        value = {
+            "reserved": record.reserved,
+            "sequence": record.sequence,
+            "since": record.since,
+            "revision": record.revision,
+            "left": record.left,
+        }
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            files.replace(self._file, json.dumps(value).encode())
+        except OSError as error:
+            raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
+
+    def _unknown(self, reason: str | None) -> SigningRecord:
+        get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
+        return SigningRecord()
 
 
 class SignedSequences:
@@ -102,8 +152,7 @@ class StandingSignature:
     The content of ZooKeeper is never signed. Only the tip is signed again, because otherwise an attacker who can
     write to ZooKeeper could have an old revision signed. A publication of an earlier revision keeps its signature
     until the tip is published. ``publishers`` are the keys of all syncers; ``None``: only this syncer's key is
-    known. ``statement`` is the statement that ``ensure`` found in ZooKeeper with a valid signature, if there was
-    one.
+    known.
     """
 
     def __init__(  # noqa: PLR0913  what a signature depends on
@@ -129,7 +178,20 @@ class StandingSignature:
         self._has_checked = False
         self._replaced: float | None = None
         self._reported: bytes | None = None
-        self.statement: Statement | None = None
+        self._found: Statement | None = None  # with a valid signature, by the last ``ensure``
+
+    @property
+    def record(self) -> SigningRecord | None:
+        """The signed publication that stands, with sequence 0 if it is unknown; ``None`` without a signer.
+
+        A publication that another syncer signed is known after ``ensure`` found its statement.
+        """
+        if self._signer is None:
+            return None
+        known, found = self._sequences.known, self._found
+        if known.sequence or found is None:
+            return known
+        return SigningRecord(known.reserved, found.sequence, found.since, found.revision, found.left)
 
     def ensure(self, state: PublishedState, tip: Revision) -> bool:
         """Sign the current publication again if necessary; return ``False`` if ``tip`` must be published again.
@@ -141,7 +203,7 @@ class StandingSignature:
             return True
         published = state.published
         statement = self._statement(self._signer, state)
-        self.statement = statement
+        self._found = statement
         if statement is not None:
             self._sequences.record(statement.sequence, statement.since, statement.revision, statement.left)
             self._sequences.settle()

@@ -30,7 +30,7 @@ from zkdeployment.base.text import printable
 from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
 from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature
 from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, Refusal, SyncOptions
-from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_under_way
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.decision import (
     Ancestry,
     Observation,
@@ -42,7 +42,7 @@ from zkdeployment.publishing.rules.decision import (
     request_refusal,
 )
 from zkdeployment.publishing.section import NO_CHANGE, section
-from zkdeployment.publishing.signing.standing import SigningRecord, is_plausible, sequence_to_sign
+from zkdeployment.publishing.signing.standing import is_plausible, sequence_to_sign
 from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.watermark import Watermark
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.ports import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.publishing.daemon.signing_file import SigningFile
+    from zkdeployment.publishing.daemon.signing import SigningFile
     from zkdeployment.publishing.ports import PublicationMemory, PublicationSigner, TreeSource
     from zkdeployment.publishing.records import PublicationRequest
     from zkdeployment.publishing.rules.changes import Draft, PreparedPublication
@@ -145,13 +145,6 @@ class _Candidate:
     standing: StandingGovernance
     sequence: int
 
-    def continued_rollout(self, *, repeats: bool) -> str | None:
-        """Return the id of the rollout that is under way, if the publication ``repeats`` what it rolls out."""
-        snapshot = self.decision.snapshot
-        if snapshot.rollout is None or not repeats or not is_under_way(snapshot, self.decision.tip):
-            return None
-        return snapshot.rollout.id
-
 
 class Syncer:
     """Publishes the tip of ``source`` to ``store``.
@@ -216,38 +209,42 @@ class Syncer:
     def preview(self, options: SyncOptions | None = None) -> SyncReport:
         """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""
         options = options or SyncOptions()
-        state, tip = self._read(options)
+        state = self._store.published_state()
+        self._check_state(state, options)
+        tip = self._fetch()
         candidate = self._decide(state, tip, options)
-        prepared, _ = (None, NO_CHANGE) if candidate is None else self._prepare(candidate, options)
+        prepared, _ = (None, NO_CHANGE) if candidate is None else self._prepare(candidate)
         if candidate is None or prepared is None:
             return SyncReport(tip)
-        return SyncReport(tip, prepared.draft, candidate.continued_rollout(repeats=prepared.repeats))
+        return SyncReport(tip, prepared.draft, candidate.decision.rollout if prepared.repeats else None)
 
     def _sync(self, options: SyncOptions) -> SyncReport:
-        state, tip = self._read(options)
+        state = self._store.published_state()
+        self._check_state(state, options)
+        tip = self._fetch()
         self._keeper.complete_records(state.published)
         with self._refusals.judging(tip, state.refused):
             stands = self._signature.ensure(state, tip)
             candidate = self._decide(state, tip, options, stands=stands)
             self._note(state.published)
-            if candidate is None:
-                return SyncReport(tip)
-            return self._act(candidate, options if stands else replace(options, whole=True))
+            return SyncReport(tip) if candidate is None else self._act(candidate)
 
-    def _read(self, options: SyncOptions) -> tuple[PublishedState, Revision]:
-        """Return the published state and the tip; raises ``AllStopError`` and others before the tip is fetched."""
-        state = self._store.published_state()
+    def _check_state(self, state: PublishedState, options: SyncOptions) -> None:
+        """Raise the reason why nothing is published, whatever the tip is: the repository is not contacted then."""
         if options.request is not None:
             self._check_request(options.request, state)
-        if not options.force:
-            self._watermark.check(state.published)
-            if state.cluster is not None and state.cluster.state is ClusterState.STOPPED:
-                raise AllStopError(
-                    "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
-                )
+        if options.force:
+            return
+        self._watermark.check(state.published)
+        if state.cluster is not None and state.cluster.state is ClusterState.STOPPED:
+            raise AllStopError(
+                "ALL STOP: the cluster version is null, so nothing is published; see zkdeployment status"
+            )
+
+    def _fetch(self) -> Revision:
         tip = self._source.fetch()
         self.fetched = self._clock.now()
-        return state, tip
+        return tip
 
     def _check_request(self, request: PublicationRequest, state: PublishedState) -> None:
         """Refuse a request that was withdrawn, has expired or refers to another state of the fleet."""
@@ -277,7 +274,7 @@ class Syncer:
             case Refuse(reason):
                 raise RefusedError(reason)
             case Publish() as decision:
-                standing = self._keeper.standing(state.published, self._standing_record())
+                standing = self._keeper.standing(state.published, self._signature.record)
                 return _Candidate(decision, standing, self._next_sequence(state.published))
         return None
 
@@ -305,40 +302,30 @@ class Syncer:
             return Ancestry(origin, descends=False)
         return Ancestry(origin, previous=None if origin.signer is None else self._source.origin(before))
 
-    def _act(self, candidate: _Candidate, options: SyncOptions) -> SyncReport:
+    def _act(self, candidate: _Candidate) -> SyncReport:
         """Publish a candidate under the lock, unless its change is empty and therefore not worth a publication."""
-        tip, origin = candidate.decision.tip, candidate.decision.origin
+        decision = candidate.decision
+        tip, origin = decision.tip, decision.origin
         with self._expected_signature(), self._locked(tip):
-            prepared, change = self._prepare_to_sign(candidate, options)
+            prepared, change = self._prepare_to_sign(candidate)
             if prepared is None:
                 return SyncReport(tip)
-            since = self._publish(prepared, change, candidate, options)
-        rollout = candidate.continued_rollout(repeats=since == prepared.snapshot.published.effective_since)
+            since = self._publish(prepared, change, candidate)
         draft = prepared.draft
+        rollout = decision.rollout if since == decision.snapshot.published.effective_since else None
         get_logger().info(
             "revision-published",
             revision=tip,
             author=origin.author,
             subject=origin.subject,
             signer=origin.signer,
-            forced=options.force,
+            forced=decision.options.force,
             changes=draft.sentence,
             rollout=rollout,
         )
         for problem in draft.warnings:
             get_logger().warning("tree-warning", revision=tip, problem=str(problem))
         return SyncReport(tip, draft, rollout)
-
-    def _standing_record(self) -> SigningRecord | None:
-        """Return the signed publication that stands, with sequence 0 if unknown; ``None`` without a signer."""
-        if self._signer is None:
-            return None
-        known, statement = self._sequences.known, self._signature.statement
-        if known.sequence or statement is None:
-            return known
-        return SigningRecord(
-            known.reserved, statement.sequence, statement.since, statement.revision, statement.left
-        )
 
     @contextmanager
     def _expected_signature(self) -> Iterator[None]:
@@ -365,16 +352,14 @@ class Syncer:
         finally:
             lock.release()
 
-    def _prepare_to_sign(
-        self, candidate: _Candidate, options: SyncOptions
-    ) -> tuple[PreparedPublication | None, SectionChange]:
+    def _prepare_to_sign(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionChange]:
         """Do as ``_prepare``, while the sequence is recorded and the signature is made."""
         if self._signer is None:
-            return self._prepare(candidate, options)
+            return self._prepare(candidate)
         before = self._sequences.reserve(candidate.sequence)
         is_ready = False
         try:
-            prepared, change = self._prepare(candidate, options)
+            prepared, change = self._prepare(candidate)
             self._sequences.settle()
             is_ready = prepared is not None
         finally:
@@ -382,35 +367,24 @@ class Syncer:
                 self._sequences.withdraw(before)
         return prepared, change
 
-    def _prepare(
-        self, candidate: _Candidate, options: SyncOptions
-    ) -> tuple[PreparedPublication | None, SectionChange]:
+    def _prepare(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionChange]:
         """Return the publication and its change of the section; no publication if the published tip stays."""
         decision = candidate.decision
-        snapshot = decision.snapshot
-        prepared = self._builder.prepare(decision, options, candidate.standing, sequence=candidate.sequence)
+        prepared = self._builder.prepare(decision, candidate.standing, sequence=candidate.sequence)
         draft = prepared.draft
         if decision.optional and not draft.change:
             return None, NO_CHANGE
-        change = self._keeper.judge(draft, snapshot.published)
-        if not options.overrides.mass_removal:
-            _refuse(draft_refusal(draft, snapshot))
-        if self._packages is not None and not options.overrides.package_problems:
-            self._packages.check(snapshot, draft.revision, draft)
+        change = self._keeper.judge(draft, decision.snapshot.published)
+        _refuse(draft_refusal(draft, decision))
+        if self._packages is not None and not decision.options.overrides.package_problems:
+            self._packages.check(decision.snapshot, draft.revision, draft)
         return prepared, change
 
-    def _publish(
-        self,
-        prepared: PreparedPublication,
-        change: SectionChange,
-        candidate: _Candidate,
-        options: SyncOptions,
-    ) -> int:
+    def _publish(self, prepared: PreparedPublication, change: SectionChange, candidate: _Candidate) -> int:
         """Write the publication; return the sequence of the last one that changed something for hosts."""
-        now = self._clock.now()
-        publication = prepared.build(options, candidate.decision.origin, sequence=candidate.sequence, now=now)
+        publication = prepared.build(candidate.decision, sequence=candidate.sequence, now=self._clock.now())
         coming = Published(revision=publication.revision, sequence=publication.sequence)
-        published = prepared.snapshot.published
+        published = candidate.decision.snapshot.published
         self._keeper.accept(change, publication, published)
         since = self._store.publish(publication, change)
         self._keeper.settle()

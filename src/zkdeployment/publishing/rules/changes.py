@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.publication import Origin, Targets
+    from zkdeployment.base.publication import Targets
     from zkdeployment.publishing.left_service import LeftService
-    from zkdeployment.publishing.records import SyncOptions
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+    from zkdeployment.publishing.rules.decision import Publish
     from zkdeployment.publishing.section import Governance
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.strategy import Strategy
@@ -175,14 +175,14 @@ class PreparedPublication:
     """
 
     draft: Draft
-    snapshot: PublicationSnapshot
     versions: Mapping[str, int] = field(default_factory=dict)
     partial: bool = False
     repeats: bool = False
 
-    def build(self, options: SyncOptions, origin: Origin, *, sequence: int, now: float) -> Publication:
+    def build(self, decision: Publish, *, sequence: int, now: float) -> Publication:
         """Return the complete publication; ``now`` is in seconds since the epoch."""
-        draft, snapshot, strategy = self.draft, self.snapshot, self.draft.strategy.after
+        draft, strategy = self.draft, self.draft.strategy.after
+        snapshot, options = decision.snapshot, decision.options
         excluded = count_excluded(strategy, snapshot.hosts)
         changed = (*draft.change.update, *draft.change.delete)
         return Publication(
@@ -203,7 +203,9 @@ class PreparedPublication:
             managed=draft.managed,
             leftovers=draft.leftovers,
             sequence=sequence,
-            record=PublicationRecord(draft.revision, now, origin=origin, forced=options.forced, excluded=excluded),
+            record=PublicationRecord(
+                draft.revision, now, origin=decision.origin, forced=options.forced, excluded=excluded
+            ),
             strategy=strategy,
             documents=draft.documents.after,
             order=draft.order.entries,

@@ -62,18 +62,23 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The tip is to be published over the fleet's ``snapshot``.
+    """The tip is to be published over the fleet's ``snapshot``, with the ``options`` of the run.
 
-    ``optional``: the tip is published already, so an empty change is not worth a publication. ``may_repeat``: the
-    last publication is certainly the one that ZooKeeper names, and no host has to try it again; hosts that have it
-    then have nothing to do if the tip does not differ.
+    ``whole``: the last published text is not enough, so the whole live tree is read. ``optional``: the tip is
+    published already, so an empty change is not worth a publication. ``may_repeat``: the last publication is
+    certainly the one that ZooKeeper names, and no host has to try it again; hosts that have it then have nothing
+    to do if the tip does not differ. ``rollout`` is the id of the rollout of the tip that is under way, if there
+    is one; a publication that repeats the last one continues it.
     """
 
     tip: Revision
     origin: Origin
     snapshot: PublicationSnapshot
+    options: SyncOptions
+    whole: bool
     optional: bool
     may_repeat: bool
+    rollout: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +121,18 @@ def decide(observation: Observation, options: SyncOptions) -> Publish | UpToDate
     reason = _ancestry_refusal(tip, before, ancestry)
     if reason is not None:
         return Refuse(reason)
+    rollout = snapshot.rollout.id if snapshot.rollout is not None and is_under_way(snapshot, tip) else None
     # Only another rollout lets the hosts try again that failed within the criteria of their group.
-    tries_again = options.force and has_unfinished_hosts(snapshot) and not is_under_way(snapshot, tip)
+    tries_again = options.force and has_unfinished_hosts(snapshot) and rollout is None
     return Publish(
         tip,
         ancestry.origin,
         snapshot,
+        options,
+        whole=options.reads_whole_tree or not observation.stands,
         optional=is_published and not options.force,
         may_repeat=observation.is_last and not tries_again,
+        rollout=rollout,
     )
 
 
@@ -218,13 +227,15 @@ MOST_REMOVED = 0.3
 _SHOWN = 5
 
 
-def draft_refusal(draft: Draft, snapshot: PublicationSnapshot) -> str | None:
-    """Return why a publication is refused that ends too many deployments, unless it completes an interrupted one.
+def draft_refusal(draft: Draft, decision: Publish) -> str | None:
+    """Return why a publication is refused that ends too many deployments, else ``None``.
 
-    The interrupted publication was checked before. Deployments that end because of the state of their intents do
-    not count.
+    A publication that completes an interrupted one was checked before. Deployments that end because of the state
+    of their intents do not count.
     """
-    if snapshot.cluster is not None and snapshot.cluster.importing == draft.revision:
+    snapshot = decision.snapshot
+    is_checked = snapshot.cluster is not None and snapshot.cluster.importing == draft.revision
+    if is_checked or decision.options.overrides.mass_removal:
         return None
     before, after = draft.baseline.targets, draft.compilation
     changed = after.changed_since(before, whole=True)

@@ -12,7 +12,7 @@ from kazoo.recipe.lock import Lock
 
 from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
 from zkdeployment.base.errors import HostFilesError, LockHeldError, RefusedError, TreeError, UnreachableError
-from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.signing import SigningFile
 from zkdeployment.publishing.keys import publish_key
 from zkdeployment.publishing.keys.ssh_signatures import sign_text
 from zkdeployment.publishing.records import SyncOptions

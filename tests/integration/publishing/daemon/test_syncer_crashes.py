@@ -8,7 +8,7 @@ import pytest
 
 from support.killed_syncer import KilledSyncer
 from support.publish_keys import make_key, make_publishers, signed_by
-from zkdeployment.publishing.daemon.signing_file import SigningFile
+from zkdeployment.publishing.daemon.signing import SigningFile
 
 if TYPE_CHECKING:
     from pathlib import Path

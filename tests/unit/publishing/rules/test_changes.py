@@ -15,7 +15,13 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
-from zkdeployment.publishing.records import ForcedBy, PublicationRecord, PublicationRequest, SyncOptions
+from zkdeployment.publishing.records import (
+    ForcedBy,
+    Publication,
+    PublicationRecord,
+    PublicationRequest,
+    SyncOptions,
+)
 from zkdeployment.publishing.rules.changes import (
     Baseline,
     PreparedPublication,
@@ -24,6 +30,7 @@ from zkdeployment.publishing.rules.changes import (
     require_publishable,
 )
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+from zkdeployment.publishing.rules.decision import Publish
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.strategies.documents import StrategyChange
 from zkdeployment.tree.values import LiveTree, Tree, TreeChange
@@ -275,34 +282,44 @@ class TestOverText:
         assert (made.affected, made.sentence) == (whole.affected, whole.sentence)
 
 
+ORIGIN = Origin("ann", "a subject", 5.0)
+
+
+def decision_on(snapshot: PublicationSnapshot, options: SyncOptions = SyncOptions()) -> Publish:  # noqa: B008  it cannot be changed
+    return Publish("r2", ORIGIN, snapshot, options, whole=True, optional=False, may_repeat=True)
+
+
 class TestAPreparedPublication:
     snapshot = PublicationSnapshot(
         Cluster("r1"), Published("r1"), stops=4, hosts=[host("h1", "r1"), host("h2", "r1")]
     )
-    origin = Origin("ann", "a subject", 5.0)
 
     def prepared(self, *, partial: bool) -> PreparedPublication:
         made = draft(reviewed(TREE.replace("1.0", "1.1")), over(live_of(TREE)), self.snapshot, revision="r2")
-        return PreparedPublication(made, self.snapshot, {"/who/web": 7, "/who": 3}, partial=partial)
+        return PreparedPublication(made, {"/who/web": 7, "/who": 3}, partial=partial)
+
+    def built(self, *, partial: bool = False, options: SyncOptions = SyncOptions()) -> Publication:  # noqa: B008  it cannot be changed
+        decision = decision_on(self.snapshot, options)
+        return self.prepared(partial=partial).build(decision, sequence=9, now=100.0)
 
     def test_depends_on_the_snapshot_and_on_the_versions_of_the_nodes_that_change(self):
-        publication = self.prepared(partial=False).build(SyncOptions(), self.origin, sequence=9, now=100.0)
+        publication = self.built()
         assert (publication.expected, publication.stops) == (Cluster("r1"), 4)
         assert publication.published == Published("r1")
         assert publication.versions == {"/who/web": 7}
         assert publication.touched is None
 
     def test_over_a_text_only_the_affected_targets_can_differ(self):
-        publication = self.prepared(partial=True).build(SyncOptions(), self.origin, sequence=9, now=100.0)
+        publication = self.built(partial=True)
         assert publication.touched == {"h1"}
 
     def test_records_who_asked_for_it_and_carries_out_the_request(self):
         forced = ForcedBy("me@here", "it burns")
         request = PublicationRequest("id-1", "me@here", "it burns", 90.0)
         options = SyncOptions(force=True, forced=forced, request=request)
-        publication = self.prepared(partial=False).build(options, self.origin, sequence=9, now=100.0)
+        publication = self.built(options=options)
         assert (publication.sequence, publication.request) == (9, "id-1")
-        assert publication.record == PublicationRecord("r2", 100.0, origin=self.origin, forced=forced, excluded=0)
+        assert publication.record == PublicationRecord("r2", 100.0, origin=ORIGIN, forced=forced, excluded=0)
 
 
 def test_all_errors_of_a_text_forbid_its_publication():
@@ -383,8 +400,8 @@ def test_the_order_between_services_is_part_of_the_publication():
     made = drafted(after, live, hosts)
     assert made.order.entries == {"/who/db": OrderEntry(("h2",), ("h2",))}
     assert made.order.waiting == {"/who/db": {("h1", "/who/db"), ("h1", "/who/web")}}
-    prepared = PreparedPublication(made, PublicationSnapshot(Cluster("r1"), hosts=hosts))
-    publication = prepared.build(SyncOptions(), Origin("a", "b", 0.0), sequence=7, now=7.0)
+    decision = decision_on(PublicationSnapshot(Cluster("r1"), hosts=hosts))
+    publication = PreparedPublication(made).build(decision, sequence=7, now=7.0)
     assert publication.order == made.order.entries
 
 

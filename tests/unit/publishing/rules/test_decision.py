@@ -104,7 +104,7 @@ def test_a_published_tip_that_does_not_stand_is_published_again_when_hosts_have_
     snapshot = PublicationSnapshot(Cluster("r2"), Published("r2"), hosts=hosts)
     decided = decide(observed(snapshot, ancestry=Ancestry(ORIGIN), stands=False), SyncOptions())
     assert isinstance(decided, decision)
-    assert not isinstance(decided, Publish) or not decided.optional
+    assert not isinstance(decided, Publish) or (decided.whole and not decided.optional)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,9 @@ def test_the_history_is_not_read_while_the_tip_waits():
 def test_a_published_tip_is_pruned_only_if_something_changes_unless_it_is_forced(options, optional):
     snapshot = PublicationSnapshot(Cluster("r2"), Published("r2"))
     decision = decide(observed(snapshot, ancestry=Ancestry(ORIGIN)), options)
-    assert decision == Publish("r2", ORIGIN, snapshot, optional=optional, may_repeat=True)
+    assert decision == Publish(
+        "r2", ORIGIN, snapshot, options, whole=True, optional=optional, may_repeat=True, rollout=None
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,6 +183,7 @@ def test_hosts_try_a_publication_again_that_is_forced_after_its_rollout_failed(f
     decision = decide(observed(snapshot, ancestry=Ancestry(ORIGIN), is_last=is_last), SyncOptions(force=force))
     assert isinstance(decision, Publish)
     assert decision.may_repeat is may_repeat
+    assert decision.rollout == ("7-1" if ended is None else None)
 
 
 class TestAncestry:
