@@ -35,7 +35,7 @@ from benchmarks.fleets import MANY_SERVICES, FleetRepository, host_name, make_sy
 from benchmarks.results import CONVERGENCE, Result, Scale
 from support.agents import HostPackages
 from support.available_packages import AvailablePackage
-from zkdeployment.agent.files.run_directory import RunDirectory
+from zkdeployment.agent.files.run_directory import VersionFiles
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.base import log
 from zkdeployment.config.settings import Settings
@@ -248,9 +248,9 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
             next(writes)
         return call(client, request, result)
 
-    class Run(RunDirectory):
-        def write_version(self, revision: Any, sequence: int = 0) -> None:
-            super().write_version(revision, sequence)
+    class Versions(VersionFiles):
+        def write(self, revision: Any, sequence: int = 0) -> None:
+            super().write(revision, sequence)
             with guard:
                 done[revision] += 1
                 if done[revision] == len(numbers):
@@ -260,7 +260,7 @@ def _run_agents(address: str, directory: Path, numbers: Sequence[int], pipe: Con
     available = _available_packages()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(KazooClient, "_call", counted))
-        stack.enter_context(mock.patch("zkdeployment.programs.agent.RunDirectory", Run))
+        stack.enter_context(mock.patch("zkdeployment.agent.files.run_directory.VersionFiles", Versions))
         stack.enter_context(mock.patch("zkdeployment.programs.agent.ScriptRunner", _NoScripts))
         threads = [
             threading.Thread(target=_run_agent, args=(address, directory / f"host{number}", number, available))

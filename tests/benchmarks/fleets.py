@@ -5,7 +5,7 @@ from pathlib import Path
 
 from support.repository import Repository
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.publishing.daemon.signing import SigningFile
+from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.ports import PublicationSigner, TreeSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -108,6 +108,6 @@ def make_syncer(
 
     With a ``signer``, publications are signed, and ``signed`` is the file that records the signatures.
     """
-    signing = None if signed is None else SigningFile(signed)
+    signing = None if signed is None else signing_file(signed)
     store = ZooKeeperPublications(session, signer=signer)
     return Syncer(source, store, SystemClock(), signer=signer, signing=signing)

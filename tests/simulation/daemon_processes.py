@@ -201,11 +201,10 @@ class _Traces(_Access):
         """Return no facts."""
         return frozenset()
 
-    def read_baseline(self) -> None:
-        """Return no baseline."""
-
-    def write_baseline(self, _baseline: object) -> None:
-        """Do nothing."""
+    @property
+    def baseline(self) -> _Nothing:
+        """A file that holds nothing."""
+        return _Nothing()
 
 
 class _Nothing:
@@ -221,10 +220,13 @@ class _Nothing:
     def recover(self) -> None:
         """Do nothing."""
 
-    def acquire(self) -> None:
-        """Do nothing: a machine runs one agent."""
+    def load(self) -> None:
+        """Return nothing."""
 
-    def release(self) -> None:
+    def save(self, _value: object) -> None:
+        """Do nothing."""
+
+    def clear(self) -> None:
         """Do nothing."""
 
     def send(self, *_args: object, **_options: object) -> None:
@@ -253,7 +255,6 @@ def simulated_machines(world: World) -> Iterator[None]:
 
     replaced: dict[str, Any] = {
         "programs.agent.RunDirectory": run_directory,
-        "programs.agent.root_lock": _Nothing,
         "programs.agent.Filesystem": files,
         "programs.agent.ScriptRunner": scripts,
         "programs.host_leases.AuthorizedKeys": _Access,

@@ -6,21 +6,22 @@ directory are written by the agent's own code, to memory.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulation.green import Event, Killed
 from simulation.memory_files import Disk, MemoryPath
 from support.fake_packages import Crash, FakePackageManager
-from zkdeployment.agent.files.run_directory import RunDirectory
+from zkdeployment.agent.files.run_directory import RunDirectory, VersionFiles
 from zkdeployment.base.errors import ScriptError, ShutdownError
 from zkdeployment.base.inventory import Inventory, Marker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from simulation.world import World
-    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
@@ -290,23 +291,30 @@ class MachineFiles:
         self._machine.point("wrote")
 
 
-class MachineRunDirectory(RunDirectory):
-    """The agent's run directory on a machine's disk."""
+class MachineVersions(VersionFiles):
+    """The files with the versions of a machine, whose content is checked when it is written."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(MemoryPath(machine.disk, "run"))  # type: ignore[arg-type]
         self._machine = machine
 
-    def write_version(self, revision: Revision, sequence: int = 0) -> None:
+    def write(self, revision: Revision, sequence: int = 0) -> None:
         """Record the version."""
         self._machine.world.checks.version_recorded(self._machine, revision, "its file", sequence)
-        super().write_version(revision, sequence)
+        super().write(revision, sequence)
 
-    def acquire(self) -> None:
-        """Do nothing: a machine runs one agent."""
 
-    def release(self) -> None:
-        """Do nothing."""
+class MachineRunDirectory(RunDirectory):
+    """The agent's run directory on a machine's disk."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(MemoryPath(machine.disk, "run"))  # type: ignore[arg-type]
+        self.version = MachineVersions(machine)
+
+    @contextlib.contextmanager
+    def locked(self, _root: object = None) -> Iterator[None]:
+        """Lock nothing: a machine runs one agent."""
+        yield
 
 
 class Machine:

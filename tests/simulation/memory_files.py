@@ -1,4 +1,4 @@
-"""Small files in memory that survive the kill of a process, behind the interface of ``adapters.durable``."""
+"""Small files in memory that survive the kill of a process, behind the functions of ``base.machine.files``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ import os
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from zkdeployment.base.machine import files
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_USERS = (
-    "agent.files.run_directory",
-    "publishing.watermark",
-    "publishing.daemon.signing_file",
-    "intents.store.accepted_file",
-)
+    from pathlib import Path
 
 
 class Disk:
@@ -73,30 +69,28 @@ class MemoryPath:
         return self.name
 
 
-class MemoryFileWrites:
-    """The functions of ``base.machine.files`` that write and read single files."""
+@contextlib.contextmanager
+def memory_files() -> Iterator[None]:
+    """Let the functions that write and read single files accept a ``MemoryPath`` during the block."""
+    on_disk = {name: getattr(files, name) for name in ("replace", "remove", "read")}
 
-    @staticmethod
-    def replace(file: MemoryPath, content: bytes, **_options: Any) -> None:
-        """Replace a file."""
-        file.disk.write(file.name, content)
+    def replace(file: MemoryPath | Path, content: bytes, **options: Any) -> None:
+        if isinstance(file, MemoryPath):
+            file.disk.write(file.name, content)
+        else:
+            on_disk["replace"](file, content, **options)
 
-    @staticmethod
-    def remove(file: MemoryPath) -> None:
-        """Remove a file if it exists."""
-        file.disk.write(file.name, None)
+    def remove(file: MemoryPath | Path) -> None:
+        if isinstance(file, MemoryPath):
+            file.disk.write(file.name, None)
+        else:
+            on_disk["remove"](file)
 
-    @staticmethod
-    def read(file: MemoryPath, limit: int) -> bytes | None:
-        """Return the content of a file."""
+    def read(file: MemoryPath | Path, limit: int) -> bytes | None:
+        if not isinstance(file, MemoryPath):
+            return on_disk["read"](file, limit)
         content = file.disk.files.get(file.name)
         return None if content is None else content[:limit]
 
-
-@contextlib.contextmanager
-def memory_files() -> Iterator[None]:
-    """Let the run directory keep its files in memory during the block."""
-    with contextlib.ExitStack() as stack:
-        for user in _USERS:
-            stack.enter_context(mock.patch(f"zkdeployment.{user}.files", MemoryFileWrites))
+    with mock.patch.multiple(files, replace=replace, remove=remove, read=read):
         yield

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.memory_files import MemoryPath
 from zkdeployment.base.errors import UntrustedError
 from zkdeployment.publishing.signing.statement import SignedStatement
-from zkdeployment.publishing.watermark import PublishedFile
+from zkdeployment.publishing.watermark import published_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from simulation.machine import Machine
     from simulation.world import World
+    from zkdeployment.base.machine.files import JsonFile
+    from zkdeployment.base.publication import Published
 
 #: The key of somebody else.
 STRANGER = "stranger"
@@ -136,9 +138,9 @@ def verified_properties(machine: Machine, path: str) -> dict[str, Any]:
 def signed_fleet(world: World) -> dict[str, Any]:
     """Return what replaces names in zkdeployment while a fleet has publishers: by the names' places."""
 
-    def memory(file: Path, *, required: bool) -> PublishedFile:
+    def memory(file: Path, *, required: bool) -> JsonFile[Published]:
         path = MemoryPath(world.machines[file.parts[2]].disk, "verified")
-        return PublishedFile(path, required=required)  # type: ignore[arg-type]
+        return published_file(path, required=required)  # type: ignore[arg-type]
 
     return {
         "programs.syncer.publication_signer": lambda _settings: (
@@ -147,6 +149,6 @@ def signed_fleet(world: World) -> dict[str, Any]:
         "publishing.daemon.signing.ThreadPoolExecutor": InlineExecutor,
         "programs.syncer.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
         "programs.host_trust.PublisherKeysFile": lambda *_: SimulatedPublishers(world),
-        "programs.host_trust.PublishedFile": memory,
+        "programs.host_trust.published_file": memory,
         "programs.host_trust.VerifiedPropertiesFiles": VerifiedOnMachine,
     }

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
+    from zkdeployment.agent.adapters import Transaction
     from zkdeployment.agent.daemon.agent import Agent
-    from zkdeployment.agent.ports import Transaction
     from zkdeployment.base.inventory import Packages
 
 #: A deploy script that records its start and end in the fleet's journal, waits while its host is blocked, and

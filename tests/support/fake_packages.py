@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from support.available_packages import AvailablePackage
-    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.inventory import Package, Packages
     from zkdeployment.base.plan import PackageChange
 

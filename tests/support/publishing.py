@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError
 from support.repository import Repository
 from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.publishing.daemon.signing import SigningFile
+from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
@@ -21,7 +21,7 @@ from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store import builder
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.publishing.watermark import PublishedFile
+from zkdeployment.publishing.watermark import published_file
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.base.machine.files import JsonFile
+    from zkdeployment.base.publication import Published
     from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.servers import Servers
 
@@ -79,7 +81,7 @@ class Publishing:
                 signer=signer,
                 packages=None if repositories is None else PackageGuard(store, repositories),
                 keeper=section().keeper(store, self.directory / name / ".tree.accepted"),
-                signing=SigningFile(self.directory / name / ".tree.signed"),
+                signing=signing_file(self.directory / name / ".tree.signed"),
                 publishers=None if self.publishers is None else PublisherKeysFile(self.publishers),
                 governed=self.governed,
             )
@@ -89,9 +91,9 @@ class Publishing:
         mirror = self.directory / name / "tree"
         return GitSource(self.repository.url, mirror, allowed_signers=self.allowed_signers, gap=0)
 
-    def memory(self, name: str = "syncer") -> PublishedFile:
+    def memory(self, name: str = "syncer") -> JsonFile[Published]:
         """Return the record of the last publication of the syncer ``name``."""
-        return PublishedFile(self.directory / name / ".tree.published")
+        return published_file(self.directory / name / ".tree.published")
 
     def sync(self, *, force: bool = False, overrides: GuardOverrides | None = None, name: str = "syncer") -> str:
         """Run the syncer of this name once; return the sentence of its report."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from zkdeployment.agent.ports import PackageManager
+    from zkdeployment.agent.adapters import PackageManager
 
 #: An agent that does nothing but change packages: ROOT REPOSITORIES {package: version}.
 _AGENT = """\

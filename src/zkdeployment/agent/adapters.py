@@ -1,9 +1,9 @@
-"""The adapters an agent depends on, as values that are built once and passed around."""
+"""The adapters that an agent depends on, as one value; Protocols of those with several implementations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,52 +12,120 @@ if TYPE_CHECKING:
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.files.filesystem import Filesystem
     from zkdeployment.agent.files.run_directory import RunDirectory
-    from zkdeployment.agent.ports import PackageManager
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.agent.scripts import ScriptRunner
     from zkdeployment.agent.store.fleet import ZooKeeperFleet
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.inventory import Inventory
+    from zkdeployment.base.inventory import Inventory, Packages
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.mail import SmtpMailer
     from zkdeployment.base.machine.systemd import SystemdNotifier
+    from zkdeployment.base.plan import PackageChange
     from zkdeployment.pools.host.lease_follower import TrustedLeases
+    from zkdeployment.publishing.signing.statement import SignedStatement
+    from zkdeployment.zookeeper.session import Session
+
+
+class Transaction(Protocol):
+    """A package change that was resolved, downloaded and tested, and is ready to be committed."""
+
+    @property
+    def before(self) -> Packages:
+        """The packages of the host when the transaction was prepared."""
+
+    @property
+    def after(self) -> Packages:
+        """The packages of the host after the commit, unmanaged ones included."""
+
+    @property
+    def reversible(self) -> bool:
+        """Whether all packages that a rollback needs are available."""
+
+
+class PackageManager(Protocol):
+    """The host's packages: the only way to read and change them. Raises ``PackageError``."""
+
+    def installed(self) -> Packages:
+        """Read all installed packages, in one pass."""
+
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        """Return the names of those installed ``packages`` whose deploy or role script is missing or damaged."""
+
+    def prepare(self, change: PackageChange) -> Transaction:
+        """Resolve, download, verify and test a change without changing the host.
+
+        Raises ``PackageError`` if the change would also change a package that ``change.managed`` does not name.
+        """
+
+    def commit(self, transaction: Transaction) -> None:
+        """Apply a transaction and verify all packages; on failure roll back to ``before`` and raise.
+
+        ``PackageError.changed``: the rollback failed. ``PackageError.retry_helps``: prepare and commit again.
+        """
+
+    def recover(self) -> None:
+        """Roll back the transaction that a crash interrupted, if there is one."""
+
+
+class QueuedLock(Protocol):
+    """A lock that at most one contender holds, granted in the order in which contenders joined the queue."""
+
+    @property
+    def ahead(self) -> int:
+        """The number of contenders ahead of this contender when the queue was last read."""
+
+    def acquire(self, timeout: float) -> bool:
+        """Join the queue and wait for the lock for ``timeout`` seconds; return whether it was acquired.
+
+        The place in the queue is kept between calls, also after ``UnreachableError`` for as long as the session
+        lives: call again, or ``release``.
+        """
+
+    def check(self) -> None:
+        """Ask the server whether the lock is still held; raises ``LockLostError`` if it is not."""
+
+    def release(self) -> None:
+        """Release the lock, or leave the queue.
+
+        On return no contender of this object is left, or it will be removed as soon as ZooKeeper is reachable.
+        """
+
+    def holder(self) -> str | None:
+        """Return the name of the holder, for hosts ``NAME (HOST-ID)``; ``None`` if the lock is free."""
+
+
+class PublisherKeys(Protocol):
+    """The keys whose publications this host deploys."""
+
+    def verify(self, signed: SignedStatement) -> None:
+        """Return if a publisher signed the statement.
+
+        Raises ``UntrustedError`` if none did, ``HostFilesError`` if the keys cannot be read.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportingAdapters:
-    """The adapters with which a host reports its state.
+class AgentAdapters:
+    """All adapters of an agent, built once and passed around.
 
-    ``connect`` opens the session with ZooKeeper (``UnreachableError``: call it again); ``session`` returns the id
-    of the current session, ``None`` without a session. ``address`` returns the host's address if it is known.
-    ``files`` is the software of the host, ``run`` the state of the agent itself.
-    ``adopts_versions`` is whether the host believes the version in a node that zc.zkdeployment left.
+    ``files`` is the software of the host, ``run`` the state of the agent itself. ``address`` is the configured
+    address of the host, ``None`` for that of its connection. ``outdated`` returns whether the program on disk
+    differs from the running one. ``trusted`` reads publications of a host with publishers, ``trusted_leases`` its
+    lease; without them, the host believes ZooKeeper.
     """
 
-    connect: Callable[[], None]
-    session: Callable[[], int | None]
-    address: Callable[[], str | None]
+    session: Session
     fleet: ZooKeeperFleet
     files: Filesystem
     run: RunDirectory
-    clock: Clock
-    notifier: SystemdNotifier
-    mailer: SmtpMailer
-    adopts_versions: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgentAdapters(ReportingAdapters):
-    """All adapters of an agent: those for reports and those that change the host.
-
-    ``outdated`` returns whether the program on disk differs from the running one. ``trusted`` reads publications
-    of a host with publishers, ``trusted_leases`` its lease; without them, the host believes ZooKeeper.
-    """
-
-    outdated: Callable[[], bool]
     packages: PackageManager
     checkouts: CheckoutPlaces
     scripts: ScriptRunner
+    clock: Clock
+    notifier: SystemdNotifier
+    mailer: SmtpMailer
+    outdated: Callable[[], bool]
+    address: str | None = None
     trusted: TrustedPublications | None = None
     trusted_leases: TrustedLeases | None = None
 

@@ -55,12 +55,12 @@ from zkdeployment.publishing.store.withheld import read_left
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.base.publication import Published
     from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.rules.publication import IntentsChange
     from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.intents.store.accepted_file import AcceptedFile
     from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
@@ -79,7 +79,7 @@ class IntentKeeper(SectionKeeper):
     def __init__(
         self,
         store: ZooKeeperPublications,
-        memory: AcceptedFile | None = None,
+        memory: JsonFile[AcceptanceRecord] | None = None,
         approvals: GitApprovals | None = None,
     ) -> None:
         self._store = store
@@ -212,12 +212,12 @@ class IntentKeeper(SectionKeeper):
     def _last(self, published: Published) -> Acceptance | None:
         """Return the acceptance of this syncer with the last publication; ``None`` before the first one."""
         if self._record is None and self._memory is not None:
-            self._record = self._memory.read_accepted()
+            self._record = self._memory.load()
         return None if self._record is None else self._record.settled(published)
 
     def _write(self, record: AcceptanceRecord) -> None:
         if self._memory is not None:
-            self._memory.write_accepted(record)
+            self._memory.save(record)
         self._record = record
 
 

@@ -71,9 +71,9 @@ class GovernanceByIntents(PublicationSection):
     ) -> IntentKeeper:
         """Return the keeper of a syncer."""
         from zkdeployment.intents.daemon import IntentKeeper  # noqa: PLC0415
-        from zkdeployment.intents.store.accepted_file import AcceptedFile  # noqa: PLC0415
+        from zkdeployment.intents.store.accepted_file import accepted_file  # noqa: PLC0415
 
-        return IntentKeeper(store, None if memory is None else AcceptedFile(memory), approvals)
+        return IntentKeeper(store, None if memory is None else accepted_file(memory), approvals)
 
     def mirror_approvals(self, sync: SyncSettings, source: GitSource) -> GitApprovals | None:
         """Return the verifier of approvals in a mirror."""

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zkdeployment
-from zkdeployment.agent.adapters import AgentAdapters, ReportingAdapters
+from zkdeployment.agent.adapters import AgentAdapters
 from zkdeployment.agent.checkouts.places import CheckoutPlaces
 from zkdeployment.agent.daemon.agent import Agent
 from zkdeployment.agent.daemon.deployment import HostCommands
+from zkdeployment.agent.daemon.plans import preview
 from zkdeployment.agent.files.filesystem import Filesystem
-from zkdeployment.agent.files.run_directory import IdentityFile, RunDirectory, root_lock
+from zkdeployment.agent.files.run_directory import RunDirectory, identity_file, sole_agent_of
 from zkdeployment.agent.reporting.host_reporting import AgentEvents, make_host_reporting
 from zkdeployment.agent.rules.lease import HostRole
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError
-from zkdeployment.base.host import Host
 from zkdeployment.base.log import bind_process, get_logger
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
@@ -41,9 +41,13 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from zkdeployment.agent.adapters import PackageManager
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
-    from zkdeployment.agent.ports import PackageManager
     from zkdeployment.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.host import Host, Identity
+    from zkdeployment.base.machine.files import JsonFile
+    from zkdeployment.base.plan import Plan
     from zkdeployment.pools.host.lease_follower import TrustedLeases
 
 
@@ -77,7 +81,9 @@ def with_full_name(settings: Settings) -> Settings:
     identity = settings.require_identity()
     if settings.named:
         return settings
-    recorded = RunDirectory(settings.require_run_directory()).read_identity() or _identity_file(settings).read()
+    recorded = (
+        identity_file(settings.require_run_directory() / "identity").load() or _identity_file(settings).load()
+    )
     full = identity.completed(recorded)
     if full is None:
         raise RefusedError(
@@ -91,15 +97,17 @@ def with_full_name(settings: Settings) -> Settings:
 
 def record_name(settings: Settings) -> None:
     """Record the host's full name for the time when DNS does not answer; a failure is only logged."""
+    file, identity = _identity_file(settings), settings.require_identity()
     try:
-        _identity_file(settings).write(settings.require_identity())
+        if file.load() != identity:
+            file.save(identity)
     except HostFilesError as error:
         get_logger().warning("identity-not-recorded", reason=str(error))
 
 
-def _identity_file(settings: Settings) -> IdentityFile:
+def _identity_file(settings: Settings) -> JsonFile[Identity]:
     """Return the file that keeps the host's name over reboots, which may clear the run directory."""
-    return IdentityFile(settings.root / "var" / "lib" / "zkdeployment" / "identity")
+    return identity_file(settings.root / "var" / "lib" / "zkdeployment" / "identity")
 
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -123,81 +131,60 @@ def build_agent(
     ``packages`` replaces the configured manager. No connection is opened before the agent runs. Raises
     ``RefusedError`` if another agent uses the run directory or the root.
     """
-    settings = with_full_name(settings)
-    identity = settings.require_identity()
-    run, root = RunDirectory(settings.require_run_directory()), root_lock(settings.root)
     arm_failpoints(settings)
-    run.acquire()
+    settings = with_full_name(settings)
+    run = RunDirectory(settings.require_run_directory())
     session = Session(settings.servers, session_timeout=session_timeout, create_chroot=True)
-    try:
-        root.acquire()
-        run.adopt(identity)
-        if not settings.leasable:
-            _end_leases(settings, run)
-        if not settings.named:
-            record_name(settings)
+    with contextlib.closing(session), run.locked(settings.root):
+        host = _last_host(settings, run)
         control = Control(SystemClock()) if control is None else control
         control.grace = settings.stop_timeout
-        version, lacking = run.read_version(identity), run.read_lacking()
-        host = _with_lease(
-            settings,
-            run,
-            Host(
-                identity,
-                version=version,
-                sequence=run.read_sequence(version),
-                completed=None if lacking else run.read_completed(),
-                former=run.read_former_version(),
-                lacking=lacking,
-                pid=os.getpid(),
-                tags=settings.tags,
-                labels=settings.labels,
-                rack=settings.rack,
-            ),
-        )
-        reporting_adapters = _reporting_adapters(settings, session, run)
-        reporting = make_host_reporting(host, reporting_adapters, control, _telemetry(settings, session))
-        tick = reporting.heartbeat.tick
-        scripts = _scripts(settings, run, role=lambda: reporting.host.identity.role, verbose=verbose, tick=tick)
-        packages = packages or _package_manager(settings, tick)
-        adapters = _agent_adapters(settings, session, run, reporting_adapters, scripts, packages)
+        telemetry = _telemetry(settings.metrics, session)
+
+        def role() -> str | None:
+            return reporting.host.identity.role
+
+        def tick() -> None:
+            reporting.heartbeat.tick()
+
+        adapters = _adapters(settings, session, run, packages=packages, role=role, tick=tick, verbose=verbose)
+        reporting = make_host_reporting(host, adapters, control, telemetry)
         commands = HostCommands(settings.after, settings.after_failure)
         lease = _host_role(settings, adapters, reporting)
         yield Agent(adapters, reporting, control, commands=commands, lease=lease), control
-    finally:
-        session.close()
-        root.release()
-        run.release()
 
 
-def _with_lease(settings: Settings, run: RunDirectory, host: Host) -> Host:
-    """Return the host with the role of the lease that it followed last, if it can be leased."""
-    idle_role = host.identity.role
-    if not settings.leasable or idle_role is None:
-        return host
-    with late_import():
-        from zkdeployment.programs.host_leases import with_lease  # noqa: PLC0415
-    return with_lease(run, host, idle_role)
+def _last_host(settings: Settings, run: RunDirectory) -> Host:
+    """Record the host's identity and name, and return the host as its last agent left it.
+
+    Keys and traces of leases are removed from a host that cannot be leased any more. Hosts that never followed a
+    lease do not load leases.
+    """
+    identity = settings.require_identity()
+    if not settings.named:
+        record_name(settings)
+    run.adopt(identity)
+    if not settings.leasable and (record := run.lease.load()) is not None:
+        with late_import():
+            from zkdeployment.programs.host_leases import end_leases  # noqa: PLC0415
+        end_leases(settings.root, run, record, identity.role)
+    return replace(
+        run.read_host(identity),
+        pid=os.getpid(),
+        tags=settings.tags,
+        labels=settings.labels,
+        rack=settings.rack,
+    )
 
 
 def _host_role(settings: Settings, adapters: AgentAdapters, reporting: HostReporting) -> HostRole:
     """Return the follower of the lease of a host that can be leased; other hosts do not load it."""
-    idle_role = reporting.host.idle_role
-    if idle_role is None:
+    idle_role = reporting.host.identity.role
+    if not settings.leasable or idle_role is None:
         return HostRole()
     with late_import():
         from zkdeployment.programs.host_leases import lease_follower  # noqa: PLC0415
-    return lease_follower(settings, adapters, reporting, idle_role)
-
-
-def _end_leases(settings: Settings, run: RunDirectory) -> None:
-    """Remove the files of leases from a host that can no longer be leased."""
-    record = run.read_lease()
-    if record is None:
-        return
-    with late_import():
-        from zkdeployment.programs.host_leases import end_leases  # noqa: PLC0415
-    end_leases(settings.root, run, record, settings.require_identity().role)
+    return lease_follower(adapters, reporting, settings.root, idle_role, has_packages=settings.packages != "none")
 
 
 def run_agent(
@@ -230,13 +217,11 @@ def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings 
             loaded = with_full_name(load(settings.source))
         encryption(loaded.access)
         if loaded.require_run_directory() != settings.run_directory:
-            run = RunDirectory(loaded.require_run_directory())
-            run.acquire()
-            run.release()
+            with RunDirectory(loaded.require_run_directory()).locked():
+                pass
         if loaded.root != settings.root:
-            root = root_lock(loaded.root)
-            root.acquire()
-            root.release()
+            with sole_agent_of(loaded.root):
+                pass
     except (ConfigurationError, RefusedError) as error:
         get_logger().error("configuration-not-reloaded", reason=str(error))
         return None
@@ -247,84 +232,58 @@ def _reread(settings: Settings, accept: Callable[[Settings], None]) -> Settings 
     return loaded if changed else None
 
 
-def preview_adapters(settings: Settings, session: Session) -> AgentAdapters:
-    """Return the adapters of an agent, for a preview of its plan; the run directory is not locked."""
-    run = RunDirectory(settings.require_run_directory())
-    reporting, scripts = _reporting_adapters(settings, session, run), _scripts(settings, run)
-    return _agent_adapters(settings, session, run, reporting, scripts, _package_manager(settings))
+def preview_plan(settings: Settings) -> tuple[Revision, Plan]:
+    """Return the cluster version and the plan of this host's agent, without a lock and without changes."""
+    settings = with_full_name(settings)
+    with Session(settings.servers) as session:
+        adapters = _adapters(settings, session, RunDirectory(settings.require_run_directory()))
+        return preview(adapters, settings.require_identity(), leasable=settings.leasable)
 
 
-def _reporting_adapters(settings: Settings, session: Session, run: RunDirectory) -> ReportingAdapters:
-    fleet = ZooKeeperFleet(
-        session,
-        previous_session=run.read_session(),
-        save_session=run.write_session,
-        queues=run,
-        lock_delay=settings.lock_delay,
-    )
-    return ReportingAdapters(
-        connect=session.open,
-        session=lambda: session.id,
-        address=lambda: settings.address or session.local_address,
-        fleet=fleet,
-        files=Filesystem(settings.root),
-        run=run,
-        clock=SystemClock(),
-        notifier=SystemdNotifier(),
-        mailer=SmtpMailer(settings.mailto, server=settings.smtp),
-        adopts_versions=settings.publishers is None,
-    )
-
-
-def _trusted_publications(settings: Settings, session: Session, run: RunDirectory) -> TrustedPublications | None:
-    """Return the reader of signed publications for a host with publishers; other hosts do not load it."""
-    if settings.publishers is None:
-        return None
-    with late_import():
-        from zkdeployment.programs.host_trust import trusted_publications  # noqa: PLC0415
-    return trusted_publications(
-        settings.publishers, session, root=settings.root, run=run.path, minimum=settings.minimum_sequence
-    )
-
-
-def _trusted_leases(settings: Settings, session: Session) -> TrustedLeases | None:
-    """Return the reader of signed leases for a host with publishers that can be leased."""
-    if settings.publishers is None or not settings.leasable:
-        return None
-    with late_import():
-        from zkdeployment.programs.host_trust import trusted_leases  # noqa: PLC0415
-    return trusted_leases(settings.publishers, session, root=settings.root)
-
-
-def _telemetry(settings: Settings, session: Session) -> AgentEvents:
-    """Return the writer of metrics for a host with a metrics file; other hosts do not load it."""
-    if settings.metrics is None:
-        return AgentEvents()
-    with late_import():
-        from zkdeployment.agent.telemetry import AgentTelemetry  # noqa: PLC0415
-    return AgentTelemetry(build_probe(settings.metrics, session))
-
-
-def _agent_adapters(
+def _adapters(  # noqa: PLR0913  what an agent adds to the settings
     settings: Settings,
     session: Session,
     run: RunDirectory,
-    reporting: ReportingAdapters,
-    scripts: ScriptRunner,
-    packages: PackageManager,
+    *,
+    packages: PackageManager | None = None,
+    role: Callable[[], str | None] = lambda: None,
+    tick: Callable[[], None] = lambda: None,
+    verbose: bool = False,
 ) -> AgentAdapters:
+    """Return the adapters of the configured host.
+
+    ``role`` returns the present role of the host; ``tick`` is called while a script or dnf runs.
+    """
+    environment = _environment(settings)
+    packages = packages or _package_manager(settings, tick)
+    publications, leases = _trusted(settings, session, run.path)
     return AgentAdapters(
-        **vars(reporting),
-        outdated=_PROGRAM.outdated,
+        session=session,
+        fleet=ZooKeeperFleet(session, memory=run.session, lock_delay=settings.lock_delay),
+        files=Filesystem(settings.root),
+        run=run,
         packages=packages,
         checkouts=CheckoutPlaces(settings.root, settings.checkout_sources),
-        scripts=scripts,
-        trusted=_trusted_publications(settings, session, run),
-        trusted_leases=_trusted_leases(settings, session),
+        scripts=ScriptRunner(
+            environment=environment,
+            logs=settings.root / "var" / "log" / "zkdeployment",
+            record=run.path / "script",
+            role=role,
+            timeout=settings.script_timeout,
+            verbose=verbose,
+            tick=tick,
+        ),
+        clock=SystemClock(),
+        notifier=SystemdNotifier(),
+        mailer=SmtpMailer(settings.mailto, server=settings.smtp),
+        outdated=_PROGRAM.outdated,
+        address=settings.address,
+        trusted=publications,
+        trusted_leases=leases,
     )
 
 
-def _package_manager(settings: Settings, tick: Callable[[], None] = lambda: None) -> PackageManager:
+def _package_manager(settings: Settings, tick: Callable[[], None]) -> PackageManager:
     """Return the configured package manager, and load only its module."""
     if settings.packages == "none":
         with late_import():
@@ -335,33 +294,46 @@ def _package_manager(settings: Settings, tick: Callable[[], None] = lambda: None
     return Dnf(settings.root, settings.repositories, tick=tick)
 
 
-def _scripts(
-    settings: Settings,
-    run: RunDirectory,
-    *,
-    role: Callable[[], str | None] = lambda: None,
-    verbose: bool = False,
-    tick: Callable[[], None] = lambda: None,
-) -> ScriptRunner:
-    identity = settings.require_identity()
-    return ScriptRunner(
-        environment={
-            "HOME": _home(),
-            "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
-            "LANG": os.environ.get("LANG") or "C.UTF-8",
-            "ZC_ZK_CONNECTION_STRING": settings.zookeeper,
-            "ZKDEPLOYMENT_ROOT": str(settings.root),
-            "ZKDEPLOYMENT_HOST_ID": identity.id,
-            "ZKDEPLOYMENT_HOST_NAME": identity.name,
-            "ZKDEPLOYMENT_CONFIG": str(settings.source.absolute()),
-        },
-        logs=settings.root / "var" / "log" / "zkdeployment",
-        record=run.path / "script",
-        role=role,
-        timeout=settings.script_timeout,
-        verbose=verbose,
-        tick=tick,
+def _trusted(
+    settings: Settings, session: Session, run: Path
+) -> tuple[TrustedPublications | None, TrustedLeases | None]:
+    """Return the readers of signed publications and leases for a host with publishers; others do not load them."""
+    if settings.publishers is None:
+        return None, None
+    with late_import():
+        from zkdeployment.programs.host_trust import trusted_publications  # noqa: PLC0415
+    publications = trusted_publications(
+        settings.publishers, session, root=settings.root, run=run, minimum=settings.minimum_sequence
     )
+    if not settings.leasable:
+        return publications, None
+    with late_import():
+        from zkdeployment.programs.host_leases import trusted_leases  # noqa: PLC0415
+    return publications, trusted_leases(settings.publishers, session, root=settings.root)
+
+
+def _telemetry(metrics: Path | None, session: Session) -> AgentEvents:
+    """Return the writer of metrics for a host with a metrics file; other hosts do not load it."""
+    if metrics is None:
+        return AgentEvents()
+    with late_import():
+        from zkdeployment.agent.telemetry import AgentTelemetry  # noqa: PLC0415
+    return AgentTelemetry(build_probe(metrics, session))
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Return the environment of scripts."""
+    identity = settings.require_identity()
+    return {
+        "HOME": _home(),
+        "PATH": f"{Path(sys.executable).parent}:{_SYSTEM_PATH}",
+        "LANG": os.environ.get("LANG") or "C.UTF-8",
+        "ZC_ZK_CONNECTION_STRING": settings.zookeeper,
+        "ZKDEPLOYMENT_ROOT": str(settings.root),
+        "ZKDEPLOYMENT_HOST_ID": identity.id,
+        "ZKDEPLOYMENT_HOST_NAME": identity.name,
+        "ZKDEPLOYMENT_CONFIG": str(settings.source.absolute()),
+    }
 
 
 def _home() -> str:

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.agent.daemon.agent import CycleState
-from zkdeployment.agent.daemon.plans import preview
 from zkdeployment.agent.rules.plan_text import removed_files, sentence, unchanged_sentence
 from zkdeployment.cli.terminal import echo
-from zkdeployment.programs.agent import build_agent, preview_adapters, with_full_name
+from zkdeployment.programs.agent import build_agent, preview_plan
 from zkdeployment.programs.agent_process import read_settings, run_daemon, signalled_control
-from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.plan import Plan
     from zkdeployment.config.settings import Settings
 
 #: The exit codes of --run-once; an agent that ends on SIGTERM has not failed.
@@ -75,11 +71,3 @@ def _print_plan(settings: Settings) -> None:
     if unchanged := unchanged_sentence(plan):
         echo(unchanged)
     echo(f"{len(plan.steps)} steps to {revision}" if plan.steps else f"nothing to do for {revision}", err=True)
-
-
-def preview_plan(settings: Settings) -> tuple[Revision, Plan]:
-    """Return the cluster version and the plan of this host's agent, without a lock and without changes."""
-    settings = with_full_name(settings)
-    with Session(settings.servers) as session:
-        adapters = preview_adapters(settings, session)
-        return preview(adapters, settings.require_identity(), leasable=settings.leasable)

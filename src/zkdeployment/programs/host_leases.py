@@ -1,4 +1,4 @@
-"""Builds the follower of a host's lease, and removes the files of former leases."""
+"""Builds the readers and the follower of a host's lease, and removes the files of former leases."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.lease import first_record
-from zkdeployment.pools.host.lease_follower import LeaseFollower
+from zkdeployment.pools.host.lease_follower import LeaseFollower, TrustedLeases, verified_lease_file
 from zkdeployment.pools.host.ssh_access import AuthorizedKeys
 from zkdeployment.pools.host.tenant_traces import HostTraces
+from zkdeployment.pools.rules.signed_lease import NAMESPACE
+from zkdeployment.pools.store.leases import ZooKeeperSignedLeases
+from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,28 +20,38 @@ if TYPE_CHECKING:
     from zkdeployment.agent.files.run_directory import RunDirectory
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import LeaseRecord
-    from zkdeployment.base.host import Host
-    from zkdeployment.config.settings import Settings
+    from zkdeployment.zookeeper.session import Session
 
 
-def with_lease(run: RunDirectory, host: Host, idle_role: str) -> Host:
-    """Return the host with the role of the lease that it followed last, or without one with ``idle_role``."""
-    record = first_record(run.read_lease(), idle_role, has_version=host.version is not None)
-    return replace(
+def lease_follower(
+    adapters: AgentAdapters, reporting: HostReporting, root: Path, idle_role: str, *, has_packages: bool
+) -> LeaseFollower:
+    """Give the host the role of the lease that it followed last, and return the follower of its lease.
+
+    Without a lease, the host has its ``idle_role``. ``has_packages``: rpm can verify the host's files.
+    """
+    host, run = reporting.host, adapters.run
+    record = first_record(run.lease.load(), idle_role, has_version=host.version is not None)
+    reporting.local.host = replace(
         host,
         identity=replace(host.identity, role=record.lease.role),
         idle_role=idle_role,
         leased=record.lease.reached if record.is_reached else None,
         completed=host.completed if record.is_reached else None,
     )
+    traces = HostTraces(root, run.path, verifies=has_packages)
+    return LeaseFollower(adapters, reporting, AuthorizedKeys(root), traces, idle_role=idle_role)
 
 
-def lease_follower(
-    settings: Settings, adapters: AgentAdapters, reporting: HostReporting, idle_role: str
-) -> LeaseFollower:
-    """Return the follower of the lease of a host, which has ``idle_role`` without a lease."""
-    traces = HostTraces(settings.root, settings.require_run_directory(), verifies=settings.packages != "none")
-    return LeaseFollower(adapters, reporting, AuthorizedKeys(settings.root), traces, idle_role=idle_role)
+def trusted_leases(publishers: Path, session: Session, *, root: Path) -> TrustedLeases:
+    """Return the reader of leases signed by ``publishers``, for the host with this root."""
+    return TrustedLeases(
+        ZooKeeperSignedLeases(session),
+        PublisherKeysFile(
+            publishers, NAMESPACE, "the lease of this host is not signed by one of the publishers of this host"
+        ),
+        verified_lease_file(root / "var" / "lib" / "zkdeployment" / "verified-lease"),
+    )
 
 
 def end_leases(root: Path, run: RunDirectory, record: LeaseRecord, role: str | None) -> None:
@@ -47,7 +60,7 @@ def end_leases(root: Path, run: RunDirectory, record: LeaseRecord, role: str | N
     traces = HostTraces(root, run.path, verifies=False)
     traces.restore_access()
     access.admit(())
-    traces.write_baseline(None)
+    traces.baseline.clear()
     if record.lease.keys:
         access.end_connections()
     run.end_leases(role)

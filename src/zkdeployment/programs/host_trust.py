@@ -8,9 +8,7 @@ from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
 from zkdeployment.agent.files.verified_properties import VerifiedPropertiesFiles
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.text import printable
-from zkdeployment.pools.host.lease_follower import TrustedLeases, VerifiedLeaseFile
 from zkdeployment.pools.rules.signed_lease import NAMESPACE as LEASES
-from zkdeployment.pools.store.leases import ZooKeeperSignedLeases
 from zkdeployment.publishing.keys.publisher_keys import (
     PublisherKeysFile,
     check_keys,
@@ -20,7 +18,7 @@ from zkdeployment.publishing.keys.publisher_keys import (
 )
 from zkdeployment.publishing.signing.statement import NAMESPACE as PUBLICATIONS
 from zkdeployment.publishing.store.signed import ZooKeeperSignedPublications
-from zkdeployment.publishing.watermark import PublishedFile
+from zkdeployment.publishing.watermark import published_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,17 +69,6 @@ def publishers_warning(publishers: Path) -> str | None:
     )
 
 
-def trusted_leases(publishers: Path, session: Session, *, root: Path) -> TrustedLeases:
-    """Return the reader of leases signed by ``publishers``, for the host with this root."""
-    return TrustedLeases(
-        ZooKeeperSignedLeases(session),
-        PublisherKeysFile(
-            publishers, LEASES, "the lease of this host is not signed by one of the publishers of this host"
-        ),
-        VerifiedLeaseFile(root / "var" / "lib" / "zkdeployment" / "verified-lease"),
-    )
-
-
 def trusted_publications(
     publishers: Path, session: Session, *, root: Path, run: Path, minimum: int = 0
 ) -> TrustedPublications:
@@ -96,7 +83,7 @@ def trusted_publications(
     return TrustedPublications(
         ZooKeeperSignedPublications(session),
         PublisherKeysFile(publishers),
-        PublishedFile(root / "var" / "lib" / "zkdeployment" / "verified", required=True),
+        published_file(root / "var" / "lib" / "zkdeployment" / "verified", required=True),
         VerifiedPropertiesFiles(run / "properties"),
         minimum=minimum,
     )

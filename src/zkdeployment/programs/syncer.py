@@ -21,7 +21,7 @@ from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.programs.process import arm_failpoints, build_probe
 from zkdeployment.programs.publish_key import publication_signer
 from zkdeployment.publishing.daemon.follower import Follower
-from zkdeployment.publishing.daemon.signing import SigningFile
+from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
 from zkdeployment.publishing.section import section
@@ -29,7 +29,7 @@ from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.opening import open_source
 from zkdeployment.publishing.store.requests import give_notice
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.publishing.watermark import PublishedFile
+from zkdeployment.publishing.watermark import published_file
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _syncer(
     """Return the syncer, which records its publications and signatures beside its configured mirror."""
     sync = settings.require_sync()
     mirror = sync.tree_directory
-    memory = PublishedFile(mirror.with_name(f".{mirror.name}.published"))
+    memory = published_file(mirror.with_name(f".{mirror.name}.published"))
     return Syncer(
         source,
         store,
@@ -168,7 +168,7 @@ def _syncer(
         signer,
         packages=None if repositories is None else PackageGuard(store, repositories),
         keeper=section().keeper(store, mirror.with_name(f".{mirror.name}.accepted"), _approvals(sync, source)),
-        signing=SigningFile(mirror.with_name(f".{mirror.name}.signed")),
+        signing=signing_file(mirror.with_name(f".{mirror.name}.signed")),
         publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
         governed=sync.governed_paths,
     )

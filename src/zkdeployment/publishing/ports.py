@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.publication import Origin, Published
+    from zkdeployment.base.publication import Origin
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.publishing.signing.statement import SignedStatement
 
@@ -50,16 +50,3 @@ class TreeSource(Protocol):
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision`` is ``ancestor`` or one of its descendants; ``False`` if ``ancestor`` is unknown."""
-
-
-class PublicationMemory(Protocol):
-    """The last known publication, persisted."""
-
-    def read_published(self) -> Published:
-        """Return the last known publication; with sequence 0 if the record is missing.
-
-        A corrupt record counts as missing, or raises ``HostFilesError`` if old publications must be refused.
-        """
-
-    def write_published(self, published: Published) -> None:
-        """Record revision and sequence of the last known publication; raises ``HostFilesError``."""

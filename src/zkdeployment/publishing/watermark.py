@@ -2,63 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from zkdeployment.base.cluster import is_revision, short
 from zkdeployment.base.errors import HostFilesError, StalePublicationError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine import files
+from zkdeployment.base.machine.files import JsonFile, log_damage
 from zkdeployment.base.publication import Published, is_sequence
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.publishing.ports import PublicationMemory
 
-
-_LARGEST = 4096
-
-
-class PublishedFile:
-    """A file with one JSON object, ``{"revision", "sequence"}``, replaced atomically.
+def published_file(file: Path, *, required: bool = False) -> JsonFile[Published]:
+    """Return the file with the last publication known, ``{"revision", "sequence"}``.
 
     An existing file that cannot be read is an error if it is ``required``; else it counts as missing.
     """
+    damaged = _refuse_damage if required else log_damage
+    return JsonFile(file, _decode, _encode, expected="a publication", damaged=damaged)
 
-    def __init__(self, file: Path, *, required: bool = False) -> None:
-        self._file = file
-        self._required = required
 
-    def read_published(self) -> Published:
-        try:
-            content = files.read(self._file, _LARGEST)
-            value = {} if content is None else json.loads(content)
-        except (OSError, ValueError, RecursionError) as error:
-            return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
-        if content is None:
-            return Published()  # a new host has no file
-        if not isinstance(value, dict) or not is_sequence(value.get("sequence")):
-            return self._unknown("not a publication")
-        revision = value.get("revision")
-        return Published(revision=revision if is_revision(revision) else None, sequence=value["sequence"])
+def _decode(value: Any) -> Published:
+    revision, sequence = value.get("revision"), value["sequence"]
+    if not is_sequence(sequence):
+        raise ValueError("not a publication")
+    return Published(revision=revision if is_revision(revision) else None, sequence=sequence)
 
-    def write_published(self, published: Published) -> None:
-        content = json.dumps({"revision": published.revision, "sequence": published.sequence}).encode()
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            files.replace(self._file, content)
-        except OSError as error:
-            raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
 
-    def _unknown(self, reason: str | None) -> Published:
-        if self._required:
-            raise HostFilesError(
-                f"cannot read the last verified publication {self._file}: expected JSON with a sequence, found:"
-                f" {reason}; check the publication in ZooKeeper with 'zkdeployment verify', then remove the file"
-            )
-        get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
-        return Published()
+def _encode(published: Published) -> dict[str, object]:
+    return {"revision": published.revision, "sequence": published.sequence}
+
+
+def _refuse_damage(file: Path, reason: str) -> NoReturn:
+    raise HostFilesError(
+        f"cannot read the last verified publication {file}: expected JSON with a sequence, found: {reason}; check"
+        " the publication in ZooKeeper with 'zkdeployment verify', then remove the file"
+    )
 
 
 class Watermark:
@@ -68,7 +48,7 @@ class Watermark:
     sequence ``minimum`` always count as older.
     """
 
-    def __init__(self, memory: PublicationMemory | None, minimum: int = 0) -> None:
+    def __init__(self, memory: JsonFile[Published] | None, minimum: int = 0) -> None:
         self._memory = memory
         self._minimum = minimum
         self._known: Published | None = None
@@ -77,7 +57,7 @@ class Watermark:
     def known(self) -> Published:
         """The last publication known; sequence 0 before the first one."""
         if self._known is None:
-            self._known = Published() if self._memory is None else self._memory.read_published()
+            self._known = (None if self._memory is None else self._memory.load()) or Published()
         return self._known
 
     @property
@@ -115,7 +95,7 @@ class Watermark:
         if published.sequence <= self.known.sequence:
             return
         if self._memory is not None:
-            self._memory.write_published(_known(published))
+            self._memory.save(_known(published))
         self._known = _known(published)
 
 

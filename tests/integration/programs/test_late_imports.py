@@ -9,9 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.waiting import wait_until
-from zkdeployment.agent.files.run_directory import RunDirectory
 from zkdeployment.agent.packages.dnf import Dnf
-from zkdeployment.agent.rules.lease import Lease, LeaseRecord
 from zkdeployment.agent.scripts import ScriptRecord
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.daemon.metrics import MetricsFile
@@ -66,16 +64,6 @@ def test_an_agent_that_cannot_search_for_a_running_dnf_or_script_asks_for_a_rest
     (tmp_path / "script").write_text(json.dumps({"unit": "", "argv": ["/a"], "begun": time.time()}))
     with pytest.raises(RestartError):
         ScriptRecord(tmp_path / "script").orphan()
-
-
-def test_a_host_that_was_leased_needs_the_module_of_leases_and_others_do_not(gone, tmp_path):
-    run = RunDirectory(tmp_path)
-    run.write_lease(LeaseRecord(Lease("ci", 1), is_reached=True))
-    gone("zkdeployment.agent.rules.lease")
-    with pytest.raises(RestartError, match="if an upgrade has just replaced it"):
-        run.read_lease()
-    (tmp_path / "lease").unlink()
-    assert run.read_lease() is None
 
 
 def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():

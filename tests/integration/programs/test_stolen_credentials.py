@@ -32,7 +32,7 @@ from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import retire
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.watermark import PublishedFile, Watermark
+from zkdeployment.publishing.watermark import Watermark, published_file
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
 from zkdeployment.service.users.user import NewUser, Role
@@ -267,9 +267,9 @@ def test_the_keys_with_which_the_service_commits_are_root_on_all_hosts(fleets, t
 
 def test_only_a_minimum_keeps_old_publications_from_a_fresh_host(tmp_path):
     old = Published("r6", sequence=6)
-    Watermark(PublishedFile(tmp_path / "fresh")).check(old)
+    Watermark(published_file(tmp_path / "fresh")).check(old)
     with pytest.raises(StalePublicationError, match=r"expected sequence 7 \(minimum-sequence\).*found 6"):
-        Watermark(PublishedFile(tmp_path / "other"), 7).check(old)
+        Watermark(published_file(tmp_path / "other"), 7).check(old)
 
 
 ROOT = test_credentials_of_zookeeper_are_root_on_hosts_that_believe_it_and_run_nothing_on_those_that_verify

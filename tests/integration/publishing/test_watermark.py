@@ -3,12 +3,12 @@ from structlog.testing import capture_logs
 
 from zkdeployment.base.errors import HostFilesError, StalePublicationError
 from zkdeployment.base.publication import Published
-from zkdeployment.publishing.watermark import PublishedFile, Watermark
+from zkdeployment.publishing.watermark import Watermark, published_file
 
 
 @pytest.fixture
 def memory(tmp_path):
-    return PublishedFile(tmp_path / "published")
+    return published_file(tmp_path / "published")
 
 
 def test_without_a_known_publication_any_publication_is_accepted(memory):
@@ -17,7 +17,7 @@ def test_without_a_known_publication_any_publication_is_accepted(memory):
 
 @pytest.mark.parametrize("sequence", [7, 8])
 def test_the_known_publication_and_later_ones_are_accepted(memory, sequence):
-    memory.write_published(Published("r7", sequence=7))
+    memory.save(Published("r7", sequence=7))
     Watermark(memory).check(Published("r8", sequence=sequence))
 
 
@@ -30,7 +30,7 @@ def test_the_known_publication_and_later_ones_are_accepted(memory, sequence):
     ],
 )
 def test_an_earlier_publication_means_that_the_store_went_back(memory, published, message):
-    memory.write_published(Published("r7", sequence=7))
+    memory.save(Published("r7", sequence=7))
     with pytest.raises(
         StalePublicationError, match=rf"went back: expected publication 7 \(revision r7\).*{message}.*--force"
     ):
@@ -47,23 +47,23 @@ def test_a_publication_below_the_minimum_is_refused_also_if_none_is_known(memory
         watermark.check(Published())
     watermark.check(Published("r7", sequence=7))
     watermark.remember(Published("r7", sequence=7))
-    assert memory.read_published().sequence == watermark.sequence == 7
+    assert memory.load().sequence == watermark.sequence == 7
     watermark.remember(Published("r9", sequence=9))
     with pytest.raises(StalePublicationError, match=r"went back: expected publication 9"):
         watermark.check(Published("r8", sequence=8))
 
 
 def test_only_a_later_publication_is_persisted(memory):
-    memory.write_published(Published("r7", sequence=7))
+    memory.save(Published("r7", sequence=7))
     watermark = Watermark(memory)
     watermark.note(Published("r9", exact="?", stamp=3, sequence=9))
     watermark.note(Published("r8", sequence=8))
-    assert memory.read_published() == watermark.known == Published("r9", sequence=9)
+    assert memory.load() == watermark.known == Published("r9", sequence=9)
 
 
 def test_a_publication_that_cannot_be_persisted_is_logged_and_known_to_this_process(tmp_path):
     (tmp_path / "file").touch()
-    watermark = Watermark(PublishedFile(tmp_path / "file" / "published"))
+    watermark = Watermark(published_file(tmp_path / "file" / "published"))
     with capture_logs() as logs:
         watermark.note(Published("r9", sequence=9))
     assert "publication-not-remembered" in [line["event"] for line in logs]
@@ -74,10 +74,10 @@ def test_a_publication_that_cannot_be_persisted_is_logged_and_known_to_this_proc
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"sequence": 0}', b"\xff"])
 def test_a_required_memory_that_cannot_be_read_is_an_error_and_another_is_empty(tmp_path, content):
     file = tmp_path / "published"
-    assert PublishedFile(file, required=True).read_published() == Published()
+    assert published_file(file, required=True).load() is None
     file.write_bytes(content)
-    assert PublishedFile(file).read_published() == Published()
+    assert published_file(file).load() is None
     with pytest.raises(
         HostFilesError, match=r"cannot read the last verified publication .*; check .* remove the file"
     ):
-        PublishedFile(file, required=True).read_published()
+        published_file(file, required=True).load()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.daemon.deployment import DeploymentRun, RolloutGate, Supervision
 from zkdeployment.agent.reporting.failures import reason
-from zkdeployment.agent.reporting.host_reporting import InventoryReporter
 from zkdeployment.agent.rules.lease import LEASE_ERRORS
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.daemon.cycles import Backoff, jittered, spread
@@ -105,7 +104,7 @@ class PublicationReader:
     def __init__(self, adapters: AgentAdapters, reporting: HostReporting) -> None:
         self._adapters = adapters
         self._reporting = reporting
-        self._watermark = Watermark(adapters.run)
+        self._watermark = Watermark(adapters.run.published)
 
     def read(self, cluster: Cluster | None) -> Published | CycleEvent:
         """Return the last publication, or the event that ends the cycle if the host must not act on it.
@@ -172,7 +171,6 @@ class AgentCycle:
         self._waits = waits
         self._commands = commands
         self._is_disturbed = is_disturbed
-        self._inventory = InventoryReporter(adapters, reporting.local)
         self.lease = lease
         self._publications = PublicationReader(adapters, reporting)
         self._held: ClusterState | None = None
@@ -211,7 +209,7 @@ class AgentCycle:
     def _reconcile(self) -> None:
         self._reporting.registration.ensure_registered()
         self._reporting.failures.report_unreported()
-        self._inventory.catch_up()
+        self._reporting.inventory.catch_up()
         if not self._read_lease():
             return
         cluster = self._reporting.retry.read_cluster()
@@ -226,7 +224,7 @@ class AgentCycle:
             self.lease.forget_failure()
             self.lease.show_waiting(ClusterState.STOPPED if cluster is None else cluster.state)
             self._advance(CycleEvent.CLUSTER_CLOSED)
-            self._inventory.refresh()
+            self._reporting.inventory.refresh()
             return
         self._held = None
         # A host needs no grant to follow its lease.
@@ -236,7 +234,7 @@ class AgentCycle:
             event = self._compare(cluster.revision, published, gate)
             self._advance(event)
             if event in _IDLE:
-                self._inventory.refresh()
+                self._reporting.inventory.refresh()
             if self._state is CycleState.DEPLOYING:
                 self._advance(self._deploy(cluster.revision, published, gate))
 
@@ -265,7 +263,7 @@ class AgentCycle:
 
         The host needs no further grant to run them: its rollout may have ended.
         """
-        reached = self._adapters.run.read_sequence(published.revision)
+        reached = self._adapters.run.version.read().sequence(published.revision)
         return bool(self._reporting.host.lacking) and reached >= published.effective_since > 0
 
     def _is_group_resumed(self) -> bool:
@@ -326,7 +324,7 @@ class AgentCycle:
             lease=self.lease,
             disturbed=self._is_disturbed,
         )
-        run = DeploymentRun(self._adapters, self._reporting, self._inventory, supervision, commands=self._commands)
+        run = DeploymentRun(self._adapters, self._reporting, supervision, commands=self._commands)
         may_be_queued, self._may_be_queued = self._may_be_queued, True
         if run.run():
             self._may_be_queued = may_be_queued  # the deployment released the lock that it acquired
@@ -502,7 +500,7 @@ class Agent:
 
         Raises ``UnreachableError`` at once when ZooKeeper cannot be reached.
         """
-        self._adapters.connect()
+        self._adapters.session.open()
         outcome = CycleState.MOVED
         with self._unregistering():
             self._register()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.adapters import AgentAdapters
     from zkdeployment.agent.daemon.agent import AgentWaits
     from zkdeployment.agent.daemon.plans import HostPlan
-    from zkdeployment.agent.reporting.host_reporting import HostReporting, InventoryReporter
+    from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.cluster import Revision
@@ -232,7 +232,7 @@ class Supervision:
         self._gate = gate
         self._lease = lease
         self._disturbed = disturbed
-        self._recheck = Recheck(adapters.clock, adapters.session)
+        self._recheck = Recheck(adapters.clock, lambda: adapters.session.id)
         self._stamp: int | None = None  # of the cluster version when it was last checked
         self._group_stops = GroupStops(adapters.fleet, reporting)
         self.changed = False
@@ -452,14 +452,12 @@ class DeploymentRun:
         self,
         adapters: AgentAdapters,
         reporting: HostReporting,
-        inventory: InventoryReporter,
         supervision: Supervision,
         *,
         commands: HostCommands,
     ) -> None:
         self._adapters = adapters
         self._reporting = reporting
-        self._inventory = inventory
         self._supervision = supervision
         self._commands = commands
         self._begun = adapters.clock.monotonic()
@@ -482,7 +480,7 @@ class DeploymentRun:
             self._supervision.confirm()
         except FailedError as failed:
             self._supervision.hand_on_work()
-            self._inventory.publish()
+            self._reporting.inventory.publish()
             self._record_result(f"{failed}: {self._reporting.host.error}", self._reporting.host.failed)
             self._run_after_failure(str(failed), self._reporting.host.error or "")
             return False
@@ -518,13 +516,13 @@ class DeploymentRun:
         except ConflictError as conflict:
             get_logger().warning("deployment-abandoned", reason=str(conflict))
             if self._supervision.changed:
-                self._inventory.publish()
+                self._reporting.inventory.publish()
                 cluster = self._reporting.retry.read_cluster()
                 if cluster is None or cluster.revision is None:
                     self._run_after(len(plan.steps))
             raise
         if plan.steps:
-            self._inventory.publish()  # before the host counts as done, so that later plans are exact
+            self._reporting.inventory.publish()  # before the host counts as done, so that later plans are exact
         self._run_after(len(plan.steps))
 
     def _run_after(self, steps: int) -> None:
@@ -568,4 +566,4 @@ class DeploymentRun:
         if self._is_role_change:
             return  # the history is about publications
         seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited
-        self._inventory.record_result(self._supervision.revision, seconds, error, failed)
+        self._reporting.inventory.record_result(self._supervision.revision, seconds, error, failed)

@@ -122,26 +122,24 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     """
     published = adapters.fleet.published()
     if adapters.trusted is None:
-        Watermark(adapters.run).check(published)
+        Watermark(adapters.run.published).check(published)
     cluster = adapters.fleet.cluster()
     if cluster is None or cluster.revision is None:
         state = ClusterState.STOPPED if cluster is None else cluster.state
         raise RefusedError(f"nothing starts: the cluster is {state.value}")
     revision = cluster.revision
-    version = adapters.run.read_version(identity)
+    host = adapters.run.read_host(identity)
     has_role = True
     if leasable and identity.role is not None:
         lease = adapters.lease(identity, remembers=False) or Lease(identity.role, 0)
-        record = first_record(adapters.run.read_lease(), identity.role, has_version=version is not None)
+        record = first_record(adapters.run.lease.load(), identity.role, has_version=host.version is not None)
         has_role = record.is_reached and record.lease.role == lease.role
         identity = replace(identity, role=lease.role)
     if adapters.trusted is not None:
         adapters.trusted.published(identity, revision)
-    has_revision = revision == version and has_role
-    reached = adapters.run.read_sequence(version)
-    is_new = published.revision == revision and published.effective_since > reached
-    lacking = adapters.run.read_lacking()
-    is_resumed = bool(lacking) and not lacking.keys() <= adapters.fleet.stopped_groups()
+    has_revision = revision == host.version and has_role
+    is_new = published.revision == revision and published.effective_since > (host.sequence or 0)
+    is_resumed = bool(host.lacking) and not host.lacking.keys() <= adapters.fleet.stopped_groups()
     if revision == INITIAL or (has_revision and not (is_new or is_resumed)):
         return revision, Plan()
     if adapters.trusted is None:
@@ -150,4 +148,4 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
         wanted = adapters.trusted.targets(identity, revision).wanted
     has_order = published.revision == revision and not leasable
     made = make_plan(adapters, identity, wanted, published.effective_since if has_order else 0)
-    return revision, Plan() if has_revision and not lacking and is_settled(made) else made
+    return revision, Plan() if has_revision and not host.lacking and is_settled(made) else made

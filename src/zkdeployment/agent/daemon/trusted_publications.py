@@ -21,12 +21,12 @@ from zkdeployment.publishing.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.agent.files.verified_properties import VerifiedPropertiesFiles
-    from zkdeployment.agent.ports import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment, DesiredState
     from zkdeployment.base.host import Identity
-    from zkdeployment.publishing.ports import PublicationMemory
+    from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.publishing.signing.snapshot import SignedSnapshot
     from zkdeployment.publishing.store.signed import ZooKeeperSignedPublications
     from zkdeployment.tree.values import Properties
@@ -59,7 +59,7 @@ class TrustedPublications:
         self,
         publications: ZooKeeperSignedPublications,
         keys: PublisherKeys,
-        memory: PublicationMemory,
+        memory: JsonFile[Published],
         files: VerifiedPropertiesFiles,
         *,
         minimum: int = 0,

@@ -10,17 +10,17 @@ import json
 import os
 import shutil
 import stat
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.checkouts.places import remembered_version
 from zkdeployment.agent.checkouts.working_copies import working_copy
-from zkdeployment.agent.files.markers import MarkerFiles, Software
-from zkdeployment.agent.files.paths import checked_name, converting_errors, package_directories
+from zkdeployment.agent.files.markers import MarkerFiles, Software, checked_name, package_directories
 from zkdeployment.base.errors import HostFilesError, ScriptError
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
-from zkdeployment.base.machine.files import foreign_part
+from zkdeployment.base.machine.files import converting_errors, foreign_part
 from zkdeployment.base.names import NameKind
 
 if TYPE_CHECKING:
@@ -137,27 +137,27 @@ def _objection(part: Path) -> str:
 _LARGEST = 16 * 1024 * 1024
 
 
+@dataclass(frozen=True)
 class PackageRegistry:
     """The registry in ``file``, whose values are names of ``kind``. Raises ``HostFilesError``."""
 
-    def __init__(self, file: Path, kind: NameKind) -> None:
-        self._file = file
-        self._kind = kind
+    file: Path
+    kind: NameKind
 
     def read(self) -> dict[str, str]:
         """Return the entries by package name; none for a missing or damaged file."""
-        with converting_errors("read", self._file):
-            content = durable.read(self._file, _LARGEST)
+        with converting_errors("read", self.file):
+            content = durable.read(self.file, _LARGEST)
         if content is None:
             return {}
         try:
             return {
-                checked_name(NameKind.PACKAGE, name): checked_name(self._kind, value)
+                checked_name(NameKind.PACKAGE, name): checked_name(self.kind, value)
                 for name, value in json.loads(content).items()
             }
         except (ValueError, RecursionError, AttributeError, TypeError, HostFilesError):
             # An empty registry is safe: only software with an entry, a marker or a deploy script is ever removed.
-            get_logger().warning("host-file-unreadable", file=str(self._file), reason="damaged")
+            get_logger().warning("host-file-unreadable", file=str(self.file), reason="damaged")
             return {}
 
     def add(self, entries: Mapping[str, str]) -> None:
@@ -169,9 +169,9 @@ class PackageRegistry:
         self._write({name: value for name, value in self.read().items() if name not in packages})
 
     def _write(self, entries: Mapping[str, str]) -> None:
-        with converting_errors("write", self._file):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            durable.replace(self._file, (json.dumps(entries, indent=2, sort_keys=True) + "\n").encode("ascii"))
+        with converting_errors("write", self.file):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            durable.replace(self.file, (json.dumps(entries, indent=2, sort_keys=True) + "\n").encode("ascii"))
 
 
 class Filesystem:

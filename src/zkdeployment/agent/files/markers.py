@@ -17,14 +17,13 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.agent.files.paths import checked_name, converting_errors, package_directories
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Marker
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
-from zkdeployment.base.machine.files import foreign_part, is_ours, read_ours
+from zkdeployment.base.machine.files import converting_errors, foreign_part, is_ours, read_ours
 from zkdeployment.base.names import NameKind, application_of, is_name
 from zkdeployment.base.publication import is_sequence
 
@@ -33,6 +32,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.tree.values import Value
+
+
+def checked_name(kind: NameKind, name: str) -> str:
+    """Return a name that is safe in a path; raises ``HostFilesError`` for other names."""
+    if not isinstance(name, str) or not is_name(kind, name):
+        raise HostFilesError(f"{name!a} is not a {kind.value}")
+    return name
+
+
+def package_directories(parent: Path) -> Iterator[str]:
+    """Yield the names of directories in ``parent`` that are valid names of packages or applications, sorted."""
+    with converting_errors("read", parent), contextlib.suppress(FileNotFoundError), os.scandir(parent) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        yield from (name for name in names if is_name(NameKind.PACKAGE, name))
 
 
 _NAME = re.compile(r"(?P<path>.+)\.(?P<number>0|[1-9][0-9]{0,8})\.(?P<kind>deployed|script)")

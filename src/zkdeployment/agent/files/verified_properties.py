@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.paths import converting_errors
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.machine import files
+from zkdeployment.base.machine.files import converting_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,33 +21,33 @@ if TYPE_CHECKING:
 _LARGEST = 64 << 20
 
 
+@dataclass(frozen=True)
 class VerifiedPropertiesFiles:
     """One file for each service in ``directory``: its properties as a JSON object. Only root may read it."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    directory: Path
 
     def replace(self, properties: Mapping[str, Properties]) -> None:
         """Write the properties of these services, by path, and remove those of others.
 
         Raises ``HostFilesError``.
         """
-        with converting_errors("write", self._directory):
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._directory.chmod(0o700)
+        with converting_errors("write", self.directory):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.chmod(0o700)
             for path in sorted(properties):
                 self._write(path, properties[path])
             kept = {_name(path) for path in properties}
-            for file in self._directory.iterdir():
+            for file in self.directory.iterdir():
                 if file.name not in kept:  # also temporary files that a crash left
                     files.remove(file)
 
     def file(self, path: str) -> str:
         """Return the file for the properties of a service; it exists only if they were written."""
-        return str(self._directory / _name(path))
+        return str(self.directory / _name(path))
 
     def _write(self, path: str, properties: Properties) -> None:
-        file = self._directory / _name(path)
+        file = self.directory / _name(path)
         content = json.dumps(properties).encode("ascii")
         if files.read(file, _LARGEST) != content:
             # A crash of the machine may lose the content: the next deployment writes the file again.

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.plan import PackageChange
 

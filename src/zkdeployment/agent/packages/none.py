@@ -10,7 +10,7 @@ from zkdeployment.base.errors import PackageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.plan import PackageChange
 
@@ -24,6 +24,7 @@ class NoTransaction:
     reversible: bool = True
 
 
+@dataclass(frozen=True)
 class NoPackages:
     """Implements ``PackageManager`` for ``packages = none`` and changes nothing.
 
@@ -31,8 +32,7 @@ class NoPackages:
     A requested package only has to exist as ``/opt/PACKAGE``; its version is not checked. Removals do nothing.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    root: Path
 
     def installed(self) -> Packages:
         return {}
@@ -42,7 +42,7 @@ class NoPackages:
 
     def prepare(self, change: PackageChange) -> NoTransaction:
         """Raise ``PackageError`` if a requested package has no directory under ``/opt``."""
-        missing = [str(path) for name in sorted(change.want) if not (path := self._root / "opt" / name).is_dir()]
+        missing = [str(path) for name in sorted(change.want) if not (path := self.root / "opt" / name).is_dir()]
         if missing:
             raise PackageError(
                 f"{', '.join(missing)} does not exist, and packages = none installs no software; install the"

@@ -9,6 +9,7 @@ it can be written neither to ZooKeeper nor to the disk, the agent tries both, an
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.deployment import DeploymentResult
@@ -27,7 +28,7 @@ from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.strategies.permission import Failure, PhaseReport
 
 if TYPE_CHECKING:
-    from zkdeployment.agent.adapters import ReportingAdapters
+    from zkdeployment.agent.adapters import AgentAdapters
     from zkdeployment.agent.reporting.host_reporting import (
         AgentEvents,
         LocalHost,
@@ -86,33 +87,27 @@ def failure_mail(
     )
 
 
+@dataclass(frozen=True)
 class PhaseReporter:
     """Writes phase reports, together with the host's node."""
 
-    def __init__(
-        self,
-        local: LocalHost,
-        adapters: ReportingAdapters,
-        registration: RegistrationUpdater,
-        retry: ZooKeeperRetry,
-    ) -> None:
-        self._local = local
-        self._adapters = adapters
-        self._registration = registration
-        self._retry = retry
+    local: LocalHost
+    adapters: AgentAdapters
+    registration: RegistrationUpdater
+    retry: ZooKeeperRetry
 
     def report_success(self, rollout: str, phase: Phase) -> None:
         """Report that this host finished a phase, once ZooKeeper answers."""
-        report = PhaseReport(self._adapters.clock.now())
-        self._retry.retry_until_reachable(lambda: self.send(rollout, phase, report))
+        report = PhaseReport(self.adapters.clock.now())
+        self.retry.retry_until_reachable(lambda: self.send(rollout, phase, report))
 
     def send(self, rollout: str, phase: Phase, report: PhaseReport) -> None:
         """Write one report; raises ``UnreachableError`` if it was not written and has to be sent again."""
         try:
-            self._adapters.fleet.report_phase(rollout, phase, self._local.host, report)
+            self.adapters.fleet.report_phase(rollout, phase, self.local.host, report)
         except ConflictError as error:
             raise UnreachableError(str(error)) from error  # the coordinator waits for the report
-        self._registration.note_written()
+        self.registration.note_written()
 
 
 #: The most bytes of a failure's reason in ZooKeeper, status file and mail.
@@ -125,7 +120,7 @@ class FailureReporter:
     def __init__(
         self,
         local: LocalHost,
-        adapters: ReportingAdapters,
+        adapters: AgentAdapters,
         registration: RegistrationUpdater,
         phases: PhaseReporter,
         retry: ZooKeeperRetry,
@@ -142,7 +137,7 @@ class FailureReporter:
 
     def restore(self) -> None:
         """Read the failure that an earlier agent kept and did not report, and show its error on the host."""
-        self._unreported = self._adapters.run.failure.read()
+        self._unreported = self._adapters.run.failure.load()
         self._is_kept = self._unreported is not None
         if self._unreported is not None:
             self._show_unreported(self._unreported)
@@ -271,7 +266,7 @@ class FailureReporter:
         """Write a failure to the disk unless it is there; return the error if that is impossible."""
         try:
             if not self._is_kept:
-                self._adapters.run.failure.write(failure)
+                self._adapters.run.failure.save(failure)
         except HostFilesError as error:
             return error
         self._is_kept = True

@@ -26,7 +26,7 @@ from zkdeployment.base.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from zkdeployment.agent.adapters import AgentAdapters, ReportingAdapters
+    from zkdeployment.agent.adapters import AgentAdapters
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.host import Host
@@ -79,35 +79,33 @@ _DENIED_PAUSE = 5.0  # the same after ZooKeeper denied access: people correct th
 _LOG_EVERY = 120  # attempts between two log lines
 
 
+@dataclass(frozen=True)
 class ZooKeeperRetry:
     """Repeats calls that fail with ``UnreachableError`` or ``DeniedError``."""
 
-    def __init__(
-        self, local: LocalHost, adapters: ReportingAdapters, control: Control, telemetry: AgentEvents
-    ) -> None:
-        self._local = local
-        self._adapters = adapters
-        self._control = control
-        self._telemetry = telemetry
+    local: LocalHost
+    adapters: AgentAdapters
+    control: Control
+    telemetry: AgentEvents
 
     def retry_until_reachable(self, call: Callable[[], T]) -> T:
         """Repeat a call until ZooKeeper answers and return its result.
 
         Raises ``ShutdownError`` if this process is asked to end while ZooKeeper does not answer.
         """
-        return self._retry(call, lambda: self._control.stopping)
+        return self._retry(call, lambda: self.control.stopping)
 
     def retry_until_overdue(self, call: Callable[[], T]) -> T:
         """Like ``retry_until_reachable``, but use the whole grace period of a shutdown before giving up."""
-        return self._retry(call, lambda: self._control.overdue)
+        return self._retry(call, lambda: self.control.overdue)
 
     def read_cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
         """Return the cluster version from ZooKeeper, once ZooKeeper answers.
 
         ``changed`` (which must not block) is called once, when the cluster version may have changed.
         """
-        cluster = self.retry_until_reachable(lambda: self._adapters.fleet.cluster(changed))
-        self._telemetry.observe(cluster)
+        cluster = self.retry_until_reachable(lambda: self.adapters.fleet.cluster(changed))
+        self.telemetry.observe(cluster)
         return cluster
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
@@ -123,26 +121,26 @@ class ZooKeeperRetry:
         except (UnreachableError, DeniedError) as error:
             raise ShutdownError(f"asked to end while ZooKeeper did not answer ({error})") from error
         if attempts.statistics["attempt_number"] > 1:
-            self._write_status(self._local.host.step)
+            self._write_status(self.local.host.step)
         return result
 
     def _show_waiting(self, state: tenacity.RetryCallState) -> None:
-        self._adapters.notifier.watchdog()
-        self._telemetry.beat(self._local.host)
+        self.adapters.notifier.watchdog()
+        self.telemetry.beat(self.local.host)
         if state.attempt_number == 1:
             self._write_status("wait for ZooKeeper")
         if state.attempt_number % _LOG_EVERY == 1 and state.outcome is not None:
             reason = str(state.outcome.exception())
             get_logger().warning("waiting-for-zookeeper", reason=reason)
-            self._adapters.notifier.ready()  # an agent without ZooKeeper is up and must not delay the boot
-            self._adapters.notifier.status(f"waiting for ZooKeeper: {reason}")
+            self.adapters.notifier.ready()  # an agent without ZooKeeper is up and must not delay the boot
+            self.adapters.notifier.status(f"waiting for ZooKeeper: {reason}")
 
     def _write_status(self, step: str | None) -> None:
         """Write what a deployment waits for, or that it continues, with the time, into the status file."""
-        deploying = self._local.host.deploying
+        deploying = self.local.host.deploying
         if deploying is not None and step is not None:
             with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it
-                self._adapters.run.write_status(deploying, step)
+                self.adapters.run.write_status(deploying, step)
 
 
 def _pause(state: tenacity.RetryCallState) -> float:
@@ -160,7 +158,7 @@ class RegistrationUpdater:
     Methods wait until ZooKeeper answers unless their docstrings name an exception.
     """
 
-    def __init__(self, local: LocalHost, adapters: ReportingAdapters, retry: ZooKeeperRetry) -> None:
+    def __init__(self, local: LocalHost, adapters: AgentAdapters, retry: ZooKeeperRetry) -> None:
         self._local = local
         self._adapters = adapters
         self._retry = retry
@@ -173,16 +171,16 @@ class RegistrationUpdater:
         No version is adopted from such a node if a deployment was interrupted on this host, or if the host has
         publishers: no publisher signed that the host has the content of that version.
         """
-        self._retry.retry_until_reachable(self._adapters.connect)
+        self._retry.retry_until_reachable(self._adapters.session.open)
         self._update_address()
-        adopt = self._adapters.adopts_versions and not self._adapters.run.is_changing()
+        adopt = self._adapters.trusted is None and not self._adapters.run.version.read().is_changing
         adopted = self._retry.retry_until_reachable(
             lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
         )
         if adopted is not None:
             self._local.host = replace(self._local.host, version=adopted, sequence=0)
             self._record_adopted(adopted)
-        self._written = self._local.host, self._adapters.session()
+        self._written = self._local.host, self._adapters.session.id
 
     def ensure_registered(self) -> None:
         """Bring the host's node up to date, and create it again if it was removed."""
@@ -192,12 +190,12 @@ class RegistrationUpdater:
 
     def refresh(self) -> None:
         """Bring the host's node up to date if its content or its session is outdated."""
-        if self._written != (self._local.host, self._adapters.session()):
+        if self._written != (self._local.host, self._adapters.session.id):
             self._retry.retry_until_reachable(self._write)
 
     def refresh_session(self) -> None:
         """Register again if the session that owned the host's node has ended."""
-        if self._written is None or self._written[1] != self._adapters.session():
+        if self._written is None or self._written[1] != self._adapters.session.id:
             self._retry.retry_until_reachable(self._write)
 
     def refresh_at_pace(self) -> None:
@@ -205,10 +203,10 @@ class RegistrationUpdater:
 
         A script may be running, which has to be watched; the next step reports what goes wrong here.
         """
-        if self._adapters.session() is None:
+        if self._adapters.session.id is None:
             return
         due = self._written is not None and self._adapters.clock.monotonic() - self._written_at >= _PACE
-        if due and self._written != (self._local.host, self._adapters.session()):
+        if due and self._written != (self._local.host, self._adapters.session.id):
             self._written_at = self._adapters.clock.monotonic()
             try:
                 self._write(patient=False)
@@ -227,48 +225,44 @@ class RegistrationUpdater:
     def note_written(self) -> None:
         """Note that a transaction of another kind has just written the host's node, too."""
         # In a new session the node did not belong to this agent and is still to be created.
-        if self._written is not None and self._written[1] == self._adapters.session():
+        if self._written is not None and self._written[1] == self._adapters.session.id:
             self._written = self._local.host, self._written[1]
 
     def _write(self, *, patient: bool = True) -> None:
         self._update_address()
         self._adapters.fleet.update_host(self._local.host, patient=patient)
-        self._written = self._local.host, self._adapters.session()
+        self._written = self._local.host, self._adapters.session.id
         self._written_at = self._adapters.clock.monotonic()
 
     def _update_address(self) -> None:
         """Take over the host's address; while there is no connection, the last one stays."""
-        self._local.host = replace(self._local.host, address=self._adapters.address() or self._local.host.address)
+        self._local.host = replace(
+            self._local.host,
+            address=self._adapters.address or self._adapters.session.local_address or self._local.host.address,
+        )
 
     def _record_adopted(self, version: Revision) -> None:
         try:
-            self._adapters.run.write_version(version)
+            self._adapters.run.version.write(version)
         except HostFilesError as error:
             get_logger().warning("version-not-recorded", reason=str(error))
 
 
+@dataclass(frozen=True)
 class Heartbeat:
     """Shows that the agent is alive, without ever waiting for ZooKeeper."""
 
-    def __init__(
-        self,
-        local: LocalHost,
-        adapters: ReportingAdapters,
-        registration: RegistrationUpdater,
-        control: Control,
-        telemetry: AgentEvents,
-    ) -> None:
-        self._local = local
-        self._adapters = adapters
-        self._registration = registration
-        self._control = control
-        self._telemetry = telemetry
+    local: LocalHost
+    adapters: AgentAdapters
+    registration: RegistrationUpdater
+    control: Control
+    telemetry: AgentEvents
 
     def beat(self) -> None:
         """Notify the supervisor, and write metrics and the host's node if they are due."""
-        self._adapters.notifier.watchdog()
-        self._telemetry.beat(self._local.host)
-        self._registration.refresh_at_pace()
+        self.adapters.notifier.watchdog()
+        self.telemetry.beat(self.local.host)
+        self.registration.refresh_at_pace()
 
     def tick(self) -> None:
         """Beat while a script or a package transaction runs.
@@ -276,66 +270,59 @@ class Heartbeat:
         Raises ``ShutdownError`` if the agent was asked to end and the grace period is over.
         """
         self.beat()
-        if self._control.overdue:
+        if self.control.overdue:
             raise ShutdownError("asked to end, and the step in progress did not end in time")
 
     def write_metrics(self, *, up: bool = True) -> None:
         """Write all metrics now; ``up``: whether the agent continues."""
-        self._telemetry.write(self._local.host, up=up)
+        self.telemetry.write(self.local.host, up=up)
 
 
+@dataclass(frozen=True)
 class DeploymentStatus:
     """Keeps the status file, the host's version on disk, its node and the metrics in step with a deployment.
 
     Methods wait until ZooKeeper answers unless their docstrings name an exception.
     """
 
-    def __init__(
-        self,
-        local: LocalHost,
-        adapters: ReportingAdapters,
-        registration: RegistrationUpdater,
-        heartbeat: Heartbeat,
-        telemetry: AgentEvents,
-    ) -> None:
-        self._local = local
-        self._adapters = adapters
-        self._registration = registration
-        self._heartbeat = heartbeat
-        self._telemetry = telemetry
+    local: LocalHost
+    adapters: AgentAdapters
+    registration: RegistrationUpdater
+    heartbeat: Heartbeat
+    telemetry: AgentEvents
 
     def begin(self, revision: Revision) -> None:
         """Show that a deployment begins and clear the error of the last one."""
-        self._telemetry.begin()
-        self._local.set_error(None)
-        self._local.host = replace(self._local.host, deploying=str(revision), step=None, steps=None)
-        self._registration.refresh()
+        self.telemetry.begin()
+        self.local.set_error(None)
+        self.local.host = replace(self.local.host, deploying=str(revision), step=None, steps=None)
+        self.registration.refresh()
 
     @contextlib.contextmanager
     def awaiting_script(self, revision: str, name: str) -> Iterator[None]:
         """Show, during the block, that the host waits for a script that the previous agent began."""
-        self._local.host = replace(self._local.host, deploying=revision, step=None, steps=None)
+        self.local.host = replace(self.local.host, deploying=revision, step=None, steps=None)
         try:
             self.show(revision, f"wait for {name}, which the previous agent began", 0, 0)
         except HostFilesError as error:
             get_logger().error("status-not-written", reason=str(error))
-        self._registration.refresh()
+        self.registration.refresh()
         try:
             yield
         finally:
-            self._local.end_deployment()
+            self.local.end_deployment()
 
     def restart_timer(self) -> None:
         """Measure the deployment's duration from now on, after a wait that does not count."""
-        self._telemetry.begin()
+        self.telemetry.begin()
 
     def give_up_version(self) -> None:
         """Record on disk, then in ZooKeeper, that the host has no version until a deployment succeeded."""
-        host = self._local.host
-        self._adapters.run.clear_version(host.version)
+        host = self.local.host
+        self.adapters.run.version.clear(host.version)
         former = host.former if host.version is None else host.version
-        self._local.host = replace(host, version=None, sequence=0, former=former)
-        self._registration.refresh()
+        self.local.host = replace(host, version=None, sequence=0, former=former)
+        self.registration.refresh()
 
     def show(self, revision: Revision, step: str, done: int, total: int) -> bool:
         """Show the current step: in the status file at once, in ZooKeeper at most once a second.
@@ -343,19 +330,19 @@ class DeploymentStatus:
         Returns whether it differs from the step shown before; an unchanged step keeps its time in the status file.
         Never waits for ZooKeeper.
         """
-        host = self._local.host
+        host = self.local.host
         changed = (host.step, host.steps) != (step, (done, total))
         if changed:
-            self._adapters.run.write_status(revision, step)
-            self._adapters.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
-            self._local.host = replace(host, step=step, steps=(done, total))
-        self._heartbeat.beat()
+            self.adapters.run.write_status(revision, step)
+            self.adapters.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
+            self.local.host = replace(host, step=step, steps=(done, total))
+        self.heartbeat.beat()
         return changed
 
     def lack(self, lacking: Mapping[str, LackingGroup]) -> None:
         """Record on disk what the host lacks because a group is stopped, before its version is recorded."""
-        self._adapters.run.write_lacking(lacking)
-        self._local.host = replace(self._local.host, lacking=dict(lacking))
+        self.adapters.run.lacking.save(dict(lacking))
+        self.local.host = replace(self.local.host, lacking=dict(lacking))
 
     def succeed(
         self, revision: Revision, sequence: int, lacking: Mapping[str, LackingGroup] | None = None
@@ -368,43 +355,43 @@ class DeploymentStatus:
         Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its version from before,
         so that the deployment is repeated.
         """
-        if lacking is not None and lacking != self._local.host.lacking:
+        if lacking is not None and lacking != self.local.host.lacking:
             self.lack(lacking)
-        before = self._local.host
+        before = self.local.host
         completed = None if before.lacking else sequence or None
-        self._local.set_error(None)
-        self._local.host = replace(
-            self._local.host, version=revision, sequence=sequence, completed=completed, former=None
+        self.local.set_error(None)
+        self.local.host = replace(
+            self.local.host, version=revision, sequence=sequence, completed=completed, former=None
         )
-        self._local.end_deployment()
-        self._registration.refresh()
+        self.local.end_deployment()
+        self.registration.refresh()
         try:
-            self._adapters.run.write_version(revision, sequence)
-            self._adapters.run.write_status(revision, "done")
+            self.adapters.run.version.write(revision, sequence)
+            self.adapters.run.write_status(revision, "done")
         except HostFilesError:
-            self._local.host = replace(
-                self._local.host,
+            self.local.host = replace(
+                self.local.host,
                 version=before.version,
                 sequence=before.sequence,
                 completed=before.completed,
                 former=before.former,
             )
             raise
-        self._telemetry.end(DeploymentResult.DONE)
-        self._adapters.notifier.status(f"{revision}: done")
+        self.telemetry.end(DeploymentResult.DONE)
+        self.adapters.notifier.status(f"{revision}: done")
 
     def abandon(self) -> None:
         """Note that no deployment is in progress any more; the host's node is not updated at once."""
-        self._telemetry.end(DeploymentResult.ABANDONED)
-        self._local.end_deployment()
+        self.telemetry.end(DeploymentResult.ABANDONED)
+        self.local.end_deployment()
 
     def settle(self) -> None:
         """Show that there is nothing to do at the host's version."""
-        self._local.set_error(None)
+        self.local.set_error(None)
         self.abandon()
-        self._registration.refresh()
-        if self._adapters.run.read_status() != "done":
-            self._adapters.run.write_status(self._local.host.version, "done")
+        self.registration.refresh()
+        if self.adapters.run.read_status() != "done":
+            self.adapters.run.write_status(self.local.host.version, "done")
 
 
 class RefusalStatus:
@@ -413,7 +400,7 @@ class RefusalStatus:
     def __init__(
         self,
         local: LocalHost,
-        adapters: ReportingAdapters,
+        adapters: AgentAdapters,
         registration: RegistrationUpdater,
         deployment: DeploymentStatus,
     ) -> None:
@@ -457,7 +444,7 @@ class InventoryReporter:
     Errors are logged and never raised; ``catch_up`` publishes an inventory that could not be published before.
     """
 
-    def __init__(self, adapters: AgentAdapters, local: LocalHost) -> None:
+    def __init__(self, local: LocalHost, adapters: AgentAdapters) -> None:
         self._adapters = adapters
         self._local = local
         self._published: KnownHost | None = None
@@ -475,7 +462,7 @@ class InventoryReporter:
         published = self._published
         if published is None:
             self.publish()
-        elif self._session != self._adapters.session():
+        elif self._session != self._adapters.session.id:
             self._write(lambda: published)
 
     def refresh(self) -> None:
@@ -488,7 +475,7 @@ class InventoryReporter:
             self.publish()
 
     def _write(self, read: Callable[[], KnownHost]) -> None:
-        self._published, self._session = None, self._adapters.session()
+        self._published, self._session = None, self._adapters.session.id
         try:
             known = read()
             self._adapters.fleet.publish_inventory(known)
@@ -546,6 +533,7 @@ class HostReporting:
     heartbeat: Heartbeat
     deployment: DeploymentStatus
     refusal: RefusalStatus
+    inventory: InventoryReporter
     phases: PhaseReporter
     failures: FailureReporter
 
@@ -556,7 +544,7 @@ class HostReporting:
 
 
 def make_host_reporting(
-    host: Host, adapters: ReportingAdapters, control: Control, telemetry: AgentEvents
+    host: Host, adapters: AgentAdapters, control: Control, telemetry: AgentEvents
 ) -> HostReporting:
     """Return the reporting objects of one host."""
     local = LocalHost(host)
@@ -564,6 +552,8 @@ def make_host_reporting(
     registration = RegistrationUpdater(local, adapters, retry)
     heartbeat = Heartbeat(local, adapters, registration, control, telemetry)
     deployment = DeploymentStatus(local, adapters, registration, heartbeat, telemetry)
+    refusal = RefusalStatus(local, adapters, registration, deployment)
+    inventory = InventoryReporter(local, adapters)
     phases = PhaseReporter(local, adapters, registration, retry)
     return HostReporting(
         local=local,
@@ -571,7 +561,8 @@ def make_host_reporting(
         registration=registration,
         heartbeat=heartbeat,
         deployment=deployment,
-        refusal=RefusalStatus(local, adapters, registration, deployment),
+        refusal=refusal,
+        inventory=inventory,
         phases=phases,
         failures=FailureReporter(local, adapters, registration, phases, retry, telemetry),
     )

@@ -38,9 +38,9 @@ from zkdeployment.base.plan import Deploy, Undeploy, group_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from zkdeployment.agent.adapters import QueuedLock
     from zkdeployment.agent.daemon.deployment import Supervision
     from zkdeployment.agent.daemon.plans import HostPlan
-    from zkdeployment.agent.ports import QueuedLock
     from zkdeployment.agent.rules.waiting import OrderProgress
     from zkdeployment.agent.steps.executor import StepRunner
     from zkdeployment.agent.store.fleet import ZooKeeperFleet

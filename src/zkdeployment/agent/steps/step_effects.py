@@ -31,8 +31,7 @@ from zkdeployment.base.plan import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.agent.adapters import AgentAdapters
-    from zkdeployment.agent.ports import Transaction
+    from zkdeployment.agent.adapters import AgentAdapters, Transaction
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.agent.files.session_file import JoinedQueues, JoinedRoles
 from zkdeployment.agent.rules.lease import lease_from_properties
-from zkdeployment.agent.store.joined_queues import JoinedQueues, JoinedRoles
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequestLock, hand_on, leave
 from zkdeployment.agent.store.rollout_permission import read_permission, reporting
@@ -33,7 +33,7 @@ from zkdeployment.zookeeper.transactions import Check, Create, Operation, Set, T
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from zkdeployment.agent.files.run_directory import RunDirectory
+    from zkdeployment.agent.files.session_file import SessionFile
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Deployment, DesiredState, HostResult
@@ -88,30 +88,22 @@ class ZooKeeperFleet:
     Every call has a time limit and raises ``UnreachableError`` when that is exceeded. The first registration in a
     session keeps the records of work that earlier sessions of this host left under the locks of services.
 
-    ``previous_session``, ``save_session`` and ``patience``: see ``HostRegistration``. ``queues`` persists which
-    queues of locks this host has joined. ``lock_delay`` is how many seconds a host whose session ended under a
-    lock has to finish its script.
+    ``memory`` persists the session, and which queues of locks this host has joined. ``patience``: see
+    ``HostRegistration``. ``lock_delay`` is how many seconds a host whose session ended under a lock has to finish
+    its script.
     """
 
     def __init__(
         self,
         session: Session,
         *,
-        previous_session: int | None = None,
-        save_session: Callable[[int], None] = lambda _: None,
+        memory: SessionFile | None = None,
         patience: float | None = None,
-        queues: RunDirectory | None = None,
         lock_delay: float = LOCK_DELAY,
     ) -> None:
         self._session = session
-        self._queues, self._roles = JoinedQueues(queues), JoinedRoles(queues)
-        self._registration = HostRegistration(
-            session,
-            previous_session=previous_session,
-            save_session=save_session,
-            patience=patience,
-            queues=self._queues,
-        )
+        self._queues, self._roles = JoinedQueues(memory), JoinedRoles(memory)
+        self._registration = HostRegistration(session, self._queues, memory=memory, patience=patience)
         self._published_inventory: KnownHost | None = None
         self._inventory_session: int | None = None
         self._delay = LockDelay(lock_delay)

@@ -21,9 +21,7 @@ from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, make_skeleton
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from zkdeployment.agent.store.joined_queues import JoinedQueues
+    from zkdeployment.agent.files.session_file import JoinedQueues, SessionFile
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Identity
     from zkdeployment.zookeeper.nodes import Node
@@ -160,28 +158,27 @@ _EXPIRY_MARGIN = 1.0
 class HostRegistration:
     """Creates, updates and removes the node of one host, through one session.
 
-    ``previous_session`` is the id of the session of this host's last agent: its node is replaced at once. If the
-    node belongs to any other session, or another host has this host's name, the registration waits up to
-    ``patience`` seconds (default: the session timeout and a margin) for the end of that session; after that, the
-    host counts as a duplicate. ``save_session`` persists the current session's id for the next agent. ``queues``
-    are the queues for locks that this host's agents have joined.
+    ``memory`` has the id of the session of this host's last agent: its node is replaced at once. If the node
+    belongs to any other session, or another host has this host's name, the registration waits up to ``patience``
+    seconds (default: the session timeout and a margin) for the end of that session; after that, the host counts as
+    a duplicate. The current session's id is persisted for the next agent. ``queues`` are the queues for locks that
+    this host's agents have joined.
     """
 
     def __init__(
         self,
         session: Session,
-        *,
-        previous_session: int | None,
-        save_session: Callable[[int], None],
-        patience: float | None,
         queues: JoinedQueues,
+        *,
+        memory: SessionFile | None = None,
+        patience: float | None = None,
     ) -> None:
         self._session = session
         self._queues = queues
-        self._previous_session = previous_session
-        self._save_session = save_session
+        self._memory = memory
+        self._previous_session = None if memory is None else memory.read_session()
         self._patience = session.session_timeout + _EXPIRY_MARGIN if patience is None else patience
-        self._own_sessions = {previous_session}
+        self._own_sessions = {self._previous_session}
         self._previous_session_lives = False
         self._identity: Identity | None = None  # of the registered host
         self._kept_in: int | None = None  # the last session in which the host's unfinished work was kept
@@ -327,7 +324,8 @@ class HostRegistration:
         if session_id is not None and session_id not in self._own_sessions:
             self._own_sessions.add(session_id)
             try:
-                self._save_session(session_id)
+                if self._memory is not None:
+                    self._memory.write_session(session_id)
             except HostFilesError as error:
                 get_logger().warning("session-not-remembered", reason=str(error))
 

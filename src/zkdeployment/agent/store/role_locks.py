@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.store.joined_queues import JoinedRoles
+from zkdeployment.agent.files.session_file import JoinedRoles
 from zkdeployment.base.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths

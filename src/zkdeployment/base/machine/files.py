@@ -1,26 +1,34 @@
-"""Files of the machine: atomic replacement, owners and permissions, secrets, and locks between processes.
+"""Files of the machine: atomic replacement, JSON, owners and permissions, secrets, and locks between processes.
 
-The formats of files belong to the modules that use them. An agent runs as root, so it may trust and run only files
-that no other user can write. An agent that runs as another user, as in tests, trusts that user, too.
+The contents of files belong to the modules that use them. An agent runs as root, so it may trust and run only
+files that no other user can write. An agent that runs as another user, as in tests, trusts that user, too.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import pwd
 import stat
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from zkdeployment.base.errors import ConfigurationError, RefusedError, error_message, without_secrets
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    HostFilesError,
+    RefusedError,
+    error_message,
+    without_secrets,
+)
 from zkdeployment.base.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 def replace(file: Path, content: bytes, *, mode: int = 0o644, sync: bool = True) -> None:
@@ -79,6 +87,81 @@ def read(file: Path, limit: int) -> bytes | None:
         return None
     with os.fdopen(descriptor, "rb") as opened:
         return opened.read(limit)
+
+
+@contextlib.contextmanager
+def converting_errors(verb: str, file: Path) -> Iterator[None]:
+    """Raise ``HostFilesError`` with the failed action and the file for an ``OSError``."""
+    try:
+        yield
+    except OSError as error:
+        raise HostFilesError(f"cannot {verb} {error.filename or file}: {error.strerror}") from error
+
+
+T = TypeVar("T")
+
+
+def log_damage(file: Path, reason: str) -> None:
+    """Log that a file cannot be read; it counts as missing."""
+    get_logger().warning("host-file-unreadable", file=str(file), reason=reason)
+
+
+@dataclass(frozen=True)
+class JsonFile(Generic[T]):
+    """A file with one JSON value, replaced atomically and durably. Writes raise ``HostFilesError``.
+
+    ``decode`` returns the value of decoded JSON, and raises one of the usual errors for JSON that is not
+    ``expected``; ``encode`` is its inverse. A file that cannot be read is logged and counts as missing, unless
+    ``damaged`` returns what stands for its value, or raises an error; it takes the file and the reason.
+
+    A write replaces the whole value, also keys that another version wrote: those belong to the replaced value.
+    """
+
+    file: Path
+    decode: Callable[[Any], T | None]
+    encode: Callable[[T], object]
+    expected: str = "JSON"
+    limit: int = 64 * 1024
+    mode: int = 0o644
+    damaged: Callable[[Path, str], T | None] = log_damage
+
+    def load(self) -> T | None:
+        """Return the value; ``None`` for a missing file."""
+        wrong = "not JSON"
+        try:
+            content = read(self.file, self.limit)
+            if content is None:
+                return None
+            value = json.loads(content)
+            wrong = f"not {self.expected}"
+            return self.decode(value)
+        except OSError as error:
+            return self.damaged(self.file, error.strerror or str(error))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return self.damaged(self.file, wrong)
+
+    def save(self, value: T) -> None:
+        """Replace the value; a missing directory is made."""
+        content = json.dumps(self.encode(value)).encode()
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            replace(self.file, content, mode=self.mode)
+        except OSError as error:
+            raise HostFilesError(f"cannot write {self.file}: {error.strerror}") from error
+
+    def clear(self) -> None:
+        """Remove the file if it exists."""
+        try:
+            remove(self.file)
+        except OSError as error:
+            raise HostFilesError(f"cannot remove {self.file}: {error.strerror}") from error
+
+
+def json_object(value: Any) -> dict[str, Any]:
+    """Return a decoded JSON object; raises ``TypeError`` for another value."""
+    if not isinstance(value, dict):
+        raise TypeError("not a JSON object")
+    return value
 
 
 _LINKS = 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from zkdeployment.base.errors import RestartError
@@ -12,38 +13,37 @@ _TIMEOUT = 10.0
 _PORT = 25
 
 
+@dataclass(frozen=True)
 class SmtpMailer:
     """Sends mail to ``address`` (several are separated by commas) through ``server`` (``HOST[:PORT]``).
 
     Without an address no mail is sent. Failures are logged and have no other effect.
     """
 
-    def __init__(self, address: str | None, *, server: str) -> None:
-        self._address = address
-        parts = urlsplit(f"//{server}")
-        self._host = parts.hostname or "localhost"
-        self._port = parts.port or _PORT
+    address: str | None
+    server: str
 
     def send(self, subject: str, text: str) -> None:
         """Send one message; ``subject`` is cut to one line."""
-        if self._address is None:
+        if self.address is None:
             return
+        parts = urlsplit(f"//{self.server}")
+        host, port = parts.hostname or "localhost", parts.port or _PORT
         try:
-            self._send(self._address, subject, text)
+            _send(host, port, self.address, subject, text)
         except (OSError, RestartError) as error:  # an error of smtplib is an OSError
-            get_logger().warning(
-                "mail-failed", to=self._address, server=f"{self._host}:{self._port}", error=str(error)
-            )
+            get_logger().warning("mail-failed", to=self.address, server=f"{host}:{port}", error=str(error))
 
-    def _send(self, address: str, subject: str, text: str) -> None:
-        with late_import():
-            import smtplib  # noqa: PLC0415  a megabyte that most agents never need
-            from email.message import EmailMessage  # noqa: PLC0415
 
-            message = EmailMessage()  # this import is expensive
-            message["From"] = address.partition(",")[0]
-            message["To"] = address
-            message["Subject"] = " ".join(subject.split())[:200]
-            message.set_content(text)
-        with smtplib.SMTP(self._host, self._port, timeout=_TIMEOUT) as connection:
-            connection.send_message(message)
+def _send(host: str, port: int, address: str, subject: str, text: str) -> None:
+    with late_import():
+        import smtplib  # noqa: PLC0415  a megabyte that most agents never need
+        from email.message import EmailMessage  # noqa: PLC0415
+
+        message = EmailMessage()  # this import is expensive
+        message["From"] = address.partition(",")[0]
+        message["To"] = address
+        message["Subject"] = " ".join(subject.split())[:200]
+        message.set_content(text)
+    with smtplib.SMTP(host, port, timeout=_TIMEOUT) as connection:
+        connection.send_message(message)

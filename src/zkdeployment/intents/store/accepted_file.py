@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import is_revision
-from zkdeployment.base.errors import HostFilesError
-from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine import files
+from zkdeployment.base.machine.files import JsonFile, log_damage
 from zkdeployment.base.publication import is_sequence
 from zkdeployment.intents.rules.approvals import Acceptance, AcceptanceRecord, AcceptedInstance
 from zkdeployment.publishing.left_service import left_from_json, left_to_json
@@ -20,40 +17,24 @@ if TYPE_CHECKING:
 _LARGEST = 64 << 20
 
 
-class AcceptedFile:
-    """A file with one JSON object, replaced atomically.
+def accepted_file(file: Path) -> JsonFile[AcceptanceRecord]:
+    """Return the file with what was accepted with the ``last`` publication and with the ``coming`` one.
 
-    The object has the acceptances with the ``last`` publication, and with the ``coming`` one while that is
-    written.
+    The latter is written at that moment. A damaged file is logged, and has accepted nothing. Without a file, the
+    syncer never published an intent.
     """
+    return JsonFile(
+        file, _record, _record_to_json, expected="a record of approvals", limit=_LARGEST, damaged=_accept_nothing
+    )
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
 
-    def read_accepted(self) -> AcceptanceRecord | None:
-        """Return the record; ``None`` if this syncer never published an intent. A corrupt record is empty."""
-        try:
-            content = files.read(self._file, _LARGEST)
-            if content is None:
-                return None
-            return _record(json.loads(content))
-        except OSError as error:
-            return self._unknown(error.strerror)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return self._unknown("not a record of approvals")
+def _accept_nothing(file: Path, reason: str) -> AcceptanceRecord:
+    log_damage(file, reason)
+    return AcceptanceRecord(Acceptance())
 
-    def write_accepted(self, record: AcceptanceRecord) -> None:
-        """Replace the record; raises ``HostFilesError``."""
-        value = {"last": _to_json(record.last), "coming": _to_json(record.coming)}
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            files.replace(self._file, json.dumps(value, sort_keys=True).encode())
-        except OSError as error:
-            raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
 
-    def _unknown(self, reason: str | None) -> AcceptanceRecord:
-        get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
-        return AcceptanceRecord(Acceptance())
+def _record_to_json(record: AcceptanceRecord) -> dict[str, Any]:
+    return {"last": _to_json(record.last), "coming": _to_json(record.coming)}
 
 
 def _to_json(acceptance: Acceptance | None) -> dict[str, Any] | None:
@@ -69,7 +50,7 @@ def _to_json(acceptance: Acceptance | None) -> dict[str, Any] | None:
 
 
 def _record(value: Any) -> AcceptanceRecord:
-    """Return the record that ``write_accepted`` encoded; raises ``ValueError`` and others for another value."""
+    """Return the record of JSON; raises ``ValueError`` and others for another value."""
     return AcceptanceRecord(_acceptance(value["last"]), _acceptance(value["coming"]))
 
 

@@ -6,10 +6,9 @@ fleet is stopped or held, because that deploys nothing. A role is taken only by 
 
 from __future__ import annotations
 
-import json
 import threading
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
 
 from zkdeployment.agent.rules.lease import (
     LEASE_ERRORS,
@@ -24,7 +23,7 @@ from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
 from zkdeployment.base.host import WAITING_PREFIX
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine import files
+from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.pools.rules.signed_lease import (
     HostBaseline,
     VerifiedLease,
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from zkdeployment.agent.adapters import AgentAdapters
-    from zkdeployment.agent.ports import PublisherKeys
+    from zkdeployment.agent.adapters import AgentAdapters, PublisherKeys
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.base.cluster import ClusterState, Revision
     from zkdeployment.base.host import Host, Identity
@@ -50,53 +48,35 @@ if TYPE_CHECKING:
     from zkdeployment.pools.store.leases import ZooKeeperSignedLeases
 
 
-_LARGEST = 4096
+def verified_lease_file(file: Path) -> JsonFile[VerifiedLease]:
+    """Return the file with the last lease that was verified, ``{"number", "digest"}``.
 
-
-class VerifiedLeaseFile:
-    """A file with one JSON object, ``{"number", "digest"}``, replaced atomically and durably.
-
-    An unreadable file is an error, because without it old leases could not be distinguished from new ones. The
-    methods raise ``HostFilesError``.
+    A file that cannot be read is an error, because without it old leases could not be distinguished from new ones.
     """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def read_lease(self) -> VerifiedLease:
-        """Return the last verified lease."""
-        try:
-            content = files.read(self._file, _LARGEST)
-            value = {} if content is None else json.loads(content)
-        except (OSError, ValueError, RecursionError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
-            raise HostFilesError(f"cannot read the last verified lease {self._file}: {reason}") from error
-        match value:
-            case {"number": int(number), "digest": str(digest)}:
-                return VerifiedLease(number, digest)
-            case _ if content is None:
-                return VerifiedLease()
-        raise HostFilesError(
-            f"{self._file} is damaged: expected a number and a digest; remove it if you trust the present lease"
-        )
-
-    def write_lease(self, lease: VerifiedLease) -> None:
-        """Record a verified lease."""
-        content = json.dumps({"number": lease.number, "digest": lease.digest}).encode("ascii")
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            files.replace(self._file, content)
-        except OSError as error:
-            raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
+    return JsonFile(file, _verified_lease, asdict, expected="a number and a digest", damaged=_refuse_damage)
 
 
+def _verified_lease(value: object) -> VerifiedLease:
+    match value:
+        case {"number": int(number), "digest": str(digest)}:
+            return VerifiedLease(number, digest)
+    raise ValueError("not a verified lease")
+
+
+def _refuse_damage(file: Path, reason: str) -> NoReturn:
+    raise HostFilesError(
+        f"cannot read the last verified lease {file}: expected a number and a digest, found: {reason}; remove it"
+        " if you trust the present lease"
+    )
+
+
+@dataclass(frozen=True)
 class TrustedLeases:
     """Reads and verifies the lease of one host; ``memory`` keeps the last one that was verified."""
 
-    def __init__(self, leases: ZooKeeperSignedLeases, keys: PublisherKeys, memory: VerifiedLeaseFile) -> None:
-        self._leases = leases
-        self._keys = keys
-        self._memory = memory
+    leases: ZooKeeperSignedLeases
+    keys: PublisherKeys
+    memory: JsonFile[VerifiedLease]
 
     def lease(self, identity: Identity, *, remembers: bool = True) -> Lease | None:
         """Return the lease of this host, which is recorded first; ``None`` if the host never had a lease.
@@ -105,14 +85,14 @@ class TrustedLeases:
         verified before, or gone; ``TreeError`` if it is malformed; ``HostFilesError`` if the keys or the memory
         cannot be used.
         """
-        found, known = self._leases.read(identity.id), self._memory.read_lease()
+        found, known = self.leases.read(identity.id), self.memory.load() or VerifiedLease()
         try:
             if found is None:
                 require_no_lease(known)
                 return None
             require_signature(found)
             text = lease_text(identity.id, found.lease)
-            self._keys.verify(SignedStatement(text, found.signature))
+            self.keys.verify(SignedStatement(text, found.signature))
             accepted = accepted_lease(text, found.lease, known)
         except UntrustedError as error:
             raise UntrustedError(
@@ -120,7 +100,7 @@ class TrustedLeases:
                 " host a new lease with 'zkdeployment session retire' or 'zkdeployment node drain'"
             ) from error
         if remembers and accepted != known:
-            self._memory.write_lease(accepted)
+            self.memory.save(accepted)
         return found.lease
 
 
@@ -184,7 +164,7 @@ class LeaseFollower(HostRole):
         host = self._host
         if not self._is_loaded:
             has_version = host.version is not None
-            self._record = first_record(self._adapters.run.read_lease(), self._idle_role, has_version=has_version)
+            self._record = first_record(self._adapters.run.lease.load(), self._idle_role, has_version=has_version)
             self._is_loaded = True
         self._changed.clear()
         lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.lease(host.identity))
@@ -216,7 +196,7 @@ class LeaseFollower(HostRole):
         get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
         self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_roles(identity))
         with failpoints("take-role"):
-            self._adapters.run.forget_sequences()
+            self._adapters.run.version.forget_sequences()
             keys = self._record.lease.keys
             self._store(LeaseRecord(replace(self._lease, keys=keys), is_reached=False))
         self._reporting.local.host = replace(
@@ -241,21 +221,21 @@ class LeaseFollower(HostRole):
         """Record the facts about an idle host before it takes another role, unless a tenant was admitted since."""
         record = self._record
         if record.lease.role == self._idle_role and record.is_reached:
-            baseline = self._traces.read_baseline()
+            baseline = self._traces.baseline.load()
             if baseline is None or not baseline.is_lent:
-                self._traces.write_baseline(HostBaseline(self._traces.facts()))
+                self._traces.baseline.save(HostBaseline(self._traces.facts()))
 
     def _compare(self) -> None:
         """Record the facts about a host in its new role, or compare an idle host with the recorded facts.
 
         Raises ``HostFilesError`` for a difference: no other tenant may get a host on which a tenant left traces.
         """
-        baseline = self._traces.read_baseline()
+        baseline = self._traces.baseline.load()
         if baseline is None:
             return
         if self._lease.role != self._idle_role:
             if not baseline.is_lent:
-                self._traces.write_baseline(replace(baseline, leased=self._traces.facts()))
+                self._traces.baseline.save(replace(baseline, leased=self._traces.facts()))
             return
         differences = baseline.differences(self._traces.facts()) if baseline.is_lent else ()
         if differences:
@@ -263,18 +243,18 @@ class LeaseFollower(HostRole):
             raise HostFilesError(
                 "this host differs from its state before its tenant came: expected no difference, found"
                 f" {shown_differences(differences)}; clean the host or install it again, or remove"
-                f" {self._traces.file} to accept its present state, then forgive the node"
+                f" {self._traces.baseline.file} to accept its present state, then forgive the node"
             )
-        self._traces.write_baseline(None)
+        self._traces.baseline.clear()
 
     def _prepare(self, keys: Sequence[str]) -> None:
         """Record the state that is restored after a tenant, before keys are admitted."""
         if not keys:
             return
         self._traces.keep_access()
-        baseline = self._traces.read_baseline()
+        baseline = self._traces.baseline.load()
         if baseline is not None and not baseline.is_lent:
-            self._traces.write_baseline(replace(baseline, is_lent=True))
+            self._traces.baseline.save(replace(baseline, is_lent=True))
 
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
         """Note that a deployment failed, and release the role's lock, because no host waits for this one."""
@@ -345,7 +325,7 @@ class LeaseFollower(HostRole):
         """Write a record on disk, then confirm it in the host's node."""
         if record != self._record:
             with failpoints("record-lease"):
-                self._adapters.run.write_lease(record)
+                self._adapters.run.lease.save(record)
             self._record = record
         leased = record.lease.reached if record.is_reached else None
         self._reporting.local.host = replace(self._host, leased=leased)

@@ -6,17 +6,17 @@ Each fact is a line of text. Facts that differ between two readings of an unchan
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import psutil
 
 from zkdeployment.base.errors import HostFilesError, ProgramError
 from zkdeployment.base.machine import files, process
+from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.text import printable
 from zkdeployment.pools.host.ssh_access import SshDirectory
 from zkdeployment.pools.rules.signed_lease import HostBaseline
@@ -144,9 +144,17 @@ class HostTraces:
     verifies: bool
 
     @property
-    def file(self) -> Path:
-        """The file with the baseline."""
-        return self.run_directory / "lease-baseline"
+    def baseline(self) -> JsonFile[HostBaseline]:
+        """The file with the facts from before the present lease."""
+        file = self.run_directory / "lease-baseline"
+        return JsonFile(
+            file,
+            HostBaseline.if_valid,
+            HostBaseline.to_json,
+            limit=_LARGEST,
+            mode=0o600,
+            damaged=_refuse_damage,
+        )
 
     def keep_access(self) -> None:
         """Record ``.ssh`` of root, unless it is recorded already."""
@@ -160,27 +168,13 @@ class HostTraces:
         """Return accounts, changed files of packages, listeners and units, each as a line; may take minutes."""
         return host_facts(self.root, verifies=self.verifies)
 
-    def read_baseline(self) -> HostBaseline | None:
-        """Return the facts from before the present lease; ``None`` if none are recorded."""
-        try:
-            content = files.read(self.file, _LARGEST)
-            return None if content is None else HostBaseline.if_valid(json.loads(content))
-        except (OSError, ValueError) as error:
-            raise HostFilesError(
-                f"{self.file} is damaged: expected the state of this host before its lease; remove it to accept"
-                " the present state of the host"
-            ) from error
-
-    def write_baseline(self, baseline: HostBaseline | None) -> None:
-        """Record the facts from before a lease; ``None`` removes them."""
-        try:
-            if baseline is None:
-                files.remove(self.file)
-            else:
-                files.replace(self.file, json.dumps(baseline.to_json()).encode(), mode=0o600)
-        except OSError as error:
-            raise HostFilesError(f"cannot write {self.file}: {error.strerror}") from error
-
     @property
     def _ssh(self) -> SshDirectory:
         return SshDirectory(self.root, self.run_directory / "ssh-before-lease")
+
+
+def _refuse_damage(file: Path, _reason: str) -> NoReturn:
+    raise HostFilesError(
+        f"{file} is damaged: expected the state of this host before its lease; remove it to accept the present"
+        " state of the host"
+    )

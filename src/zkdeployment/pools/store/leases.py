@@ -23,7 +23,7 @@ from zkdeployment.zookeeper.transactions import Create, Set, TransactionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zkdeployment.agent.ports import PublisherKeys
+    from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session

@@ -8,15 +8,14 @@ changed or first configured, and after another program changed the signed nodes.
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import INITIAL, Cluster, is_revision
 from zkdeployment.base.errors import HostFilesError, UntrustedError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine import files
+from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.publication import is_sequence
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.signing.standing import SigningRecord, StandingPublication
@@ -26,7 +25,7 @@ from zkdeployment.strategies.documents import strategy_in_force
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.agent.ports import PublisherKeys
+    from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
@@ -36,50 +35,20 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 
-_LARGEST = 4096
+def signing_file(file: Path) -> JsonFile[SigningRecord]:
+    """Return the file in which a syncer records what it signed; a damaged one is logged and counts as missing."""
+    return JsonFile(file, _signing_record, asdict, expected="a record of signatures")
 
 
-class SigningFile:
-    """A file with one JSON object, with the values of ``SigningRecord`` as keys, replaced atomically."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def read_signed(self) -> SigningRecord:
-        """Return the record; an empty one if it is missing or corrupt."""
-        try:
-            content = files.read(self._file, _LARGEST)
-            value = None if content is None else json.loads(content)
-        except (OSError, ValueError, RecursionError) as error:
-            return self._unknown(error.strerror if isinstance(error, OSError) else "not JSON")
-        match value:
-            case None:
-                return SigningRecord()
-            case {"reserved": reserved} if is_sequence(reserved):
-                sequence, since, revision, left = map(value.get, ("sequence", "since", "revision", "left"))
-                if is_sequence(sequence) and is_sequence(since) and is_revision(revision) and is_digest(left):
-                    return SigningRecord(reserved, sequence, since, revision, left)
-                return SigningRecord(reserved)
-        return self._unknown("not a record of signatures")
-
-    def write_signed(self, record: SigningRecord) -> None:
-        """Replace the record; raises ``HostFilesError``."""
-        value = {
-            "reserved": record.reserved,
-            "sequence": record.sequence,
-            "since": record.since,
-            "revision": record.revision,
-            "left": record.left,
-        }
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            files.replace(self._file, json.dumps(value).encode())
-        except OSError as error:
-            raise HostFilesError(f"cannot write {self._file}: {error.strerror}") from error
-
-    def _unknown(self, reason: str | None) -> SigningRecord:
-        get_logger().warning("host-file-unreadable", file=str(self._file), reason=reason)
-        return SigningRecord()
+def _signing_record(value: Any) -> SigningRecord:
+    reserved, sequence, since, revision, left = map(
+        value.get, ("reserved", "sequence", "since", "revision", "left")
+    )
+    if not is_sequence(reserved):
+        raise ValueError("not a record of signatures")
+    if is_sequence(sequence) and is_sequence(since) and is_revision(revision) and is_digest(left):
+        return SigningRecord(reserved, sequence, since, revision, left)
+    return SigningRecord(reserved)
 
 
 class SignedSequences:
@@ -88,7 +57,7 @@ class SignedSequences:
     Records are written beside other work. ``settle`` waits until they are durable.
     """
 
-    def __init__(self, memory: SigningFile | None) -> None:
+    def __init__(self, memory: JsonFile[SigningRecord] | None) -> None:
         self._memory = memory
         self._known: SigningRecord | None = None
         self._writer = ThreadPoolExecutor(1, "signed-sequences")
@@ -98,7 +67,7 @@ class SignedSequences:
     def known(self) -> SigningRecord:
         """The record, with sequence 0 if the current publication is not known."""
         if self._known is None:
-            self._known = SigningRecord() if self._memory is None else self._memory.read_signed()
+            self._known = (None if self._memory is None else self._memory.load()) or SigningRecord()
         return self._known
 
     def reserve(self, sequence: int) -> SigningRecord:
@@ -135,7 +104,7 @@ class SignedSequences:
             return
         self._known = record
         if self._memory is not None:
-            self._writing = self._writer.submit(self._memory.write_signed, record)
+            self._writing = self._writer.submit(self._memory.save, record)
 
 
 #: The sequence of the signature of the revision ``initial``: below that of every publication.

@@ -49,16 +49,17 @@ from zkdeployment.publishing.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.agent.package_check import PackageGuard
-    from zkdeployment.agent.ports import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.publishing.daemon.signing import SigningFile
-    from zkdeployment.publishing.ports import PublicationMemory, PublicationSigner, TreeSource
+    from zkdeployment.base.machine.files import JsonFile
+    from zkdeployment.publishing.ports import PublicationSigner, TreeSource
     from zkdeployment.publishing.records import PublicationRequest
     from zkdeployment.publishing.rules.changes import Draft, PreparedPublication
     from zkdeployment.publishing.rules.convergence import PublishedState
     from zkdeployment.publishing.section import SectionChange, SectionKeeper, StandingGovernance
+    from zkdeployment.publishing.signing.standing import SigningRecord
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 
@@ -162,12 +163,12 @@ class Syncer:
         source: TreeSource,
         store: ZooKeeperPublications,
         clock: Clock,
-        memory: PublicationMemory | None = None,
+        memory: JsonFile[Published] | None = None,
         signer: PublicationSigner | None = None,
         *,
         packages: PackageGuard | None = None,
         keeper: SectionKeeper | None = None,
-        signing: SigningFile | None = None,
+        signing: JsonFile[SigningRecord] | None = None,
         publishers: PublisherKeys | None = None,
         governed: Collection[str] = (),
     ) -> None:

@@ -103,6 +103,7 @@ def has_key(file: Path, namespace: str) -> bool:
     return any(each.may_sign(namespace) for each in _readable_keys(file))
 
 
+@dataclass
 class PublisherKeysFile:
     """A file in the format of ``ssh-keygen``'s allowed signers, which is read for each verification.
 
@@ -110,16 +111,10 @@ class PublisherKeysFile:
     the namespace of the signatures, and ``refusal`` the message about a statement that no key signed.
     """
 
-    def __init__(
-        self,
-        file: Path,
-        namespace: str = NAMESPACE,
-        refusal: str = "the publication is not signed by one of the publishers of this host",
-    ) -> None:
-        self._file = file
-        self._namespace = namespace
-        self._refusal = refusal
-        self._verified: tuple[bytes, SignedStatement] | None = None
+    file: Path
+    namespace: str = NAMESPACE
+    refusal: str = "the publication is not signed by one of the publishers of this host"
+    _verified: tuple[bytes, SignedStatement] | None = None
 
     def verify(self, signed: SignedStatement) -> None:
         keys = self._read()
@@ -127,11 +122,11 @@ class PublisherKeysFile:
             return
         listed = _listed_keys(keys)
         if not listed:
-            raise HostFilesError(f"publishers {self._file} has no keys: expected lines NAME KEYTYPE KEY")
+            raise HostFilesError(f"publishers {self.file} has no keys: expected lines NAME KEYTYPE KEY")
         reasons = []
         for name in sorted(dict.fromkeys(each.name for each in listed), key=lambda name: name is None):
             try:
-                verify_text_by(name, keys, self._namespace, signed.text, signed.signature)
+                verify_text_by(name, keys, self.namespace, signed.text, signed.signature)
             except RefusedError as error:
                 reasons.append(str(error))
             except ProgramError as error:
@@ -139,13 +134,13 @@ class PublisherKeysFile:
             else:
                 self._verified = keys, signed
                 return
-        raise UntrustedError(f"{self._refusal} ({self._file}): {reasons[0]}")
+        raise UntrustedError(f"{self.refusal} ({self.file}): {reasons[0]}")
 
     def _read(self) -> bytes:
         try:
-            return self._file.read_bytes()
+            return self.file.read_bytes()
         except OSError as error:
-            raise HostFilesError(f"cannot read publishers {self._file}: {error.strerror}") from error
+            raise HostFilesError(f"cannot read publishers {self.file}: {error.strerror}") from error
 
 
 def _limits(namespaces: Iterable[str]) -> str:

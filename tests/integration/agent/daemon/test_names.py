@@ -16,8 +16,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.plan import Deploy, Undeploy
 from zkdeployment.config.settings import load
 from zkdeployment.programs import agent
-from zkdeployment.programs.agent import build_agent, run_agent
-from zkdeployment.programs.agent_verb import preview_plan
+from zkdeployment.programs.agent import build_agent, preview_plan, run_agent
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_a_script_is_supervised_while_zookeeper_is_unreachable(fleet, host, prox
     with host.agent(session_timeout=SESSION) as agent:
         wait_until(fleet.calls, "the first script")
         proxy.cut()
-        wait_until(lambda: agent.agent._adapters.session() is None, "the connection is gone")
+        wait_until(lambda: agent.agent._adapters.session.id is None, "the connection is gone")
         beats, written = [], []
         beat = Heartbeat.beat
         with monkeypatch.context() as patch:

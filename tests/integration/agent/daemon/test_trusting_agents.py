@@ -17,7 +17,7 @@ from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
 from zkdeployment.base.errors import NotConvergedError
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.records import GuardOverrides
-from zkdeployment.publishing.watermark import PublishedFile
+from zkdeployment.publishing.watermark import published_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,7 +180,7 @@ def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_wha
 def test_what_changes_between_the_check_and_the_plan_is_verified_and_remembered(
     world: SignedFleet, host: AgentHost, monkeypatch: pytest.MonkeyPatch
 ):
-    memory = PublishedFile(host.root / "var" / "lib" / "zkdeployment" / "verified")
+    memory = published_file(host.root / "var" / "lib" / "zkdeployment" / "verified")
     between = [lambda: world.write(SIGNED, b""), lambda: world.publishing.sync(force=True)]
     checked: dict[Revision, int] = {}
     planned: list[int] = []
@@ -194,7 +194,7 @@ def test_what_changes_between_the_check_and_the_plan_is_verified_and_remembered(
         return found
 
     def write_properties(self: TrustedPublications, targets: TrustedTargets) -> None:
-        planned.append(memory.read_published().sequence)
+        planned.append(memory.load().sequence)
         write(self, targets)
 
     monkeypatch.setattr(TrustedPublications, "published", published)

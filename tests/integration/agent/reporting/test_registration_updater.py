@@ -26,13 +26,12 @@ def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id
     local, clock = LocalHost(HOST), ManualClock()
     with Session(zookeeper) as session, Session(zookeeper) as other:
         adapters = SimpleNamespace(
-            connect=session.open,
-            session=lambda: session.id,
-            address=lambda: None,
+            session=session,
+            address=None,
             fleet=ZooKeeperFleet(session, patience=300),
             run=RunDirectory(tmp_path),
             clock=clock,
-            adopts_versions=True,
+            trusted=None,
         )
         retry = SimpleNamespace(retry_until_reachable=lambda call: call())
         registration = RegistrationUpdater(local, adapters, retry)

@@ -269,7 +269,7 @@ def test_a_host_at_the_cluster_version_leaves_the_queue_that_its_last_deployment
         wait_until(lambda: "held by h9 (h9)" in host.node.get("step", ""), "it waits for the lock")
     # An agent that ended without a connection would have left its request, and the record of it on the host.
     left = fleet.client.create("/role-locks/web/lr-", json.dumps(REQUEST).encode(), sequence=True)
-    RunDirectory(host.run).write_requests("h1", {"web": left})
+    RunDirectory(host.run).session.write_requests("h1", {"web": left})
     fleet.client.delete(held)
     fleet.set_version("r1")
     with host.agent():

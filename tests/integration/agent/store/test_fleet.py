@@ -11,11 +11,13 @@ from structlog.testing import capture_logs
 
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, renew_session, sent_requests, through
+from zkdeployment.agent.files.session_file import SessionFile
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailure, DesiredState
 from zkdeployment.base.errors import ConflictError, RefusedError, TreeError, UnreachableError
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.machine.files import JsonFile, json_object
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.zookeeper.session import Session
@@ -204,14 +206,14 @@ def test_a_persistent_nodes_version_is_adopted_after_waiting_for_a_name(zookeepe
         leave.join()
 
 
-def test_the_node_of_a_dead_predecessor_is_taken_over_immediately(session, other):
-    kept = []
-    ZooKeeperFleet(other, save_session=kept.append).register(HOST)
-    assert kept == [other.id]
-    successor = ZooKeeperFleet(session, previous_session=kept[0], save_session=kept.append, patience=0)
+def test_the_node_of_a_dead_predecessor_is_taken_over_immediately(session, other, tmp_path):
+    memory = SessionFile(JsonFile(tmp_path / "session", json_object, dict))
+    ZooKeeperFleet(other, memory=memory).register(HOST)
+    assert memory.read_session() == other.id
+    successor = ZooKeeperFleet(session, memory=memory, patience=0)
     successor.register(replace(HOST, pid=1))
     assert session.get("/hosts/1").owner == session.id
-    assert kept == [other.id, session.id]
+    assert memory.read_session() == session.id
     other.close()
     assert session.get("/hosts/1").properties["pid"] == 1
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import expire_session, sent_requests
-from zkdeployment.agent.store.joined_queues import JoinedRoles
+from zkdeployment.agent.files.session_file import JoinedRoles
 from zkdeployment.agent.store.role_locks import RoleRequestLock, hand_on, leave, read_out_of_service, requests
 from zkdeployment.base.errors import HostFilesError, LockLostError, TreeError, UnreachableError
 from zkdeployment.base.host import Identity
@@ -26,7 +26,7 @@ def place(session):
 
 
 class MemoryOfRequests:
-    """The part of a ``RunDirectory`` for the requests of host 1; ``full`` like a disk without room."""
+    """The part of a ``SessionFile`` for the requests of host 1; ``full`` like a disk without room."""
 
     def __init__(self, requests=None) -> None:
         self.requests = requests

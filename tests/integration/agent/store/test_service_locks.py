@@ -292,7 +292,7 @@ def test_the_stale_contenders_of_a_killed_agent_are_removed_and_its_work_is_kept
     theirs = lock(session, TWO)
     assert not theirs.acquire(0)
     client.create("/zkdeployment/busy/b", b'{"host": "2"}')
-    fleet = ZooKeeperFleet(session, previous_session=other.id)
+    fleet = ZooKeeperFleet(session, memory=Queues(session=other.id))
     fleet.clear_stale_nodes()
     assert len(client.get_children(LOCK)) == 2
     fleet.register(Host(ONE))
@@ -309,10 +309,17 @@ def test_the_stale_contenders_of_a_killed_agent_are_removed_and_its_work_is_kept
 
 
 class Queues:
-    """A ``RunDirectory`` of the queues that an agent has joined."""
+    """A ``SessionFile`` of the session of an agent, and the queues that it has joined."""
 
-    def __init__(self, queues: dict[str, str] | None = None) -> None:
+    def __init__(self, queues: dict[str, str] | None = None, session: int | None = None) -> None:
         self.queues = queues
+        self.session = session
+
+    def read_session(self) -> int | None:
+        return self.session
+
+    def write_session(self, session: int) -> None:
+        self.session = session
 
     def read_queues(self) -> dict[str, str] | None:
         return self.queues
@@ -325,7 +332,7 @@ def test_a_killed_agent_costs_its_successor_what_it_had_joined_whatever_the_flee
     session, other, client, monkeypatch
 ):
     memory = Queues({})
-    killed = ZooKeeperFleet(other, queues=memory)
+    killed = ZooKeeperFleet(other, memory=memory)
     killed.register(Host(ONE))
     held, left = (killed.node_lock(Deployment(path, 0), ONE) for path in ("/shop/web", "/shop/left"))
     assert left.try_acquire()
@@ -336,7 +343,7 @@ def test_a_killed_agent_costs_its_successor_what_it_had_joined_whatever_the_flee
     for number in range(30):
         client.create(f"/agent-locks/other,{number}/{number:032}__lock__0000000000", makepath=True)
         client.create(f"/zkdeployment/busy/other,{number}", b'{"host": "2"}')
-    successor = ZooKeeperFleet(session, previous_session=other.id, queues=memory)
+    successor = ZooKeeperFleet(session, memory=memory)
     sent = sent_requests(session, monkeypatch)
     successor.register(Host(ONE))
     successor.clear_stale_nodes()
@@ -354,8 +361,8 @@ def test_without_a_record_of_the_killed_agent_all_queues_are_searched_once(sessi
     lock = killed.node_lock(Deployment("/shop/web", 0), ONE)
     assert lock.try_acquire()
     lock.begin("deploy")
-    memory = Queues()
-    successor = ZooKeeperFleet(session, previous_session=other.id, queues=memory)
+    memory = Queues(session=other.id)
+    successor = ZooKeeperFleet(session, memory=memory)
     successor.register(Host(ONE))
     successor.clear_stale_nodes()
     assert not client.get_children("/agent-locks/shop,web")
@@ -386,7 +393,7 @@ def test_no_queue_is_searched_after_a_regular_end_of_the_previous_agent(session,
     before = ZooKeeperFleet(other)
     before.register(Host(ONE))
     before.unregister()
-    fleet = ZooKeeperFleet(session, previous_session=other.id)
+    fleet = ZooKeeperFleet(session, memory=Queues(session=other.id))
     fleet.register(Host(ONE))
     sent = sent_requests(session, monkeypatch)
     fleet.clear_stale_nodes()
@@ -397,7 +404,7 @@ def interrupted(zookeeper):
     """Return what the next agent of a host knows whose agent was ended in the middle of a step."""
     memory = Queues({})
     with Session(zookeeper) as session:
-        fleet = ZooKeeperFleet(session, queues=memory)
+        fleet = ZooKeeperFleet(session, memory=memory)
         fleet.register(Host(ONE))
         held = fleet.node_lock(SHOP, ONE)
         assert held.try_acquire()
@@ -426,7 +433,7 @@ def test_the_host_that_was_cut_off_resumes_at_once_whoever_waits(zookeeper, sess
     memory = interrupted(zookeeper)
     theirs = lock(session, TWO)
     assert not theirs.acquire(0)
-    fleet = ZooKeeperFleet(other, queues=memory)
+    fleet = ZooKeeperFleet(other, memory=memory)
     fleet.register(Host(ONE))
     fleet.clear_stale_nodes()
     assert fleet.any_free([SHOP], ONE)
@@ -447,7 +454,7 @@ def test_the_host_that_was_cut_off_resumes_at_once_whoever_waits(zookeeper, sess
 
 def test_a_host_whose_step_is_cut_off_again_keeps_the_lock(zookeeper, session, other, client):
     memory = interrupted(zookeeper)
-    fleet = ZooKeeperFleet(other, queues=memory)
+    fleet = ZooKeeperFleet(other, memory=memory)
     fleet.register(Host(ONE))
     for step in ("not begun", "not run", "cut off"):
         mine = fleet.node_lock(SHOP, ONE)
@@ -461,7 +468,7 @@ def test_a_host_whose_step_is_cut_off_again_keeps_the_lock(zookeeper, session, o
 
 def test_an_operator_takes_a_kept_lock_from_the_host_that_resumes(zookeeper, session, other, client):
     memory = interrupted(zookeeper)
-    fleet = ZooKeeperFleet(other, queues=memory)
+    fleet = ZooKeeperFleet(other, memory=memory)
     fleet.register(Host(ONE))
     mine = fleet.node_lock(SHOP, ONE)
     assert mine.try_acquire()

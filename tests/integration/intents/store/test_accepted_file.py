@@ -7,7 +7,7 @@ import json
 import pytest
 
 from zkdeployment.intents.rules.approvals import Acceptance, AcceptanceRecord, AcceptedInstance
-from zkdeployment.intents.store.accepted_file import AcceptedFile
+from zkdeployment.intents.store.accepted_file import accepted_file
 from zkdeployment.publishing.left_service import LeftService
 
 LEFT = (LeftService("/a", None, ("p", "s", "v", "g"), "r1", "sha256:1"), LeftService("/b", "h1", ("p", "c"), "r1"))
@@ -17,11 +17,11 @@ COMING = AcceptanceRecord(LAST, Acceptance({"shop": "b"}, LEFT, "r2", 7, INSTANC
 
 
 def test_a_record_is_read_back_unchanged(tmp_path):
-    file = AcceptedFile(tmp_path / "mirror" / ".tree.accepted")
-    assert file.read_accepted() is None
+    file = accepted_file(tmp_path / "mirror" / ".tree.accepted")
+    assert file.load() is None
     for record in (COMING, AcceptanceRecord(None, Acceptance({}, (), 1, 1)), AcceptanceRecord(COMING.coming)):
-        file.write_accepted(record)
-        assert file.read_accepted() == record
+        file.save(record)
+        assert file.load() == record
 
 
 @pytest.mark.parametrize(
@@ -38,26 +38,26 @@ def test_a_record_is_read_back_unchanged(tmp_path):
 )
 def test_a_damaged_record_accepts_nothing(tmp_path, damage):
     path = tmp_path / ".tree.accepted"
-    file = AcceptedFile(path)
-    file.write_accepted(COMING)
+    file = accepted_file(path)
+    file.save(COMING)
     value = json.loads(path.read_text())
     path.write_text(json.dumps(value | {"coming": value["coming"] | damage}))
-    assert file.read_accepted() == AcceptanceRecord(Acceptance())
+    assert file.load() == AcceptanceRecord(Acceptance())
 
 
 @pytest.mark.parametrize("key", ["approvals", "left", "revision", "sequence", "instances"])
 def test_a_record_without_one_of_its_keys_accepts_nothing(tmp_path, key):
     path = tmp_path / ".tree.accepted"
-    file = AcceptedFile(path)
-    file.write_accepted(COMING)
+    file = accepted_file(path)
+    file.save(COMING)
     value = json.loads(path.read_text())
     del value["coming"][key]
     path.write_text(json.dumps(value))
-    assert file.read_accepted() == AcceptanceRecord(Acceptance())
+    assert file.load() == AcceptanceRecord(Acceptance())
 
 
 @pytest.mark.parametrize("content", ["[]", "7", "{", "{}", '{"shop": "a"}', '{"last": null}'])
 def test_another_value_accepts_nothing(tmp_path, content):
     path = tmp_path / ".tree.accepted"
     path.write_text(content)
-    assert AcceptedFile(path).read_accepted() == AcceptanceRecord(Acceptance())
+    assert accepted_file(path).load() == AcceptanceRecord(Acceptance())

@@ -12,7 +12,8 @@ from kazoo.recipe.lock import Lock
 
 from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
 from zkdeployment.base.errors import HostFilesError, LockHeldError, RefusedError, TreeError, UnreachableError
-from zkdeployment.publishing.daemon.signing import SigningFile
+from zkdeployment.base.machine.files import JsonFile
+from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.keys import publish_key
 from zkdeployment.publishing.keys.ssh_signatures import sign_text
 from zkdeployment.publishing.records import SyncOptions
@@ -297,12 +298,12 @@ def test_no_number_of_zookeeper_is_signed_and_each_is_recorded_before(signing: P
             pytest.raises(UnreachableError),
         ):
             syncer.sync()
-        record = SigningFile(signing.directory / "syncer" / ".tree.signed")
-        assert record.read_signed() == SigningRecord(near + 1)  # it was signed, though nobody saw it
+        record = signing_file(signing.directory / "syncer" / ".tree.signed")
+        assert record.load() == SigningRecord(near + 1)  # it was signed, though nobody saw it
         signing.put("/zkdeployment/targets", properties)
         syncer.sync()
         assert numbers(signing) == (near + 2, near + 2)
-        assert record.read_signed() == SigningRecord(near + 2, near + 2, near + 2, tip, left_digest(()))
+        assert record.load() == SigningRecord(near + 2, near + 2, near + 2, tip, left_digest(()))
         # The standing publication is not signed again with another number.
         properties = signing.get("/zkdeployment/targets") or {}
         signing.put("/zkdeployment/targets", properties | {"sequence": near + 90, "since": near + 90})
@@ -322,11 +323,11 @@ def test_an_invented_sequence_is_not_remembered(signing: Publishing):
             syncer.sync()
         signing.put("/zkdeployment/targets", properties)
         syncer.sync()
-        assert signing.memory().read_published().sequence == properties["sequence"]
+        assert signing.memory().load().sequence == properties["sequence"]
     signing.key = None  # nor by a syncer without a key
     signing.put("/zkdeployment/targets", properties | {"sequence": 2**52})
     signing.sync()
-    assert signing.memory().read_published().sequence == properties["sequence"]
+    assert signing.memory().load().sequence == properties["sequence"]
 
 
 def test_nothing_is_published_while_its_number_cannot_be_recorded(signing: Publishing, keys):
@@ -337,7 +338,7 @@ def test_nothing_is_published_while_its_number_cannot_be_recorded(signing: Publi
         signing.push(TREE.replace("red", "blue"))
         full = HostFilesError("cannot write .tree.signed: No space left on device")
         with (
-            mock.patch.object(SigningFile, "write_signed", side_effect=full),
+            mock.patch.object(JsonFile, "save", side_effect=full),
             pytest.raises(HostFilesError, match="No space left"),
         ):
             syncer.sync()

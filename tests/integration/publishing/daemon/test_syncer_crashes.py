@@ -8,7 +8,7 @@ import pytest
 
 from support.killed_syncer import KilledSyncer
 from support.publish_keys import make_key, make_publishers, signed_by
-from zkdeployment.publishing.daemon.signing import SigningFile
+from zkdeployment.publishing.daemon.signing import signing_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,14 +81,14 @@ def test_the_next_cycle_completes_the_publication_with_a_number_that_was_never_s
         INCOMPLETE: ({"version": old, "importing": new}, None),
         COMPLETE: ({"version": new}, new),
     }[found]
-    signed = SigningFile(publishing.directory / "syncer" / ".tree.signed")
-    reserved = signed.read_signed().reserved
+    signed = signing_file(publishing.directory / "syncer" / ".tree.signed")
+    reserved = signed.load().reserved
     report = publishing.sync()
     assert report.startswith("nothing to do" if found == COMPLETE else "published")
     _, statement = signed_by(publishing.client, publishers)
     assert statement.revision == publishing.published == publishing.version == new
     assert publishing.targets == {"h1": [f"/who/a{number}" for number in range(4)]}
     assert (statement.sequence == reserved) if found == COMPLETE else (statement.sequence > reserved)
-    assert signed.read_signed().sequence == statement.sequence
+    assert signed.load().sequence == statement.sequence
     assert publishing.memory().read_published().sequence == statement.sequence
     assert publishing.sync().startswith("nothing to do")

@@ -1,4 +1,4 @@
-"""The queues of locks that a host has joined, remembered on its disk for the case that its agent is killed.
+"""The last session of a host with ZooKeeper, and the queues for locks that its agents joined, kept on its disk.
 
 ``JoinedQueues`` are those of service locks, whose contenders end with the session, and the service locks that are
 kept for the host; ``JoinedRoles`` those of role locks, whose requests stay.
@@ -6,7 +6,8 @@ kept for the host; ``JoinedRoles`` those of role locks, whose requests stay.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.log import get_logger
@@ -14,7 +15,74 @@ from zkdeployment.base.log import get_logger
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from zkdeployment.agent.files.run_directory import RunDirectory
+    from zkdeployment.base.machine.files import JsonFile
+
+
+@dataclass
+class SessionFile:
+    """The last session with ZooKeeper, and the queues for locks that agents of this directory have joined.
+
+    Nothing counts that was recorded at another ``place``, in another directory or before the machine's boot: on a
+    copy of a machine, that session may belong to the live agent of the original.
+    """
+
+    file: JsonFile[dict[str, Any]]
+    place: list[object] = field(default_factory=list)
+    _session: int | None = None
+    _queues: dict[str, str] | None = None
+    _requests: object = None
+
+    def read_session(self) -> int | None:
+        """Return the id of the last agent's ZooKeeper session; ``None`` if it is unknown."""
+        session = self._read().get("id")
+        return session if isinstance(session, int) else None
+
+    def write_session(self, session: int) -> None:
+        """Record the id of this agent's ZooKeeper session."""
+        self._keep_joined()
+        self._session = session
+        self._write()
+
+    def read_queues(self) -> dict[str, str] | None:
+        """Return the queues that the last agent had joined; ``None`` if they are as unknown as its session."""
+        queues = self._read().get("queues")
+        if not isinstance(queues, dict) or not all(isinstance(lock, str) for lock in queues.values()):
+            return None
+        return queues
+
+    def write_queues(self, queues: Mapping[str, str]) -> None:
+        """Record the queues that this agent has joined, beside its session."""
+        self._keep_joined()
+        self._queues = dict(queues)
+        self._write()
+
+    def read_requests(self, host_id: str) -> dict[str, str | None] | None:
+        """Return the paths of a host's requests for locks of roles; ``None`` if they are unknown."""
+        match self._read().get("requests"):
+            case {"host": str(host), "paths": dict(by_role)} if host == host_id:
+                return {role: path if isinstance(path, str) else None for role, path in by_role.items()}
+            case _:
+                return None
+
+    def write_requests(self, host_id: str, requests: Mapping[str, str | None]) -> None:
+        """Record a host's requests for locks of roles, beside the session."""
+        self._keep_joined()
+        self._requests = {"host": host_id, "paths": dict(requests)}
+        self._write()
+
+    def _keep_joined(self) -> None:
+        """Read what the last agent had joined, before this agent writes the file for the first time."""
+        if self._session is None and self._queues is None and self._requests is None:
+            self._queues, self._requests = self.read_queues(), self._read().get("requests")
+
+    def _read(self) -> dict[str, Any]:
+        value = self.file.load() or {}
+        return value if value.get("place") == self.place else {}
+
+    def _write(self) -> None:
+        joined = {"queues": self._queues, "requests": self._requests}
+        known = {name: value for name, value in joined.items() if value is not None}
+        self.file.save({"id": self._session, "place": self.place} | known)
 
 
 class JoinedQueues:
@@ -26,7 +94,7 @@ class JoinedQueues:
     Without ``memory`` nothing is recorded, and it is not known what another agent joined.
     """
 
-    def __init__(self, memory: RunDirectory | None) -> None:
+    def __init__(self, memory: SessionFile | None) -> None:
         self._memory = memory
         self.inherited: Mapping[str, str] | None = None if memory is None else memory.read_queues()
         self._joined: dict[str, str] = {}
@@ -69,7 +137,7 @@ class JoinedRoles:
     was lost, nothing is known until all queues were searched.
     """
 
-    def __init__(self, memory: RunDirectory | None = None) -> None:
+    def __init__(self, memory: SessionFile | None = None) -> None:
         self._memory = memory
         self._known: dict[str, Mapping[str, str | None] | None] = {}
 
