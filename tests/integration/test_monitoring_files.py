@@ -18,8 +18,7 @@ from zkdeployment.pools.metrics import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
 from zkdeployment.publishing.daemon.telemetry import SyncerFacts, syncer_metrics
-from zkdeployment.rollouts.daemon.coordinator import FAILURE_KINDS
-from zkdeployment.rollouts.daemon.telemetry import CoordinatorFacts, coordinator_metrics
+from zkdeployment.rollouts.daemon import FAILURE_KINDS, CoordinatorFacts, coordinator_metrics
 from zkdeployment.service.metrics import ServerFacts, server_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 

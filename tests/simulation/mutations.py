@@ -24,7 +24,7 @@ from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
 from zkdeployment.publishing.store import builder, cluster
-from zkdeployment.rollouts.daemon import coordinator
+from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper import session as session_module
 from zkdeployment.zookeeper.transactions import Check, Delete, Set

@@ -19,8 +19,8 @@ from zkdeployment.fleet.store.rollout_control import direct
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.rollouts.daemon.coordinator import Coordinator, RecoverySteps
-from zkdeployment.rollouts.store.records import ZooKeeperRollouts
+from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
+from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state import Directive, Ending, RolloutState
 from zkdeployment.strategies.store.agent_records import decode_grant, encode_report

@@ -26,7 +26,7 @@ from zkdeployment.publishing.store.documents import subject_name
 from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.publishing.targets.compiler import assignments_for, compile_targets
-from zkdeployment.rollouts.store.records import ZooKeeperRollouts
+from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import lint
 from zkdeployment.zookeeper import paths

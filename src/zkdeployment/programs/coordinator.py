@@ -20,8 +20,8 @@ from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.programs.process import arm_failpoints, build_probe
 from zkdeployment.publishing.acts.opening import open_commits, user_author
-from zkdeployment.rollouts.daemon.coordinator import Coordinator, RecoverySteps
-from zkdeployment.rollouts.store.records import ZooKeeperRollouts
+from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
+from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from zkdeployment.programs.pools import build_pool_worker
 from zkdeployment.programs.syncer import build_follower
 from zkdeployment.providers.filter_store import ZooKeeperFilter
 from zkdeployment.publishing.daemon.syncer import Syncer
-from zkdeployment.rollouts.daemon.coordinator import Coordinator
+from zkdeployment.rollouts.daemon import Coordinator
 from zkdeployment.zookeeper.session import Session
 
 

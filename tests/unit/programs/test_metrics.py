@@ -12,7 +12,7 @@ from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind
 from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.publishing.daemon.telemetry import LastPublication, SyncerFacts, syncer_metrics
-from zkdeployment.rollouts.daemon.telemetry import CoordinatorFacts, coordinator_metrics
+from zkdeployment.rollouts.daemon import CoordinatorFacts, coordinator_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
 PROCESS = DaemonProcess(

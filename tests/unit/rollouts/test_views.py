@@ -10,7 +10,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.rollouts.views.page import rollout_view
+from zkdeployment.rollouts.views import rollout_view
 from zkdeployment.service.views.fleet import Tone
 from zkdeployment.strategies.state import Ending
 from zkdeployment.strategies.strategy import Pace

@@ -1,1 +1,0 @@
-"""The coordinator: leads the fleet through a rollout."""

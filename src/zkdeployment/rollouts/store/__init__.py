@@ -1,1 +1,0 @@
-"""The records of rollouts in ZooKeeper, as the coordinator and the operators use them."""

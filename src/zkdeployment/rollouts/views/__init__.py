@@ -1,1 +1,0 @@
-"""Rollouts as pages and explanations show them. Pure."""
