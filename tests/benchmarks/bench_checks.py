@@ -17,9 +17,8 @@ from benchmarks.results import Result, Scale, best, seconds
 from support.written_fleet import WrittenFleet
 from zkdeployment.base import log
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.checks.daemon.check_daemon import CheckDaemon
+from zkdeployment.checks.daemon.check_daemon import CheckDaemon, build_checks
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
-from zkdeployment.programs.coordinator import build_checks
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create

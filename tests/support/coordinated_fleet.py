@@ -22,7 +22,7 @@ from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
 from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
-from zkdeployment.strategies.state import Directive, Ending, RolloutState
+from zkdeployment.strategies.state import Directive, Ending, OutsideCriterion, RolloutState
 from zkdeployment.strategies.store.agent_records import decode_grant, encode_report
 from zkdeployment.strategies.store.records import read_current, read_state
 from zkdeployment.tree.values import TreeChange
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from zkdeployment.checks.daemon.check_job import CheckHealth
     from zkdeployment.publishing.acts.commits import TreeCommits
     from zkdeployment.strategies.strategy import Strategy
+
+
+def _nothing() -> None:
+    """Run no checks: the test does."""
 
 
 @dataclass
@@ -171,7 +175,7 @@ class CoordinatedFleet:
                 notifier=SystemdNotifier({}),
                 probe=probe_of(session, metrics),
                 recovery=recovery,
-                health=health,
+                criteria=() if health is None else (OutsideCriterion(_nothing, _nothing, health.read),),
             )
             yield CoordinatorHandle(coordinator, store, control)
 

@@ -18,8 +18,8 @@ from support.waiting import wait_until
 from support.zookeeper import connected
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.settings import load
-from zkdeployment.pools.rules.signed_lease import NAMESPACE as LEASES
-from zkdeployment.programs.pools import build_pool_worker
+from zkdeployment.pools.program import build_pool_worker
+from zkdeployment.publishing.keys.publisher_keys import LEASES
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.signing.statement import NAMESPACE as PUBLICATIONS
 from zkdeployment.service.users.key_hashes import KeyHasher

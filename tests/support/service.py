@@ -17,7 +17,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.programs.server import server_adapters
-from zkdeployment.programs.syncer import read_revision
+from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application
 from zkdeployment.service.http_server import ConnectionLimits, HttpServer
 from zkdeployment.service.listener import open_listener
@@ -87,7 +87,7 @@ def running_service(
         if repository is not None:
             adapters = replace(
                 adapters,
-                read_revision=partial(read_revision, repository),
+                read_revision=partial(read_revision, repository.require_sync()),
                 repositories=syncer_repositories(repository.require_sync()),
             )
         if clock is not None:

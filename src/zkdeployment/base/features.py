@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
+    from zkdeployment.config.settings import Settings
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
@@ -25,11 +26,16 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.rules.review import ReviewRule
     from zkdeployment.publishing.section import PublicationSection
     from zkdeployment.service.act import PlannedAct
+    from zkdeployment.strategies.state import OutsideCriterion
     from zkdeployment.zookeeper.session import Session
 
 
 def _nothing() -> tuple[()]:
     return ()
+
+
+def _accept(_settings: Settings) -> None:
+    """Find no mistake in the settings."""
 
 
 def _no_entries() -> Mapping[str, Any]:
@@ -41,29 +47,37 @@ class Feature:
     """The contributions of a feature to the frames.
 
     Each place is a function, which imports what it returns: a program loads only the parts of the features that it
-    uses. ``document_kinds`` are the kinds of documents beside the tree. ``document_rules`` receive documents that
-    are valid each by itself, and return them with the problems that they have together. ``review_rules`` receive
-    the documents with the tree beside them, and return further problems. ``publication_section`` is what the
-    feature adds to publications; ``None`` if that is nothing. ``feed_parts`` are the parts of the readings of the
-    fleet, with their events. ``alarms`` reads what the monitor of the fleet judges, at a time in seconds since the
-    epoch, and returns the function that judges it. ``metrics`` returns the metrics of a reading for the service.
-    ``acts`` are acts with a form, or with an operation below ``/api/v1``. ``api_routers`` are the other operations
-    of the API that need a login, ``page_routers`` the pages of the service, and ``service_state`` what the service
-    keeps for them, by the names of attributes of the application's state. ``verbs`` are the verbs of the command
-    line, by name.
+    uses.
     """
 
+    #: The kinds of documents beside the tree.
     document_kinds: Callable[[], Sequence[DocumentKind[Any]]] = _nothing
+    #: Receive documents that are valid each by itself, and return them with the problems that they have together.
     document_rules: Callable[[], Sequence[Callable[[Documents], Documents]]] = _nothing
+    #: Receive the documents with the tree beside them, and return further problems.
     review_rules: Callable[[], Sequence[ReviewRule]] = _nothing
+    #: The part of the feature in publications; ``None`` without one.
     publication_section: Callable[[], PublicationSection | None] = lambda: None
+    #: Raises ``ConfigurationError`` for a key or a file of the configuration that the feature cannot use.
+    check_settings: Callable[[Settings], object] = _accept
+    #: Makes a success criterion of rollouts that waits for something outside of them. The last argument returns
+    #: the node by which the coordinator leads.
+    criterion: Callable[[Settings, Session, Callable[[], str | None]], OutsideCriterion] | None = None
+    #: The parts of the readings of the fleet, with their events.
     feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
+    #: Reads what the monitor of the fleet judges, at a time in seconds since the epoch, and returns the function
+    #: that judges it.
     alarms: Callable[[Session, float], JudgeAlarms] | None = None
+    #: Returns the metrics of a reading of the fleet, for the service.
     metrics: Callable[[FleetReading], Iterable[Metric]] | None = None
+    #: Acts with a form, or with an operation below ``/api/v1``.
     acts: Callable[[], Sequence[type[PlannedAct[Any]]]] = _nothing
+    #: The other operations of the API that need a login, and the pages of the service.
     api_routers: Callable[[], Sequence[APIRouter]] = _nothing
     page_routers: Callable[[], Sequence[APIRouter]] = _nothing
+    #: Values that the service keeps for these routers, by the names of attributes of the application's state.
     service_state: Callable[[], Mapping[str, Any]] = _no_entries
+    #: The verbs of the command line, by name.
     verbs: Callable[[], Mapping[str, LazyVerb]] = _no_entries
 
 

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.features import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fastapi import APIRouter
 
     from zkdeployment.cli.verb_group import LazyVerb
+    from zkdeployment.config.settings import Settings
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.publishing.rules.review import ReviewRule
+    from zkdeployment.strategies.state import OutsideCriterion
     from zkdeployment.zookeeper.session import Session
 
 
@@ -51,7 +53,7 @@ def _verbs() -> Mapping[str, LazyVerb]:
 
     return {
         "checks": LazyVerb("checks.verbs.checks", "Show and change checks, the monitoring of services."),
-        "nagios": LazyVerb("programs.daemon_verbs", "Run the bridge of a Nagios in the foreground.", "nagios"),
+        "nagios": LazyVerb("checks.program", "Run the bridge of a Nagios in the foreground.", "nagios"),
     }
 
 
@@ -68,7 +70,14 @@ def _alarms(session: Session, now: float) -> JudgeAlarms:
     return partial(check_alarms, check_adapters(session).summary(now))
 
 
+def _criterion(settings: Settings, session: Session, lead: Callable[[], str | None]) -> OutsideCriterion:
+    from zkdeployment.checks.daemon.check_daemon import check_criterion
+
+    return check_criterion(settings, session, lead)
+
+
 FEATURE = Feature(
+    criterion=_criterion,
     document_kinds=_document_kinds,
     review_rules=_review_rules,
     api_routers=_api_routers,

@@ -98,9 +98,9 @@ def configured_revision(
     system's configuration. Raises ``ConfigurationError`` and ``SourceError``.
     """
     settings = configured_repository(config)
-    from zkdeployment.programs.syncer import read_revision  # noqa: PLC0415  the other verbs start faster without it
+    from zkdeployment.publishing.sources.opening import read_revision  # noqa: PLC0415  the other verbs start faster without it
 
-    return read_revision(settings, name)
+    return read_revision(settings.require_sync(), name)
 
 
 def configured_repository(config: Path | None) -> Settings:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
+    from zkdeployment.config.settings import Settings
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
@@ -50,7 +51,7 @@ def _verbs() -> Mapping[str, LazyVerb]:
     return {
         "node": LazyVerb("pools.verbs.groups", "Show and change the nodes of host pools.", "node"),
         "pool": LazyVerb("pools.verbs.groups", "Show and fill host pools.", "pool"),
-        "pools": LazyVerb("programs.daemon_verbs", "Run a worker of host pools in the foreground.", "pools"),
+        "pools": LazyVerb("pools.verbs.worker", "Run a worker of host pools in the foreground.", "pools"),
         "session": LazyVerb("pools.verbs.groups", "Lease nodes of host pools to tenants.", "session"),
     }
 
@@ -77,7 +78,14 @@ def _metrics(reading: FleetReading) -> Iterable[Metric]:
     return pool_metrics(reading.of(POOLS_PART))
 
 
+def _check_settings(settings: Settings) -> None:
+    from zkdeployment.pools.program import lease_signer
+
+    lease_signer(settings)
+
+
 FEATURE = Feature(
+    check_settings=_check_settings,
     document_kinds=_document_kinds,
     api_routers=_api_routers,
     page_routers=_page_routers,

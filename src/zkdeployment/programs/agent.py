@@ -33,8 +33,8 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
 from zkdeployment.base.machine.program import Program, late_import
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.cli.process import arm_failpoints, build_probe
 from zkdeployment.config.settings import Settings, load, machine_name
-from zkdeployment.programs.process import arm_failpoints, build_probe
 from zkdeployment.zookeeper.access import check_addresses, encryption
 from zkdeployment.zookeeper.session import Session
 

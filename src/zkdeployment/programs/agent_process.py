@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base import log
 from zkdeployment.base.daemon.control import obey_signals
+from zkdeployment.cli.process import build_control
 from zkdeployment.config.settings import Settings, load
 from zkdeployment.programs.agent import check_zookeeper, run_agent
-from zkdeployment.programs.process import build_control
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 
 from zkdeployment.base.errors import without_passwords
+from zkdeployment.base.features import installed
 from zkdeployment.cli.options import emit, output_option
+from zkdeployment.cli.process import check_access
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.config.settings import Settings, load
 from zkdeployment.programs.host_trust import check_publishers
-from zkdeployment.programs.process import check_access
-from zkdeployment.programs.publish_key import lease_signer, publication_signer
+from zkdeployment.publishing.keys.publish_key import publication_signer
 
 
 @click.group(name="config", cls=VerbGroup)
@@ -41,8 +42,9 @@ def check(config: Path, output: str) -> None:
     """
     settings = load(config)
     check_access(settings)
-    publication_signer(settings)
-    lease_signer(settings)
+    publication_signer(settings.sync)
+    for feature in installed():
+        feature.check_settings(settings)
     url = "" if settings.sync is None else settings.sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
         echo(

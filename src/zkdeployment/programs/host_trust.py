@@ -8,8 +8,8 @@ from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
 from zkdeployment.agent.files.verified_properties import VerifiedPropertiesFiles
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.text import printable
-from zkdeployment.pools.rules.signed_lease import NAMESPACE as LEASES
 from zkdeployment.publishing.keys.publisher_keys import (
+    LEASES,
     PublisherKeysFile,
     check_keys,
     has_key,

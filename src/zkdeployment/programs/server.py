@@ -28,8 +28,8 @@ from zkdeployment.fleet.webhooks.outbox import signed_request
 from zkdeployment.fleet.webhooks.sender import WebhookDispatcher
 from zkdeployment.pools.daemon.session_warnings import SessionWarnings
 from zkdeployment.pools.opening import pool_adapters
-from zkdeployment.programs.syncer import read_revision
 from zkdeployment.publishing.acts.opening import open_commits
+from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application
 from zkdeployment.service.daemon import ServiceDaemon
 from zkdeployment.service.dependencies import ServerAdapters
@@ -80,7 +80,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             if settings.sync is not None:
                 adapters = replace(
                     adapters,
-                    read_revision=partial(read_revision, settings),
+                    read_revision=partial(read_revision, settings.sync),
                     repositories=stack.enter_context(temporary_repositories(settings.sync, tick=control.check)),
                 )
             site = public_site(service)

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.agent.packages.host_repositories import own_repositories, syncer_repositories
-from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.files import check_owner, sole_process, unfinished
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.cli.process import arm_failpoints, build_probe
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.programs.process import arm_failpoints, build_probe
-from zkdeployment.programs.publish_key import publication_signer
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.keys.publish_key import publication_signer
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource
@@ -33,11 +32,9 @@ from zkdeployment.publishing.watermark import published_file
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.source_files import SourceFile
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
@@ -73,7 +70,7 @@ def build_syncer(settings: Settings) -> Iterator[Syncer]:
         unfinished(settings.require_sync().tree_directory),
         Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True) as session,
     ):
-        signer = publication_signer(settings)
+        signer = publication_signer(settings.sync)
         repositories = syncer_repositories(settings.require_sync())
         yield _syncer(settings, _publications(settings, session, signer), _source(settings), signer, repositories)
 
@@ -88,7 +85,7 @@ def build_preview(settings: Settings) -> Iterator[Syncer]:
         tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch,
         Session(settings.servers, session_timeout=_SYNCER_SESSION) as session,
     ):
-        signer = publication_signer(settings)
+        signer = publication_signer(settings.sync)
         source = _source(settings, Path(scratch) / "tree")
         configured = settings.require_sync().repositories
         repositories = own_repositories(configured) if configured else None
@@ -100,7 +97,7 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     """Yield the syncer that follows the branch, and its control; ZooKeeper is contacted only when it runs."""
     session = Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True)
     try:
-        signer = publication_signer(settings)
+        signer = publication_signer(settings.sync)
         store = _publications(settings, session, signer)
         control, notifier = Control(SystemClock()), SystemdNotifier()
         sync = settings.require_sync()
@@ -132,21 +129,6 @@ def notify_syncers(servers: Servers, by: str) -> SyncerReport | None:
     """
     with Session(servers, call_timeout=NOTICE_TIMEOUT) as session:
         return give_notice(session, by)
-
-
-def read_revision(settings: Settings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:
-    """Return a revision and its tree files, read through a temporary mirror; raises ``SourceError``.
-
-    ``name`` is a branch, or a whole commit id (Subversion: a number) of the configured branch; without a name, the
-    revision is that branch's tip. Signatures are not verified: nothing is published.
-    """
-    sync = settings.require_sync()
-    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as place:
-        branch = name if isinstance(name, str) and not is_commit(name) else None
-        source = open_source(sync.url, Path(place) / "mirror", branch=branch or sync.branch)
-        tip = source.fetch()
-        revision = tip if name is None or branch is not None else name
-        return revision, source.files(revision)
 
 
 def _syncer(

@@ -27,7 +27,7 @@ _OF_THE_FLEET = {
     "rollback": LazyVerb("cli.verbs.rollback", "Commit the tree of an earlier revision."),
     "sandbox": LazyVerb("sandbox.verbs", "Run a throw-away fleet on this machine."),
     "serve": LazyVerb(
-        "programs.daemon_verbs", "Run the service: pages for people, an HTTP API for programs.", "serve"
+        "programs.serve_verb", "Run the service: pages for people, an HTTP API for programs.", "serve"
     ),
     "services": LazyVerb("cli.verbs.services", "Show services: the version and state of each deployment."),
     "status": LazyVerb("cli.verbs.status", "Show the fleet: version wanted, version had, state, error."),

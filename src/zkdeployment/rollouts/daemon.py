@@ -63,7 +63,7 @@ from zkdeployment.strategies.views import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import structlog
@@ -73,13 +73,12 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Facts
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.systemd import SystemdNotifier
-    from zkdeployment.checks.daemon.check_daemon import CheckDaemon
-    from zkdeployment.checks.daemon.check_job import CheckHealth
     from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.publishing.acts.commits import Author, TreeCommits
     from zkdeployment.rollouts.store import ZooKeeperRollouts
     from zkdeployment.strategies.state import (
         ActivePhase,
+        OutsideCriterion,
         Recovery,
         RolloutObservation,
         RolloutSnapshot,
@@ -344,9 +343,9 @@ _MOST_SECONDS = 15.0
 class Coordinator:
     """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open.
 
-    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect. ``checks``
-    runs in a thread of its own for as long as the coordinator runs. ``health`` reads the checks of groups with
-    ``healthy_checks``; without it such groups do not wait for checks. ``record_failure``: see ``CycleFailures``.
+    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect. ``criteria``
+    are the criteria outside of the rollout; without that of the checks, groups with ``healthy_checks`` do not wait
+    for checks. ``record_failure``: see ``CycleFailures``.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
@@ -359,8 +358,7 @@ class Coordinator:
         notifier: SystemdNotifier,
         probe: Probe,
         recovery: RecoverySteps | None = None,
-        checks: CheckDaemon | None = None,
-        health: CheckHealth | None = None,
+        criteria: Sequence[OutsideCriterion] = (),
         record_failure: Callable[[str], None] = lambda _message: None,
     ) -> None:
         self._store = store
@@ -369,8 +367,7 @@ class Coordinator:
         self._connect = connect
         self._notifier = notifier
         self._recovery = recovery
-        self._checks = checks
-        self._health = health
+        self._criteria = criteria
         self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
         self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
         self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
@@ -381,8 +378,8 @@ class Coordinator:
     def run(self) -> None:
         """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
         self._notifier.ready()
-        if self._checks is not None:
-            self._checks.start()
+        for criterion in self._criteria:
+            criterion.start()
         try:
             run_cycles(
                 self._run_measured_cycle,
@@ -393,8 +390,8 @@ class Coordinator:
             )
         finally:
             self._notifier.stopping()
-            if self._checks is not None:
-                self._checks.close()
+            for criterion in self._criteria:
+                criterion.close()
             self._store.resign()
             self._telemetry.write(up=False)
 
@@ -484,10 +481,13 @@ class Coordinator:
     def _with_health(self, observation: RolloutObservation, state: RolloutState) -> RolloutObservation:
         """Return an observation with the health of the hosts whose checks decide now."""
         since = checked(state, observation.now)
-        if self._health is None or not since:
-            return observation
-        health = self._health.read(since, state.sequence, observation.now)
-        return replace(observation, unhealthy=health.unhealthy, unchecked=health.unchecked)
+        unhealthy: dict[str, str] = {}
+        unchecked: dict[str, str] = {}
+        for criterion in self._criteria if since else ():
+            health = criterion.read(since, state.sequence, observation.now)
+            unhealthy |= health.unhealthy
+            unchecked |= health.unchecked
+        return replace(observation, unhealthy=unhealthy, unchecked=unchecked) if since else observation
 
     def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
         """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""

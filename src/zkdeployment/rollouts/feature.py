@@ -32,7 +32,7 @@ def _verbs() -> Mapping[str, LazyVerb]:
 
     return {
         "coordinate": LazyVerb(
-            "programs.daemon_verbs", "Run a coordinator of rollouts in the foreground.", "coordinate"
+            "rollouts.program", "Run a coordinator of rollouts in the foreground.", "coordinate"
         ),
         "rollout": LazyVerb("rollouts.verbs", "Simulate, watch and direct rollouts by a strategy."),
     }

@@ -149,6 +149,32 @@ class RolloutState:
 
 
 @dataclass(frozen=True, slots=True)
+class HostHealth:
+    """The hosts that are not healthy, each with the reason.
+
+    ``unhealthy`` are the hosts with a check that is not OK, ``unchecked`` the hosts with a check that has no
+    result since the deployment, or does not run yet.
+    """
+
+    unhealthy: Mapping[str, str] = field(default_factory=dict)
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideCriterion:
+    """A success criterion that waits for something outside of the rollout, such as the checks of services.
+
+    ``start`` begins its work in the background of a coordinator, which works only while that coordinator leads;
+    ``close`` ends the work. ``read`` receives the time of each host's deployment by host id, in seconds since the
+    epoch, the sequence of the publication and the present time, and returns the health of these hosts.
+    """
+
+    start: Callable[[], None]
+    close: Callable[[], None]
+    read: Callable[[Mapping[str, float], int, float], HostHealth]
+
+
+@dataclass(frozen=True, slots=True)
 class RolloutObservation:
     """The facts that a coordinator observes at one moment.
 

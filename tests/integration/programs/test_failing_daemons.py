@@ -15,13 +15,13 @@ from zkdeployment.config.settings import load
 from zkdeployment.fleet.daemon_failures import FailureRecord, read_failures
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.pools.daemon.pool_worker import PoolWorker
-from zkdeployment.programs.coordinator import build_coordinator
-from zkdeployment.programs.filter import build_filter
-from zkdeployment.programs.pools import build_pool_worker
+from zkdeployment.pools.program import build_pool_worker
 from zkdeployment.programs.syncer import build_follower
 from zkdeployment.providers.filter_store import ZooKeeperFilter
+from zkdeployment.providers.program import build_filter
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.rollouts.daemon import Coordinator
+from zkdeployment.rollouts.program import build_coordinator
 from zkdeployment.zookeeper.session import Session
 
 

@@ -17,9 +17,9 @@ from support.zookeeper import through
 from zkdeployment.agent import telemetry as agent_telemetry
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.config.settings import load
-from zkdeployment.programs.coordinator import build_coordinator
 from zkdeployment.programs.syncer import build_follower
 from zkdeployment.rollouts import daemon as coordinator
+from zkdeployment.rollouts.program import build_coordinator
 from zkdeployment.strategies.strategy import ALL_HOSTS
 from zkdeployment.zookeeper.session import Session
 

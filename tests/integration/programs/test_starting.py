@@ -36,7 +36,7 @@ OF_AGENTS = {
     "tenacity",
     "zkdeployment.agent.daemon",
     "zkdeployment.agent.rules",
-    "zkdeployment.strategies",
+    "zkdeployment.strategies.permission",
     "zkdeployment.tree",
     "zkdeployment.programs.agent",
 }

@@ -27,7 +27,6 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import SourceError, StalePublicationError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.publication import Published
-from zkdeployment.pools.rules.signed_lease import NAMESPACE as LEASES
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import retire
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases

@@ -10,19 +10,26 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind
 from zkdeployment.base.errors import ConflictError, LockLostError, TreeError, UnreachableError
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.checks.daemon.check_job import CheckHealth, CheckJob
+from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
 from zkdeployment.checks.rules.workflow import life_cycle_turn, prune
+from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
+from zkdeployment.checks.store.sources import ZooKeeperCheckSources
+from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.strategies.state import OutsideCriterion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.checks.daemon.check_job import CheckJob
-    from zkdeployment.checks.daemon.pokes import CheckPokes
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
-    from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+    from zkdeployment.config.settings import Settings
+    from zkdeployment.zookeeper.session import Session
 
 #  Seconds until a coordinator that does not lead checks again whether it leads.
 _QUEUED = 1.0
@@ -148,3 +155,24 @@ def _pruned(instance: CheckInstance, now: float) -> CheckInstance | None:
     """Return an instance without configurations that await their deletion for long; ``None`` if none is left."""
     pruned = prune(instance, now)
     return None if pruned.deleted and not pruned.configurations else pruned
+
+
+def build_checks(
+    session: Session, lead: Callable[[], str | None], *, interval: float
+) -> tuple[CheckDaemon, CheckHealth]:
+    """Return the daemon that runs checks while ``lead`` returns this coordinator's node, and their reader."""
+    clock, systems = SystemClock(), ZooKeeperMonitoringSystems(session)
+    instances = ZooKeeperCheckInstances(session, lead, reach=failpoints.reach)
+    job = CheckJob(instances, ZooKeeperCheckSources(session), clock)
+    pokes = CheckPokes(instances, systems, HttpPokeSender(), clock)
+    record = FailureRecord(session, "job of the checks")
+    daemon = CheckDaemon(
+        instances, systems, job, pokes, clock, lead=lead, interval=interval, record_failure=record.write
+    )
+    return daemon, CheckHealth(job, instances, systems)
+
+
+def check_criterion(settings: Settings, session: Session, lead: Callable[[], str | None]) -> OutsideCriterion:
+    """Return the criterion ``healthy_checks``; the leading coordinator runs the checks in the background."""
+    daemon, health = build_checks(session, lead, interval=settings.require_checks().interval)
+    return OutsideCriterion(daemon.start, daemon.close, health.read)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.log import get_logger
-from zkdeployment.checks.rules.findings import HostHealth, host_health
+from zkdeployment.checks.rules.findings import host_health
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState
 from zkdeployment.checks.rules.monitoring_system import is_stale
 from zkdeployment.checks.rules.spawning import changed_scope, deciding_instance, wanted_instances
 from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, want, with_last_versions
+from zkdeployment.strategies.state import HostHealth
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

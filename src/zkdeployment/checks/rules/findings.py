@@ -22,6 +22,7 @@ from zkdeployment.checks.rules.overview import (
     waiting_since,
 )
 from zkdeployment.checks.rules.requests import is_open
+from zkdeployment.strategies.state import HostHealth
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
@@ -284,18 +285,6 @@ def _backlog(name: str, system: SystemRecord, instances: Mapping[str, CheckInsta
 
 #: The most characters of an output that a reason quotes.
 _LONGEST_OUTPUT = 80
-
-
-@dataclass(frozen=True, slots=True)
-class HostHealth:
-    """The hosts that are not healthy, each with the reason.
-
-    ``unhealthy`` are the hosts with a check that is not OK, ``unchecked`` the hosts with a check that has no
-    result since the deployment, or does not run yet.
-    """
-
-    unhealthy: Mapping[str, str] = field(default_factory=dict)
-    unchecked: Mapping[str, str] = field(default_factory=dict)
 
 
 def host_health(

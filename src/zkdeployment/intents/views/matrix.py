@@ -15,7 +15,7 @@ from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
 from zkdeployment.intents.rules.resources import DEPLOYMENT_KIND, instance_resources
 from zkdeployment.service.views.frame import host_page, intent_page, last_value, page_number, search_text
-from zkdeployment.service.views.hosts import SIGNS, count_text
+from zkdeployment.service.views.hosts import SIGNS, StatusSign, count_text
 from zkdeployment.tree.diff import format_value
 
 if TYPE_CHECKING:
@@ -26,20 +26,10 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.resources import ResourceDetails, ResourceRow
     from zkdeployment.service.views.frame import Parameters
-    from zkdeployment.service.views.hosts import StateSign
 
 
 #: A status of a resource, of either kind.
 ResourceStatus = RsyncStatus | ClusterStatus
-
-
-@dataclass(frozen=True, slots=True)
-class StatusSign:
-    """The sign of a status: its word, and the sign of hosts that has its shape and colour."""
-
-    word: str
-    meaning: str
-    sign: StateSign
 
 
 #  The signs of the last actions on resources, the most urgent first.

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Value
 
 
-#  The namespace of the signatures, so that no signature is valid both for a lease and for a publication.
-NAMESPACE = "zkdeployment-lease"
-
 _SCHEMA = "signed-lease"
 
 #  Seconds by which the number of a lease may be ahead of the time, because each lease raises it.

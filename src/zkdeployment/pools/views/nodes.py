@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.intents.views.matrix import StatusSign
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.overview import failure_of, pool_nodes, session_overviews, ssh_command
 from zkdeployment.pools.rules.tenant_session import warning_time
@@ -21,7 +20,7 @@ from zkdeployment.service.views.frame import (
     search_text,
     with_query,
 )
-from zkdeployment.service.views.hosts import SIGNS
+from zkdeployment.service.views.hosts import SIGNS, StatusSign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.publishing.signing.statement import SignedStatement
 
 #: Seconds for reading the key.
@@ -88,3 +89,12 @@ def _public_key(file: Path, option: str) -> str:
             f" can read, found another file ({reason}); make one with 'ssh-keygen -t ed25519 -N \"\" -f FILE'"
         )
     return read.stdout.strip()
+
+
+def publication_signer(sync: SyncSettings | None) -> PublishKey | None:
+    """Return the key that signs publications, ``None`` without one.
+
+    Raises ``ConfigurationError`` unless the file is an SSH private key that can be used.
+    """
+    key = None if sync is None else sync.publish_key
+    return None if key is None else PublishKey(key)

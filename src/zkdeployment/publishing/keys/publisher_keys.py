@@ -24,6 +24,9 @@ _PRINCIPALS = re.compile(r'\s*(?:"([^"]*)"|([^\s#"]\S*))\s')
 _PATTERN = re.compile(r"[*?]")
 
 #: An option of a line in the list: the namespaces of the signatures that the key may make.
+#: The namespace of the signatures of leases, so that no signature is valid both for a lease and for a publication.
+LEASES = "zkdeployment-lease"
+
 _NAMESPACES = re.compile(r'\s+(?:(?:[^"\s]|"[^"]*")*,)?namespaces="([^"]*)"', re.IGNORECASE)
 
 #: An option of a line in the list: the key signs certificates of keys.

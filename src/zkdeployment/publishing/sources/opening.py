@@ -6,17 +6,22 @@ A new system needs a folder beside ``git`` and ``svn``, an entry in ``SYSTEMS``,
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.errors import ConfigurationError, without_passwords
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.svn.source import SvnSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.publishing.ports import TreeSource
 
 
@@ -64,3 +69,17 @@ def _open_subversion(
 
 #: Each function takes the arguments of ``open_source``.
 SYSTEMS: Mapping[str, Callable[..., TreeSource]] = {"git": GitSource, "svn": _open_subversion}
+
+
+def read_revision(sync: SyncSettings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:
+    """Return a revision and its tree files, read through a temporary mirror; raises ``SourceError``.
+
+    ``name`` is a branch, or a whole commit id (Subversion: a number) of the configured branch; without a name, the
+    revision is that branch's tip. Signatures are not verified: nothing is published.
+    """
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as place:
+        branch = name if isinstance(name, str) and not is_commit(name) else None
+        source = open_source(sync.url, Path(place) / "mirror", branch=branch or sync.branch)
+        tip = source.fetch()
+        revision = tip if name is None or branch is not None else name
+        return revision, source.files(revision)

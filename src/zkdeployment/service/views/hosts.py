@@ -46,6 +46,15 @@ class StateSign:
     outline: str
 
 
+@dataclass(frozen=True, slots=True)
+class StatusSign:
+    """The sign of a status of something else: its word, and the sign of hosts with its shape and colour."""
+
+    word: str
+    meaning: str
+    sign: StateSign
+
+
 #: The signs of all states, the most urgent first.
 SIGNS: Mapping[HostState, StateSign] = {
     HostState.FAILED: StateSign("failed", "stopped with an error", "m0 0h10v10h-10z"),

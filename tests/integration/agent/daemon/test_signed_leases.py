@@ -11,10 +11,11 @@ from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.errors import ProgramError, TreeError
 from zkdeployment.config.settings import load
-from zkdeployment.pools.rules.signed_lease import NAMESPACE, lease_text
+from zkdeployment.pools.program import build_pool_worker
+from zkdeployment.pools.rules.signed_lease import lease_text
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
-from zkdeployment.programs.pools import build_pool_worker
 from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.keys.publisher_keys import LEASES as NAMESPACE
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
 from zkdeployment.publishing.signing.statement import SignedStatement
 from zkdeployment.zookeeper.session import Session

@@ -8,7 +8,7 @@ import pytest
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.config.settings import Settings
-from zkdeployment.programs.coordinator import build_coordinator
+from zkdeployment.rollouts.program import build_coordinator
 
 
 @pytest.fixture

@@ -1,31 +1,31 @@
-"""Composition of the coordinator: its adapters, its session and its controls."""
+"""The coordinator as a program: its adapters, its session, its controls and its verb."""
 
 from __future__ import annotations
 
 import contextlib
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
+from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
-from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.daemon.control import Control, obey_signals
+from zkdeployment.base.features import installed
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.checks.daemon.check_daemon import CheckDaemon
-from zkdeployment.checks.daemon.check_job import CheckHealth, CheckJob
-from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
-from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
-from zkdeployment.checks.store.sources import ZooKeeperCheckSources
-from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
+from zkdeployment.cli.process import arm_failpoints, build_probe
+from zkdeployment.config.settings import load
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.fleet.operator import operator_adapters
-from zkdeployment.programs.process import arm_failpoints, build_probe
 from zkdeployment.publishing.acts.opening import open_commits, user_author
 from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
 from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from zkdeployment.config.settings import Settings
 
@@ -47,9 +47,11 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             open_commits=partial(open_commits, settings),
             author=user_author("coordinator"),
         )
-        checks, health = build_checks(
-            session, lambda: store.lead_node, interval=settings.require_checks().interval
-        )
+        criteria = [
+            feature.criterion(settings, session, lambda: store.lead_node)
+            for feature in installed()
+            if feature.criterion is not None
+        ]
         coordinator = Coordinator(
             store,
             clock,
@@ -58,8 +60,7 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             notifier=notifier,
             probe=probe,
             recovery=recovery,
-            checks=checks,
-            health=health,
+            criteria=criteria,
             record_failure=FailureRecord(session, "coordinator").write,
         )
         yield coordinator, control
@@ -67,16 +68,21 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
         session.close()
 
 
-def build_checks(
-    session: Session, lead: Callable[[], str | None], *, interval: float
-) -> tuple[CheckDaemon, CheckHealth]:
-    """Return the daemon that runs checks while ``lead`` returns this coordinator's node, and their reader."""
-    clock, systems = SystemClock(), ZooKeeperMonitoringSystems(session)
-    instances = ZooKeeperCheckInstances(session, lead, reach=failpoints.reach)
-    job = CheckJob(instances, ZooKeeperCheckSources(session), clock)
-    pokes = CheckPokes(instances, systems, HttpPokeSender(), clock)
-    record = FailureRecord(session, "job of the checks")
-    daemon = CheckDaemon(
-        instances, systems, job, pokes, clock, lead=lead, interval=interval, record_failure=record.write
-    )
-    return daemon, CheckHealth(job, instances, systems)
+@click.command(name="coordinate")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
+def coordinate(config: Path, *, verbose: bool) -> None:
+    """Lead rollouts by the published strategy, in the foreground, until SIGTERM.
+
+    Several coordinators may run on different hosts: one leads, and another takes over when the leader ends.
+    The leader grants hosts the phases prepare and deploy, group by group, judges the groups, and stops the fleet
+    when a critical group failed. Its whole state is in ZooKeeper. Without a strategy a coordinator does nothing.
+
+    \b
+    Example:
+      zkdeployment coordinate /etc/zkdeployment/zkdeployment.cfg
+    """
+    log.configure(verbose=verbose)
+    with build_coordinator(load(config, host=False)) as (coordinator, control):
+        obey_signals(control)
+        coordinator.run()

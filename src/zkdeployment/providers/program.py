@@ -1,19 +1,24 @@
-"""Composition of the filter of split updates: its list, its session and its controls."""
+"""The filter of split updates as a program: its list, its session, its controls and its verb."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import TYPE_CHECKING
 
+import click
+
+from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
-from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.daemon.control import Control, obey_signals
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.config.settings import load, named_configuration
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.programs.process import arm_failpoints
 from zkdeployment.providers.daemon import ProviderFilter
 from zkdeployment.providers.filter_store import ZooKeeperFilter
+from zkdeployment.providers.verbs import majority_option
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -55,3 +60,29 @@ def build_filter(
         )
     finally:
         session.close()
+
+
+@click.command(name="filter")
+@click.argument("source", metavar="INPUT")
+@click.argument("output", metavar="OUTPUT")
+@majority_option
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
+@zookeeper_options
+def filter_instances(connection: Servers, source: str, output: str, majority: Fraction, *, verbose: bool) -> None:
+    """Keep the instances of the version in service at INPUT as a list at OUTPUT, in the foreground, until SIGTERM.
+
+    The nodes below OUTPUT are equal to the instances at INPUT of one version: the version used last, until another
+    version has the majority of the instances. A switch is one transaction. OUTPUT records the version in service,
+    so that a restart changes nothing. Several filters of the same paths may run on different hosts: one leads, and
+    another takes over when the leader ends.
+
+    OUTPUT has to be below a top-level node that the tree's repository does not manage; anything else is refused.
+
+    \b
+    Example:
+      zkdeployment filter /shop/web/providers /in-service/web
+    """
+    log.configure(verbose=verbose)
+    with build_filter(connection, source, output, majority) as (provider_filter, control):
+        obey_signals(control)
+        provider_filter.run()

@@ -1,11 +1,15 @@
-"""Composition of the Nagios bridge: the client of the service, the files and the control of Nagios."""
+"""The bridge of a Nagios as a program: the client of the service, the files of Nagios, and its verb."""
 
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.daemon.control import Control
+import click
+
+from zkdeployment.base import log
+from zkdeployment.base.daemon.control import Control, obey_signals
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.files import read_secret, sole_process
@@ -15,8 +19,9 @@ from zkdeployment.checks.nagios.check_rollouts import CheckRollouts, FirstRuns
 from zkdeployment.checks.nagios.object_files import NagiosPlace
 from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
 from zkdeployment.checks.nagios.service import HttpMonitoringService, PokeListener, bridge_name
+from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.config.sections import split_listen
-from zkdeployment.programs.process import arm_failpoints
+from zkdeployment.config.settings import load
 from zkdeployment.service.listener import open_listener
 
 if TYPE_CHECKING:
@@ -71,3 +76,24 @@ def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
             stack.callback(listener.close)
             listener.start()
         yield bridge, control
+
+
+@click.command(name="nagios")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
+def nagios(config: Path, *, verbose: bool) -> None:
+    """Run the bridge of a Nagios on this machine, in the foreground, until SIGTERM.
+
+    The bridge fetches checks from the service, writes them as definitions of hosts and services, reloads Nagios,
+    and reports the results of the checks. The section [nagios] of CONFIG names the service and the files of
+    Nagios.
+
+    \b
+    Example:
+      zkdeployment nagios /etc/zkdeployment/zkdeployment.cfg
+    """
+    log.configure(verbose=verbose)
+    settings = load(config, host=False)
+    with build_bridge(settings) as (bridge, control):
+        obey_signals(control)
+        bridge.run()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
 from zkdeployment.pools.daemon.pool_worker import PoolWorker
@@ -21,18 +22,18 @@ from zkdeployment.pools.mechanisms.ansible_nodes import AnsibleNodes
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
 from zkdeployment.pools.rules.work import recorded_leases
-from zkdeployment.pools.store.leases import ZooKeeperLeases
+from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPools
-from zkdeployment.programs.process import arm_failpoints
-from zkdeployment.programs.publish_key import lease_keys
+from zkdeployment.publishing.keys.publish_key import PublishKey
+from zkdeployment.publishing.keys.publisher_keys import LEASES, PublisherKeysFile
 from zkdeployment.zookeeper.paths import POOLS
 from zkdeployment.zookeeper.servers import AclEntry
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.config.settings import Settings
     from zkdeployment.pools.documents.values import Mechanism
@@ -89,3 +90,20 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     finally:
         if not tasks.busy:  # else a playbook may still run, and the claims stay until the session expires
             session.close()
+
+
+def lease_signer(settings: Settings) -> PublishKey | None:
+    """Return the key that signs leases, ``None`` without one.
+
+    Raises ``ConfigurationError`` unless the file is an SSH private key that can be used.
+    """
+    key = None if settings.pools is None else settings.pools.lease_key
+    return None if key is None else PublishKey(key, LEASES, "lease-key")
+
+
+def lease_keys(settings: Settings, now: Callable[[], float]) -> LeaseKeys | None:
+    """Return the keys of leases, ``None`` if leases are not signed; raises as ``lease_signer`` does."""
+    own = lease_signer(settings)
+    publishers = settings.publishers
+    others = None if publishers is None else PublisherKeysFile(publishers, LEASES, "no worker signed the lease")
+    return None if own is None else LeaseKeys(own, now, others)
