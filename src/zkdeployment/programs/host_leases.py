@@ -9,8 +9,8 @@ from zkdeployment.agent.rules.lease import first_record
 from zkdeployment.pools.host.lease_follower import LeaseFollower, TrustedLeases, verified_lease_file
 from zkdeployment.pools.host.ssh_access import AuthorizedKeys
 from zkdeployment.pools.host.tenant_traces import HostTraces
-from zkdeployment.pools.rules.signed_lease import NAMESPACE
 from zkdeployment.pools.store.leases import ZooKeeperSignedLeases
+from zkdeployment.publishing.keys.publisher_keys import LEASES as NAMESPACE
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
 
 if TYPE_CHECKING:
