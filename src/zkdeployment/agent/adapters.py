@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from zkdeployment.agent.checkouts.places import CheckoutPlaces
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.files.filesystem import Filesystem
     from zkdeployment.agent.files.run_directory import RunDirectory
-    from zkdeployment.agent.rules.lease import Lease
+    from zkdeployment.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.agent.rules.lease import HostRole, Lease, LeaseRecord
     from zkdeployment.agent.scripts import ScriptRunner
     from zkdeployment.agent.store.fleet import ZooKeeperFleet
     from zkdeployment.base.host import Identity
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.mail import SmtpMailer
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.base.plan import PackageChange
-    from zkdeployment.pools.host.lease_follower import TrustedLeases
     from zkdeployment.publishing.signing.statement import SignedStatement
     from zkdeployment.zookeeper.session import Session
 
@@ -104,13 +105,28 @@ class PublisherKeys(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLeases:
+    """The functions with which a feature leases a host.
+
+    ``follow`` gives the host the role of the lease that it followed last, and returns the follower of its lease.
+    The arguments are the adapters, the reporting, the root directory, the role without a lease, and the name
+    of its package manager. ``trusted`` returns the reader of leases signed by the publishers in a file. ``end``
+    removes the files of leases from a host that has this role now and can no longer be leased.
+    """
+
+    follow: Callable[[AgentAdapters, HostReporting, Path, str, str], HostRole]
+    trusted: Callable[[Path, Session, Path], Callable[..., Lease | None]]
+    end: Callable[[Path, RunDirectory, LeaseRecord, str | None], None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentAdapters:
     """All adapters of an agent, built once and passed around.
 
     ``files`` is the software of the host, ``run`` the state of the agent itself. ``address`` is the configured
     address of the host, ``None`` for that of its connection. ``outdated`` returns whether the program on disk
-    differs from the running one. ``trusted`` reads publications of a host with publishers, ``trusted_leases`` its
+    differs from the running one. ``trusted`` reads publications of a host with publishers, ``trusted_lease`` its
     lease; without them, the host believes ZooKeeper.
     """
 
@@ -127,16 +143,17 @@ class AgentAdapters:
     outdated: Callable[[], bool]
     address: str | None = None
     trusted: TrustedPublications | None = None
-    trusted_leases: TrustedLeases | None = None
+    trusted_lease: Callable[..., Lease | None] | None = None
 
     def lease(self, identity: Identity, *, remembers: bool = True) -> Lease | None:
         """Read the lease of this host, ``None`` if it has none; verify it if the host has publishers.
 
-        Raises ``TreeError`` for a malformed lease, and the errors of ``TrustedLeases.lease``.
+        With ``remembers``, an older lease than this one is refused from now on. Raises ``TreeError`` for a
+        malformed lease, and ``UntrustedError`` for one that no publisher signed.
         """
-        if self.trusted_leases is None:
+        if self.trusted_lease is None:
             return self.fleet.lease(identity)
-        return self.trusted_leases.lease(identity, remembers=remembers)
+        return self.trusted_lease(identity, remembers=remembers)
 
     def inventory(self) -> Inventory:
         """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fastapi import APIRouter
 
+    from zkdeployment.agent.adapters import HostLeases
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.config.settings import Settings
@@ -63,6 +64,8 @@ class Feature:
     #: Makes a success criterion of rollouts that waits for something outside of them. The last argument returns
     #: the node by which the coordinator leads.
     criterion: Callable[[Settings, Session, Callable[[], str | None]], OutsideCriterion] | None = None
+    #: The functions of an agent whose host can be leased.
+    host_leases: Callable[[], HostLeases] | None = None
     #: The parts of the readings of the fleet, with their events.
     feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
     #: Reads what the monitor of the fleet judges, at a time in seconds since the epoch, and returns the function

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from fastapi import APIRouter
 
+    from zkdeployment.agent.adapters import HostLeases
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.config.settings import Settings
@@ -84,7 +85,14 @@ def _check_settings(settings: Settings) -> None:
     lease_signer(settings)
 
 
+def _host_leases() -> HostLeases:
+    from zkdeployment.pools.host.leases import HOST_LEASES
+
+    return HOST_LEASES
+
+
 FEATURE = Feature(
+    host_leases=_host_leases,
     check_settings=_check_settings,
     document_kinds=_document_kinds,
     api_routers=_api_routers,

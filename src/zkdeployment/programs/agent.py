@@ -41,14 +41,14 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from zkdeployment.agent.adapters import PackageManager
+    from zkdeployment.agent.adapters import HostLeases, PackageManager
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.base.plan import Plan
-    from zkdeployment.pools.host.lease_follower import TrustedLeases
 
 
 _NAME_POLL = 10.0  # seconds between two requests for the machine's full name
@@ -165,9 +165,7 @@ def _last_host(settings: Settings, run: RunDirectory) -> Host:
         record_name(settings)
     run.adopt(identity)
     if not settings.leasable and (record := run.lease.load()) is not None:
-        with late_import():
-            from zkdeployment.programs.host_leases import end_leases  # noqa: PLC0415
-        end_leases(settings.root, run, record, identity.role)
+        _host_leases().end(settings.root, run, record, identity.role)
     return replace(
         run.read_host(identity),
         pid=os.getpid(),
@@ -182,9 +180,20 @@ def _host_role(settings: Settings, adapters: AgentAdapters, reporting: HostRepor
     idle_role = reporting.host.identity.role
     if not settings.leasable or idle_role is None:
         return HostRole()
+    return _host_leases().follow(adapters, reporting, settings.root, idle_role, settings.packages)
+
+
+def _host_leases() -> HostLeases:
+    """Return the functions of the feature that leases hosts; raises ``ConfigurationError`` without one."""
     with late_import():
-        from zkdeployment.programs.host_leases import lease_follower  # noqa: PLC0415
-    return lease_follower(adapters, reporting, settings.root, idle_role, has_packages=settings.packages != "none")
+        from zkdeployment.base.features import installed  # noqa: PLC0415
+
+        for feature in installed():
+            if feature.host_leases is not None:
+                return feature.host_leases()
+    raise ConfigurationError(
+        "role: expected a role that is not leased, found lease:…, and this program has no host pools"
+    )
 
 
 def run_agent(
@@ -279,7 +288,7 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
         outdated=_PROGRAM.outdated,
         address=settings.address,
         trusted=publications,
-        trusted_leases=leases,
+        trusted_lease=leases,
     )
 
 
@@ -296,7 +305,7 @@ def _package_manager(settings: Settings, tick: Callable[[], None]) -> PackageMan
 
 def _trusted(
     settings: Settings, session: Session, run: Path
-) -> tuple[TrustedPublications | None, TrustedLeases | None]:
+) -> tuple[TrustedPublications | None, Callable[..., Lease | None] | None]:
     """Return the readers of signed publications and leases for a host with publishers; others do not load them."""
     if settings.publishers is None:
         return None, None
@@ -307,9 +316,7 @@ def _trusted(
     )
     if not settings.leasable:
         return publications, None
-    with late_import():
-        from zkdeployment.programs.host_leases import trusted_leases  # noqa: PLC0415
-    return publications, trusted_leases(settings.publishers, session, root=settings.root)
+    return publications, _host_leases().trusted(settings.publishers, session, settings.root)
 
 
 def _telemetry(metrics: Path | None, session: Session) -> AgentEvents:

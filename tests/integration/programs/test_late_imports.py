@@ -76,7 +76,7 @@ def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():
     [
         ("zkdeployment.config.sections", "[sync]\nurl = /r\ntree-directory = /t\n"),
         ("zkdeployment.programs.host_trust", "publishers = /etc/publishers\n"),
-        ("zkdeployment.programs.host_leases", "role = lease:spare\n"),
+        ("zkdeployment.pools.host.leases", "role = lease:spare\n"),
         ("zkdeployment.agent.telemetry", "metrics = /m/x.prom\n"),
         ("zkdeployment.base.daemon.metrics", "metrics = /m/x.prom\n"),
         ("importlib.metadata", "metrics = /m/x.prom\n"),

@@ -114,7 +114,7 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
         "zkdeployment.strategies.strategy",
         "zkdeployment.service",
         "zkdeployment.pools",
-        "zkdeployment.programs.host_leases",
+        "zkdeployment.pools.host.leases",
         "zkdeployment.programs.host_trust",
     }
 
