@@ -8,12 +8,12 @@ import promql_parser
 import pytest
 import yaml
 
+from support.builders import make_host
 from support.leasing import POOLS
 from support.rollout_states import begun_rollout
 from zkdeployment.agent.telemetry import AgentFacts, agent_metrics
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.daemon.metrics import DaemonProcess
-from zkdeployment.base.host import Host, Identity
 from zkdeployment.pools.metrics import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
@@ -32,9 +32,7 @@ TURNS = {kind.event: 0 for kind in FAILURE_KINDS}
 EXPORTED = {
     metric.name: metric
     for metric in (
-        *agent_metrics(
-            AgentFacts(process=PROCESS, host=Host(Identity("h1", "app1")), cluster=Cluster("r1"), looked=1.0)
-        ),
+        *agent_metrics(AgentFacts(process=PROCESS, host=make_host(1), cluster=Cluster("r1"), looked=1.0)),
         *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
         *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=begun_rollout())),
         *server_metrics(ServerFacts(process=PROCESS, further=tuple(pool_metrics(PoolReading(POOLS))))),

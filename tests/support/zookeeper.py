@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -108,3 +109,12 @@ def expire_session(connection: str, session: tuple[int, bytes]) -> None:
     """Make the server expire a session by taking it over (id and password) and closing it."""
     with connected(connection, client_id=session):
         pass
+
+
+def write_node(client: KazooClient, path: str, properties: object, *, ephemeral: bool = False) -> None:
+    """Write a node with properties as JSON; create it, and the nodes above it, if necessary."""
+    data = json.dumps(properties).encode()
+    if client.exists(path):
+        client.set(path, data)
+    else:
+        client.create(path, data, ephemeral=ephemeral, makepath=True)

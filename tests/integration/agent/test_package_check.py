@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from support.builders import make_package
 from support.host_repositories import PaperRepository, reader
 from zkdeployment.agent.package_check import check_packages
 from zkdeployment.agent.rules.availability import PaperResolution
@@ -37,7 +38,7 @@ def test_a_solver_that_takes_too_long_hides_no_other_problem(
         return PaperResolution({}, tuple(transactions), "dnf took longer than 90 s")
 
     monkeypatch.setattr(repositories, "resolve", resolve)
-    lib = Package("lib", 0, "1.0", "1", "noarch")
+    lib = make_package("lib", "1.0")
     hosts = [known("h1", lib), known("h2", lib)]
     targets = {"h1": wanting("9.9"), "h2": wanting("1.0")}
     findings = check_packages(repositories, targets, {}, lambda _names: hosts)
@@ -55,8 +56,8 @@ def test_a_solver_that_takes_too_long_hides_no_other_problem(
 def test_what_only_absent_hosts_could_not_install_is_a_warning(paper_repository: PaperRepository, tmp_path: Path):
     paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:1.0-1.noarch", "tool-0:2.0-1.noarch")
     repositories = reader(tmp_path, paper_repository.url)
-    lib = Package("lib", 0, "1.0", "1", "noarch")
-    shop = Package("shop", 0, "0.1", "1", "noarch")
+    lib = make_package("lib", "1.0")
+    shop = make_package("shop", "0.1")
     hosts = [known("gone", lib), known("here", shop)]
 
     def problems(gone: str, here: str) -> tuple[list[str], list[str]]:
@@ -85,8 +86,8 @@ def test_a_check_that_takes_too_long_keeps_the_problems_that_it_found(
 
     monkeypatch.setattr(repositories, "offers", slow)
     hosts = [
-        known("h1", Package("lib", 0, "1.0", "1", "noarch")),
-        known("h2", Package("lib", 0, "1.0", "1", "x86_64")),
+        known("h1", make_package("lib", "1.0")),
+        known("h2", make_package("lib", "1.0", arch="x86_64")),
     ]
     findings = check_packages(repositories, {"h1": wanting("9.9"), "h2": wanting("9.9")}, {}, lambda _: hosts)
     assert ["no repository has the package shop 9.9" in problem.message for problem in findings.errors] == [True]

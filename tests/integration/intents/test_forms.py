@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
+from support.builders import make_package
 from support.forms import follow, submit
 from support.intents import GROUP
 from support.service import running_service
@@ -15,7 +16,7 @@ from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
@@ -101,7 +102,7 @@ def stage(zookeeper: str, tmp_path: Path) -> Iterator[Stage]:
     ):
         identity = Identity("w0", "w0.example.com")
         fleet.register(Host(identity))
-        packages = {"glibc": (Package("glibc", 0, "2.34", "1", "noarch"),)}
+        packages = {"glibc": (make_package("glibc", "2.34"),)}
         write_inventory(session, KnownHost(identity, Inventory(packages=packages), 5.0))
         source = GitSource(str(branch.bare), tmp_path / "syncer" / "tree", gap=0)
         syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.publish_keys import SIGNED, make_key, make_publishers, signed_by
+from support.zookeeper import write_node
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
@@ -111,7 +112,7 @@ def test_an_invented_intent_in_zookeeper_neither_undeploys_nor_governs(attacked:
         "data": {"composite-profile": "plain", "apps": {"a": ["/other"]}, "state": "Created"},
     }
     index = {"document": document, "state": "Created", "content": [], "approved": None, "instances": []}
-    attacked.client.create("/zkdeployment/intents/p1:evil:v1:g", json.dumps(index).encode())
+    write_node(attacked.client, "/zkdeployment/intents/p1:evil:v1:g", index)
     attacked.sync(force=True)
     assert_unchanged(attacked, keys)
 

@@ -13,13 +13,14 @@ from playwright.sync_api import expect
 from screenshots.pools import DOCUMENT
 from support.browser import faults_of_pages, logged_in
 from support.leasing import add_ready_nodes, add_tenant, contextualizing
+from support.pool_builders import make_node
 from support.service import running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.pools.feed import pools_of
-from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.node import NodeState, fail
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
 from zkdeployment.service.users.user import Role
@@ -56,7 +57,7 @@ class PoolStage:
 
     def add_failed_node(self, name: str, reason: str) -> int:
         (number,) = self.store.take_ids(1)
-        node = PoolNode(id=number, state=NodeState.DEPROVISIONING, created_at=1, changed=1, pool="metal-x86")
+        node = make_node(number, NodeState.DEPROVISIONING, pool="metal-x86")
         failed = fail(replace(node, hostname=name, reusable=True), reason, self.service.adapters.clock.now())
         self.store.commit(PoolChange(nodes=(failed,)), self.store.read())
         return number

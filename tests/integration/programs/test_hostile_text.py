@@ -11,6 +11,7 @@ import yaml
 
 from support.rollout_states import begun_rollout
 from support.strategies import group, strategy
+from support.zookeeper import write_node
 from zkdeployment.base.host import Facts
 from zkdeployment.base.text import is_printable
 from zkdeployment.programs.main import main
@@ -42,17 +43,13 @@ def run(zookeeper: str, capsys: pytest.CaptureFixture[str]) -> Run:
     return call
 
 
-def put(client: KazooClient, path: str, properties: object, *, ephemeral: bool = False) -> None:
-    client.create(path, json.dumps(properties).encode(), makepath=True, ephemeral=ephemeral)
-
-
 @pytest.fixture
 def fleet(client: KazooClient) -> KazooClient:
     """Return a client of a fleet in which every text is hostile."""
-    put(client, "/hosts", {"version": "r2"})
+    write_node(client, "/hosts", {"version": "r2"})
     host = {"name": f"app{EVIL}", "role": f"role{EVIL}", "version": f"r1{EVIL}", "deploying": "r2"}
-    put(client, f"/hosts/{NAME}", host | {"step": f"step{EVIL}", "steps": [1, 2]}, ephemeral=True)
-    put(client, "/hosts/h2", host | {"error": f"error{EVIL}", "pid": 1}, ephemeral=True)
+    write_node(client, f"/hosts/{NAME}", host | {"step": f"step{EVIL}", "steps": [1, 2]}, ephemeral=True)
+    write_node(client, "/hosts/h2", host | {"error": f"error{EVIL}", "pid": 1}, ephemeral=True)
     stop = {
         "host": "h2",
         "name": f"app{EVIL}",
@@ -61,18 +58,20 @@ def fleet(client: KazooClient) -> KazooClient:
         "time": 5.0,
         "revision": EVIL,
     }
-    put(client, "/zkdeployment/stops/h2", stop)
-    put(client, f"/role-locks/{NAME}/lr-0000000001", {"requestor": "h2", "hostname": f"app{EVIL}"})
+    write_node(client, "/zkdeployment/stops/h2", stop)
+    write_node(client, f"/role-locks/{NAME}/lr-0000000001", {"requestor": "h2", "hostname": f"app{EVIL}"})
     client.create(f"/agent-locks/{NAME}/x-lock-0000000001", f"app{EVIL} (h2)".encode(), makepath=True)
     record = {"revision": "r2", "time": 1.0, "sequence": 7, "author": EVIL, "subject": EVIL, "forced_by": EVIL}
-    put(client, "/zkdeployment/history/0000000007", record | {"reason": EVIL, "hosts": 2})
+    write_node(client, "/zkdeployment/history/0000000007", record | {"reason": EVIL, "hosts": 2})
     result = {"name": f"app{EVIL}", "time": 2.0, "seconds": 1.0, "error": EVIL}
-    put(client, "/zkdeployment/history/0000000007/h2", result)
-    put(client, "/zkdeployment/targets", {"version": "r2", "ordered": "r2", "sequence": 7, "strategy": f"s{EVIL}"})
+    write_node(client, "/zkdeployment/history/0000000007/h2", result)
+    write_node(
+        client, "/zkdeployment/targets", {"version": "r2", "ordered": "r2", "sequence": 7, "strategy": f"s{EVIL}"}
+    )
     begun = begun_rollout(strategy(group("one")), {"h2": Facts()}, errors={"h2": EVIL}, waiting=EVIL)
-    put(client, "/zkdeployment/rollouts", {"current": begun.id})
+    write_node(client, "/zkdeployment/rollouts", {"current": begun.id})
     client.create(f"/zkdeployment/rollouts/{begun.id}", encode_state(replace(begun, errors={"h2": EVIL})))
-    put(client, f"/a/{NAME}", {EVIL: EVIL, f"l{EVIL} ->": f"/{EVIL}", f"p{EVIL} =>": EVIL, "type": EVIL})
+    write_node(client, f"/a/{NAME}", {EVIL: EVIL, f"l{EVIL} ->": f"/{EVIL}", f"p{EVIL} =>": EVIL, "type": EVIL})
     return client
 
 
@@ -111,7 +110,7 @@ def test_no_terminal_control_characters_are_printed(run: Run, argv: tuple[str, .
 def test_no_terminal_control_characters_are_printed_while_the_fleet_is_stopped(
     run: Run, fleet: KazooClient, version: object
 ) -> None:
-    fleet.set("/hosts", json.dumps({"version": version}).encode())
+    write_node(fleet, "/hosts", {"version": version})
     for argv in (("status",), ("why", NAME), ("monitor", "--cluster")):
         _, out, _ = run(*argv)
         assert "\\u202e" in out

@@ -1,6 +1,5 @@
 """The shipped Nagios definitions in a real Nagios that checks a real ZooKeeper and a host."""
 
-import json
 import re
 import sys
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.nagios import Nagios
+from support.zookeeper import write_node
 
 SHIPPED = Path(__file__).resolve().parents[3] / "etc/nagios/zkdeployment.cfg"
 PROGRAM = Path(sys.executable).parent / "check_zkdeployment"
@@ -35,7 +35,7 @@ def nagios(tmp_path, config, zookeeper):
 def test_nagios_runs_both_checks_and_sees_a_failure(nagios, client, tmp_path):
     node = {"name": "h1.example.com", "version": "r1"}
     client.create("/hosts", b'{"version": "r1"}')
-    client.create("/hosts/h1", json.dumps(node).encode(), ephemeral=True)
+    write_node(client, "/hosts/h1", node, ephemeral=True)
     (tmp_path / "status").write_text(f"{time.time()} 123 r1 done\n")
     output = nagios.verify()
     assert "Total Warnings: 0" in output
@@ -44,6 +44,6 @@ def test_nagios_runs_both_checks_and_sees_a_failure(nagios, client, tmp_path):
         assert nagios.wait_for("zkdeployment", 0).startswith("ZKDEPLOYMENT OK - r1")
         assert nagios.wait_for("zkdeployment fleet", 0).startswith("ZKDEPLOYMENT OK - Converged at r1")
         (tmp_path / "status").write_text(f"{time.time()} 123 r1 error\n")
-        client.set("/hosts/h1", json.dumps(node | {"error": "the script of /web 0 failed"}).encode())
+        write_node(client, "/hosts/h1", node | {"error": "the script of /web 0 failed"})
         assert "the script of /web 0 failed" in nagios.wait_for("zkdeployment", 2)
         assert "the script of /web 0 failed" in nagios.wait_for("zkdeployment fleet", 2)

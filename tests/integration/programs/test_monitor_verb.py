@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import subprocess
@@ -10,6 +9,8 @@ import sys
 import time
 
 import pytest
+
+from support.zookeeper import write_node
 
 
 def check(*argv):
@@ -23,9 +24,9 @@ def check(*argv):
 
 
 def register(client, version, **more):
-    client.create("/hosts", json.dumps({"version": version}).encode())
+    write_node(client, "/hosts", {"version": version})
     node = {"name": "h1.example.com", "version": version} | more
-    client.create("/hosts/h1", json.dumps(node).encode(), ephemeral=True)
+    write_node(client, "/hosts/h1", node, ephemeral=True)
 
 
 def write_status(tmp_path, text, *, age=0.0):
@@ -114,7 +115,7 @@ def test_a_held_or_stopped_cluster_names_who_did_it(config, client, tmp_path):
     register(client, False)
     write_status(tmp_path, "r1 done")
     stop = {"by": "ann@adm1", "step": "hold", "reason": "rack 7", "time": 1.0}
-    client.create("/zkdeployment/stops/~ann@adm1", json.dumps(stop).encode(), makepath=True)
+    write_node(client, "/zkdeployment/stops/~ann@adm1", stop)
     code, line = check(config)
     assert code == 1
     assert re.fullmatch(

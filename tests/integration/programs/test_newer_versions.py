@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from support.clocks import ManualClock
+from support.pool_builders import make_node
 from zkdeployment.base.act import Act
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
-from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.node import NodeEvent
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.store import ZooKeeperPools
@@ -44,7 +45,7 @@ def add(session):
 
 def test_the_record_of_a_node_of_a_pool(session):
     store = ZooKeeperPools(session)
-    node = PoolNode(id=1, state=NodeState.READY, created_at=1, changed=1, pool="web")
+    node = make_node(1, pool="web")
     store.commit(PoolChange(nodes=(node,)), store.read())
     path = f"{paths.POOL_NODES}/1"
     session.commit(Set(path, pack({**unpack(session.get(path).data), "later": [1]})))

@@ -22,7 +22,7 @@ from support.pool_workers import KEY, PoolFleet
 from support.publish_keys import make_key, make_publishers
 from support.signed_fleet import TARGETS
 from support.waiting import UNLIMITED, wait_until
-from support.zookeeper import connected
+from support.zookeeper import connected, write_node
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import SourceError, StalePublicationError
 from zkdeployment.base.machine.clock import SystemClock
@@ -98,7 +98,7 @@ def test_credentials_of_zookeeper_can_stop_every_fleet(fleets, program):
     for fleet in fleets.values():
         version = fleet.publishing.version
         with fleet.stolen(program) as attacker:
-            attacker.set("/hosts", json.dumps({"version": None}).encode())
+            write_node(attacker, "/hosts", {"version": None})
         assert fleet.publishing.version is None
         fleet.fleet.set_version(version)
         fleet.converge()
@@ -129,7 +129,7 @@ def test_credentials_of_zookeeper_can_grant_what_no_coordinator_granted(fleets):
             attacker.ensure_path(f"/zkdeployment/rollouts/{rollout}/{name}")
         grant = json.dumps({"phase": "deploy", "group": "all", "reason": ""}).encode()
         attacker.create(f"/zkdeployment/rollouts/{rollout}/grants/h1", grant)
-        attacker.set("/zkdeployment/rollouts", json.dumps({"current": rollout}).encode())
+        write_node(attacker, "/zkdeployment/rollouts", {"current": rollout})
         wait_until(lambda: fleet.host.has_finished(revision), "the host deploys without a coordinator")
     fleet.publish(any_tree(), strategy_yaml=None)
     fleet.converge()

@@ -13,6 +13,7 @@ import yaml
 
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
+from support.zookeeper import write_node
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.rollout_control import read_rollout_acts
 from zkdeployment.programs.main import main
@@ -49,7 +50,7 @@ def fleet(client):
     client.create("/hosts", b'{"version": "r2"}')
     client.create("/hosts/x", b'{"name": "x.example.com", "version": "r1"}', ephemeral=True)
     targets = {"version": "r2", "sequence": 7, "strategy": "deployment-strategy", "ordered": "r2"}
-    client.create("/zkdeployment/targets", json.dumps(targets).encode(), makepath=True)
+    write_node(client, "/zkdeployment/targets", targets)
     client.create(LEADER, b"ops1 (process 7)", makepath=True)
     client.create("/zkdeployment/rollouts", b'{"current": "7-1"}')
     client.create(STATE, encode_state(begun_rollout(MANUAL, plain_hosts("xy"), begun=time.time())))
@@ -205,7 +206,7 @@ def test_an_unprocessed_directive_counts_and_can_be_reverted(run, fleet, zookeep
 
 def test_directives_are_refused_for_a_rollout_that_a_newer_publication_replaces(run, fleet, zookeeper):
     newer = {"version": "r3", "sequence": 8, "strategy": "deployment-strategy", "ordered": "r3"}
-    fleet.set("/zkdeployment/targets", json.dumps(newer).encode())
+    write_node(fleet, "/zkdeployment/targets", newer)
     code, _, err = run("rollout", "pause", "--reason", "stop it")
     assert (code, "none was begun for what is published" in err) == (3, True)
     assert asked(zookeeper) == ([], [])
@@ -228,7 +229,7 @@ def test_a_directive_without_a_reason_is_a_usage_error(run, zookeeper):
     ],
 )
 def test_the_reason_for_a_missing_rollout_is_reported(run, fleet, targets, argv, message):
-    fleet.set("/zkdeployment/targets", json.dumps(targets).encode())
+    write_node(fleet, "/zkdeployment/targets", targets)
     code, out, err = run("rollout", *argv)
     assert (code, out) == (3, "")
     assert message in err

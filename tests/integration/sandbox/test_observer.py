@@ -1,10 +1,10 @@
 import io
-import json
 
 import pytest
 from rich.console import Console
 
 from support.waiting import wait_until
+from support.zookeeper import write_node
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.sandbox.demo import FleetObserver
 
@@ -12,11 +12,11 @@ from zkdeployment.sandbox.demo import FleetObserver
 @pytest.fixture
 def fleet(client):
     """Two hosts: one is deploying, one failed."""
-    client.create("/hosts", json.dumps({"version": "abc"}).encode())
+    write_node(client, "/hosts", {"version": "abc"})
     properties = {"name": "one.sandbox", "version": "abc", "step": "deploy /s/web 0", "steps": [1, 3]}
     two = {"name": "two.sandbox", "version": "abc", "role": "web", "error": "no room left"}
-    client.create("/hosts/one", json.dumps(properties).encode())
-    client.create("/hosts/two", json.dumps(two).encode())
+    write_node(client, "/hosts/one", properties)
+    write_node(client, "/hosts/two", two)
     client.create("/agent-locks/s,web", makepath=True)
     return client
 

@@ -1,11 +1,12 @@
 """The packages that belong to the agent."""
 
-from zkdeployment.base.inventory import Inventory, Package
+from support.builders import make_package
+from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.packages import packages_to_register, removable_packages
 
 
 def test_registered_and_installed_packages_are_removable_but_no_mere_directories():
-    have = Inventory(packages={"foo": (Package("foo", 0, "1", "1", "noarch"),)}, managed={"half-removed": "foo"})
+    have = Inventory(packages={"foo": (make_package("foo", "1"),)}, managed={"half-removed": "foo"})
     assert removable_packages(["foo", "half-removed", "copied-by-hand"], have) == {"foo", "half-removed"}
 
 

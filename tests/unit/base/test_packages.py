@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.builders import make_package
 from zkdeployment.base.inventory import Package
 from zkdeployment.base.packages import (
     Action,
@@ -18,7 +19,7 @@ from zkdeployment.base.packages import (
 
 def package(text, *, epoch=0, arch="noarch"):
     name, version, release = text.rsplit("-", 2)
-    return Package(name, epoch, version, release, arch)
+    return make_package(name, version, release, epoch=epoch, arch=arch)
 
 
 def packages(*texts: str):

@@ -1,8 +1,9 @@
 """The metrics of host pools."""
 
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.metrics import pool_metrics
-from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
 
 ROLES = RoleMechanism("spare", "ci")
@@ -11,7 +12,7 @@ POOLS = PoolConfiguration({"web": NodePool("web", ROLES, fill_level=3), "attic":
 
 def node(number, state):
     pool = None if state is NodeState.UNUSED else "web"
-    return PoolNode(id=number, state=state, created_at=1.0, changed=1.0, pool=pool)
+    return make_node(number, state, pool=pool)
 
 
 def test_pools_are_counted_by_pool_and_state():

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import EXAMPLE_HOSTS, group, plain_hosts, strategy
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.rollouts.views import rollout_view
 from zkdeployment.service.views.fleet import Tone
@@ -19,7 +19,7 @@ NOW = 2_000.0
 
 
 def view(state, *, coordinator="adm1", may_act=True, name="s"):
-    hosts = tuple(Host(Identity(host, f"{host}.example.com"), "r1") for host in EXAMPLE_HOSTS)
+    hosts = tuple(make_host(host, "r1") for host in EXAMPLE_HOSTS)
     snapshot = FleetSnapshot(
         Cluster("r2"),
         published="r2",

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from support.builders import make_host
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.sandbox.layout import read_hosts
@@ -45,9 +46,7 @@ def test_a_file_contains_ids_names_roles_and_facts(hosts_file):
 
 
 def test_a_file_may_be_json(hosts_file):
-    assert read_hosts(hosts_file(json.dumps({"a": {"name": "a.example.com"}}))) == (
-        Host(Identity("a", "a.example.com")),
-    )
+    assert read_hosts(hosts_file(json.dumps({"a": {"name": "a.example.com"}}))) == (make_host("a"),)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,14 @@
 """The order in which a strategy rolls a tree out to hosts."""
 
+from support.builders import make_host, make_known_host
 from support.strategies import group, strategy
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import KnownHost
 from zkdeployment.strategies.order import order
 from zkdeployment.strategies.strategy import Group, Pace, Selector
 
-HOSTS = [Host(Identity(name, f"{name}.example.com"), rack="r1") for name in "ab"]
+HOSTS = [make_host(name, rack="r1") for name in "ab"]
 KNOWN = [
-    KnownHost(Identity("b", "b.example.com"), rack="old"),
-    KnownHost(Identity("c", "c.example.com"), rack="r2"),
+    make_known_host("b", rack="old"),
+    make_known_host("c", rack="r2"),
 ]
 TARGETS = dict.fromkeys(["a", "b.example.com", "web", "/roles/web", "d.example.com"], ())
 

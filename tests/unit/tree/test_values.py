@@ -3,8 +3,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.builders import make_package
 from zkdeployment.base.deployment import Assignment, Deployment
-from zkdeployment.base.inventory import Package
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.tree.values import Tree, node_name, parent_path, properties_digest
 
@@ -65,8 +65,8 @@ def test_assignment_lists_its_deployments_and_its_published_form():
 
 
 def test_a_package_is_spelled_as_dnf_spells_it():
-    assert str(Package("foo", 0, "1.0", "1", "noarch")) == "foo-1.0-1.noarch"
-    assert Package("foo", 2, "1.0", "1", "noarch").nevra == "foo-2:1.0-1.noarch"
+    assert str(make_package("foo", "1.0")) == "foo-1.0-1.noarch"
+    assert make_package("foo", "1.0", epoch=2).nevra == "foo-2:1.0-1.noarch"
 
 
 def test_the_text_of_a_problem_begins_with_its_place():

@@ -13,6 +13,7 @@ from support.publish_keys import SIGNED, make_key, make_publishers
 from support.signed_fleet import EVIL, STRATEGY, TARGETS, TREE, SignedFleet
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
+from support.zookeeper import write_node
 from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
 from zkdeployment.base.errors import NotConvergedError
 from zkdeployment.programs.main import main
@@ -86,7 +87,7 @@ def test_the_node_of_an_old_agent_is_not_believed(world: SignedFleet, host: Agen
         follow(world, host)
     revision = world.publish("2.0")
     assert not world.client.exists("/hosts/h1")
-    world.client.create("/hosts/h1", json.dumps({"name": "h1", "version": revision}).encode())
+    write_node(world.client, "/hosts/h1", {"name": "h1", "version": revision})
     with host.agent():
         wait_until(lambda: world.client.get("/hosts/h1")[1].ephemeralOwner, "the agent registers")
         follow(world, host)

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from support.builders import make_package
 from zkdeployment.agent.files.filesystem import Filesystem
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import HostFilesError, ScriptError
 from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, Marker, Package
+from zkdeployment.base.inventory import Inventory, Marker
 
 WHO_0 = Deployment("/who/myfoo", 0)
 
@@ -129,7 +130,7 @@ def test_an_empty_or_damaged_marker_of_existing_software_records_its_deployment(
     assert files.inventory({}).markers == (Marker(Deployment("/a/b", 3), "foo", files=("a:b.3.deployed",)),)
 
 
-FOO = {"foo": (Package("foo", 0, "1", "1", "noarch"),)}
+FOO = {"foo": (make_package("foo", "1"),)}
 PAIR = {"who,myfoo.0.deployed": "", "who,myfoo.0.script": "/opt/foo-1.4/bin/zookeeper-deploy\n"}
 MARKER = json.dumps({"path": "/who/myfoo", "number": 0})
 
@@ -177,7 +178,7 @@ class TestFilesWithTheNamesOfMarkers:
         packages = {}
         match proof:
             case "package":
-                packages = {"foo-1.4": (Package("foo-1.4", 0, "1", "1", "noarch"),)}
+                packages = {"foo-1.4": (make_package("foo-1.4", "1"),)}
             case "script":
                 put(root, "opt/foo-1.4/bin/zookeeper-deploy")
             case "registry":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from support.builders import make_package
 from support.host_repositories import PaperRepository, reader
 from support.waiting import wait_until
 from zkdeployment.agent.packages import host_repositories
@@ -19,19 +20,20 @@ from zkdeployment.agent.packages.command import NamedRepositories
 from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
 from zkdeployment.agent.rules.availability import PaperTransaction
 from zkdeployment.base.errors import PackageError
-from zkdeployment.base.inventory import Package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from zkdeployment.base.inventory import Package
+
 SHOP, SHOP11, SHOP12, SHOP13, SHOP15, SHOP16, SHOP17 = (
-    Package("shop", 0, version, "1", "noarch") for version in ("1.0", "1.1", "1.2", "1.3", "1.5", "1.6", "1.7")
+    make_package("shop", version) for version in ("1.0", "1.1", "1.2", "1.3", "1.5", "1.6", "1.7")
 )
-LIB1, LIB2 = (Package("lib", 0, version, "1", "noarch") for version in ("1.0", "2.0"))
-LEGACY = Package("legacy", 0, "1.0", "1", "noarch")
-ADDON = Package("addon", 0, "1.0", "1", "noarch")
-OLD_TOOL = Package("tool", 0, "1.0", "1", "noarch")
-STRANGE = Package("strange", 3, "1~rc1", "1", "noarch")
+LIB1, LIB2 = (make_package("lib", version) for version in ("1.0", "2.0"))
+LEGACY = make_package("legacy", "1.0")
+ADDON = make_package("addon", "1.0")
+OLD_TOOL = make_package("tool", "1.0")
+STRANGE = make_package("strange", "1~rc1", epoch=3)
 
 
 def transaction(
@@ -173,7 +175,7 @@ def test_a_package_that_no_repository_has_may_provide_whatever_else_is_required(
         # No such package stays on the host: the capability is missing.
         transaction(install=SHOP17): "vendor-api >= 3",
         transaction(LIB2, install=SHOP15): "libshop.so.1",
-        transaction(install=SHOP15, before=Package("shop", 0, "0.1", "1", "noarch")): "libshop.so.1",
+        transaction(install=SHOP15, before=make_package("shop", "0.1")): "libshop.so.1",
         # Nothing is assumed about conflicts and about the versions of packages.
         transaction(STRANGE, LEGACY, install=SHOP17): "shop-1.7-1.noarch conflicts with legacy",
         transaction(LIB1, install=SHOP11): "shop-1.1-1.noarch requires lib >= 2",

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_package
 from support.zookeeper import sent_requests
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 
-PACKAGES = {"foo": (Package("foo", 0, "1.0", "1", "noarch"),)}
+PACKAGES = {"foo": (make_package("foo", "1.0"),)}
 KNOWN = KnownHost(Identity("h1", "app1", "web"), Inventory(packages=PACKAGES), 5.0)
 NODE = "/zkdeployment/inventory/h1"
 

@@ -18,7 +18,7 @@ from support.commands import invoke
 from support.described_answers import DESCRIBED
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from support.zookeeper import sent_requests
+from support.zookeeper import sent_requests, write_node
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper import paths
@@ -232,7 +232,7 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
 
     contact = f"{paths.check_system_path('nagios1')}/contact"
     reported = time.time() - STALE_AFTER - 1
-    client.set(contact, json.dumps({"fetched": reported, "reported": reported}).encode())
+    write_node(client, contact, {"fetched": reported, "reported": reported})
     wait_until(lambda: _by_id(site.get("/instances"), site)[1]["result"]["state"] == "unknown", "the silence")
     assert site.get("/instances") == site.verb("instances")
     one = site.get(f"/instances/{site.second}")
@@ -240,7 +240,7 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
     assert one["result"]["output"] == "its monitoring system reports no results any more"
     (summary,) = site.get("/summary")["monitoring"]
     assert summary["unheard_since"] is not None
-    client.set(contact, json.dumps({"fetched": time.time(), "reported": 5}).encode())
+    write_node(client, contact, {"fetched": time.time(), "reported": 5})
     words = [sys.executable, "-m", "zkdeployment", "monitor", "--cluster", "-w", "0", "-z", site.zookeeper]
     alarm = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "monitoring system nagios1 has reported no results for " in alarm.stdout

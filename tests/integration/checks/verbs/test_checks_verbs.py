@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
+from support.builders import make_known_host
 from support.commands import Done, invoke
-from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, KnownHost
+from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
@@ -62,7 +62,7 @@ class Site:
             source = GitSource(str(self.branch.bare), self.directory / "syncer" / "tree", gap=0)
             Syncer(source, ZooKeeperPublications(session), SystemClock()).sync(SyncOptions(force=True))
             for host_id, role in (("h1", None), ("h2", "edge")):
-                known = KnownHost(Identity(host_id, f"{host_id}.example.com", role), Inventory())
+                known = make_known_host(host_id, Inventory(), role)
                 write_inventory(session, known)
 
     def file(self, text: str) -> Path:

@@ -7,6 +7,7 @@ import json
 import pytest
 import yaml
 
+from support.zookeeper import write_node
 from zkdeployment.agent.store.role_locks import RoleRequestLock
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
 from zkdeployment.base.errors import LockLostError
@@ -40,7 +41,7 @@ def hosts(zookeeper, client):
     with Session(zookeeper) as one, Session(zookeeper) as two:
         for host in (H1, H2):
             properties = {"name": host.name, "version": "r1", "deploying": "r2"}
-            client.create(f"/hosts/{host.id}", json.dumps(properties).encode(), ephemeral=True)
+            write_node(client, f"/hosts/{host.id}", properties, ephemeral=True)
         yield one, two
 
 

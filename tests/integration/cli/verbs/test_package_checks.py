@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.builders import make_known_host, make_package
 from support.repository import Repository
-from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.inventory import Inventory
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.zookeeper.session import Session
@@ -131,9 +131,9 @@ def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
         f"tree-directory = {tmp_path}/var/tree\nrepositories = {paper_repository.url}\n"
     )
     paper_repository.publish("shop-0:1.2-1.noarch")
-    legacy = Inventory(packages={"legacy": (Package("legacy", 0, "1.0", "1", "noarch"),)})
+    legacy = Inventory(packages={"legacy": (make_package("legacy", "1.0"),)})
     with Session(publishing.zookeeper) as session:
-        write_inventory(session, KnownHost(Identity("h1", "app1"), legacy))
+        write_inventory(session, make_known_host(1, legacy))
     publishing.push("/who\n")
     publishing.sync()
     publishing.register("h1", str(publishing.version), "app1")

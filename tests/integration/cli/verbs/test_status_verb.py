@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from support.waiting import wait_until
+from support.zookeeper import write_node
 from zkdeployment.cli.verbs import status
 from zkdeployment.fleet.views.status import WaitVerdict, wait_verdict
 from zkdeployment.programs.main import main
@@ -32,7 +33,7 @@ def fleet(client):
     client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     for host in ("h1", "h2"):
         properties = {"name": f"{host}.example.com", "version": "r1"}
-        client.create(f"/hosts/{host}", json.dumps(properties).encode(), ephemeral=True)
+        write_node(client, f"/hosts/{host}", properties, ephemeral=True)
     return client
 
 
@@ -70,18 +71,16 @@ def test_a_host_that_is_not_registered_is_unknown_not_fine(run):
 
 def test_status_of_a_stopped_fleet_shows_where_and_why_a_host_failed(run, fleet):
     fleet.set("/hosts", b'{"version": null}')
-    fleet.create(
+    write_node(
+        fleet,
         "/zkdeployment/stops/h2",
-        json.dumps(
-            {
-                "host": "h2",
-                "name": "h2.example.com",
-                "revision": "r1",
-                "step": "deploy /web 0",
-                "reason": "it broke",
-            }
-        ).encode(),
-        makepath=True,
+        {
+            "host": "h2",
+            "name": "h2.example.com",
+            "revision": "r1",
+            "step": "deploy /web 0",
+            "reason": "it broke",
+        },
     )
     code, out, _ = run()
     assert code == 4

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from support.zookeeper import write_node
 from zkdeployment.base.act import Act
 from zkdeployment.fleet.store import audit
 from zkdeployment.fleet.store.audit import read_acts
@@ -84,7 +85,7 @@ def test_a_stop_of_a_stopped_fleet_adds_to_the_reasons(run, fleet):
         "step": "deploy /web 0",
         "reason": "it broke",
     }
-    fleet.create("/zkdeployment/stops/h1", json.dumps(stop).encode(), makepath=True)
+    write_node(fleet, "/zkdeployment/stops/h1", stop)
     assert run("stop", "--reason", "wait for me")[0] == 0
     out = run("status")[1]
     assert "h1.example.com (h1) failed at deploy /web 0 of r1: it broke" in out

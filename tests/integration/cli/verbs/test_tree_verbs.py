@@ -10,6 +10,7 @@ import pytest
 
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE
+from support.zookeeper import write_node
 from zkdeployment.agent.files import verified_properties
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.store.documents import encode_strategy
@@ -338,7 +339,7 @@ def published(zookeeper, tmp_path, client):
         f"[zkdeployment]\nzookeeper = {zookeeper}\n"
         f"[sync]\nurl = {repository.url}\ntree-directory = {tmp_path}/mirror\n"
     )
-    client.create("/zkdeployment/targets", json.dumps({"version": revision}).encode(), makepath=True)
+    write_node(client, "/zkdeployment/targets", {"version": revision})
     client.create("/databases/main", b'{"size": 7}', makepath=True)
     return revision
 

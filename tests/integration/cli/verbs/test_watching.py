@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import select
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from support.waiting import wait_until
+from support.zookeeper import write_node
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def fleet(client):
     client.create("/hosts", b'{"version": "r1"}')
     client.create("/zkdeployment/targets", b'{"version": "r1"}', makepath=True)
     for host in ("h1", "h2"):
-        client.create(f"/hosts/{host}", json.dumps({"name": f"{host}.example.com", "version": "r1"}).encode())
+        write_node(client, f"/hosts/{host}", {"name": f"{host}.example.com", "version": "r1"})
     return client
 
 
@@ -45,7 +45,7 @@ def watching(zookeeper, stdout, **environment):
 def deploy(client):
     properties = {"name": "h2.example.com", "version": "r1", "deploying": "r2", "step": "plan", "steps": [1, 3]}
     client.set("/hosts", b'{"version": "r2"}')
-    client.set("/hosts/h2", json.dumps(properties).encode())
+    write_node(client, "/hosts/h2", properties)
 
 
 def test_a_terminal_shows_bars_until_interrupted(zookeeper, fleet):

@@ -1,6 +1,5 @@
 """The cached fleet on a real ZooKeeper: its content, its cost, and faults of servers and the network."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,13 +7,14 @@ from contextlib import contextmanager
 import pytest
 from kazoo.client import KazooClient
 
+from support.builders import make_package
 from support.proxy import Proxy
 from support.waiting import wait_until
-from support.zookeeper import connected, renew_session, sent_requests, through
+from support.zookeeper import connected, renew_session, sent_requests, through, write_node
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.fleet.events.event import EventBatch, EventKind
 from zkdeployment.fleet.feed.feed import COALESCED, ZooKeeperFeed
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
@@ -49,30 +49,22 @@ def fleet_of(feed: ZooKeeperFeed) -> FleetSnapshot:
     return feed.snapshot().fleet
 
 
-def put(client: KazooClient, path: str, properties: dict[str, object], *, ephemeral: bool = False) -> None:
-    data = json.dumps(properties).encode()
-    if client.exists(path):
-        client.set(path, data)
-    else:
-        client.create(path, data, ephemeral=ephemeral, makepath=True)
-
-
 @pytest.fixture
 def fleet_nodes(client: KazooClient) -> KazooClient:
-    put(client, "/hosts", {"version": "r1"})
-    put(client, "/hosts/h1", {"name": "h1.example", "version": "r1"}, ephemeral=True)
-    put(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
+    write_node(client, "/hosts", {"version": "r1"})
+    write_node(client, "/hosts/h1", {"name": "h1.example", "version": "r1"}, ephemeral=True)
+    write_node(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
     return client
 
 
 def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_nodes: KazooClient):
-    put(fleet_nodes, "/hosts/h2", {"name": "h2.example", "version": "r0", "error": "boom"}, ephemeral=True)
-    put(fleet_nodes, "/hosts", {"version": None})
-    put(fleet_nodes, "/zkdeployment/targets/web%2Dserver", {})
-    put(fleet_nodes, "/zkdeployment/stops/h2", {"host": "h2", "name": "h2", "step": "deploy", "time": 4})
-    put(fleet_nodes, "/zkdeployment/request", {"id": "1", "by": "jim"})
-    put(fleet_nodes, "/zkdeployment/out-of-service/h2", {"role": "web"})
-    put(fleet_nodes, "/zkdeployment/syncer", {"by": "s1", "said": "fine", "interval": 60})
+    write_node(fleet_nodes, "/hosts/h2", {"name": "h2.example", "version": "r0", "error": "boom"}, ephemeral=True)
+    write_node(fleet_nodes, "/hosts", {"version": None})
+    write_node(fleet_nodes, "/zkdeployment/targets/web%2Dserver", {})
+    write_node(fleet_nodes, "/zkdeployment/stops/h2", {"host": "h2", "name": "h2", "step": "deploy", "time": 4})
+    write_node(fleet_nodes, "/zkdeployment/request", {"id": "1", "by": "jim"})
+    write_node(fleet_nodes, "/zkdeployment/out-of-service/h2", {"role": "web"})
+    write_node(fleet_nodes, "/zkdeployment/syncer", {"by": "s1", "said": "fine", "interval": 60})
     with Session(zookeeper) as session, following(zookeeper) as feed:
         write_refusal(session, Refusal("r9", ("a problem",), 5.0))
         wait_until(lambda: fleet_of(feed).refusal, "the refusal")
@@ -86,10 +78,12 @@ def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_n
 def test_changes_arrive_by_themselves_and_as_events(zookeeper: str, fleet_nodes: KazooClient):
     with following(zookeeper) as feed:
         before, start = fleet_of(feed), feed.recent_events().last
-        put(fleet_nodes, "/hosts/h1", {"name": "h1.example", "version": "r1", "step": "1/2"})
-        put(fleet_nodes, "/hosts/h2", {"name": "h2.example"}, ephemeral=True)
-        put(fleet_nodes, "/hosts", {"version": None})
-        put(fleet_nodes, "/zkdeployment/stops/h2", {"host": "h2", "name": "h2", "step": "deploy", "time": 4})
+        write_node(fleet_nodes, "/hosts/h1", {"name": "h1.example", "version": "r1", "step": "1/2"})
+        write_node(fleet_nodes, "/hosts/h2", {"name": "h2.example"}, ephemeral=True)
+        write_node(fleet_nodes, "/hosts", {"version": None})
+        write_node(
+            fleet_nodes, "/zkdeployment/stops/h2", {"host": "h2", "name": "h2", "step": "deploy", "time": 4}
+        )
         wait_until(lambda: len(fleet_of(feed).hosts) == 2 and fleet_of(feed).stops, "the changes")
         events = [event for batch in feed.recent_events().after(start) or () for event in batch.events]
     assert len(before.hosts) == 1
@@ -104,12 +98,12 @@ def test_changes_arrive_by_themselves_and_as_events(zookeeper: str, fleet_nodes:
 def test_nodes_that_are_created_later_are_followed(zookeeper: str, client: KazooClient):
     with following(zookeeper) as feed:
         assert fleet_of(feed).cluster is None
-        put(client, "/hosts", {"version": "r1"})
-        put(client, "/hosts/h1", {"version": "r1"}, ephemeral=True)
+        write_node(client, "/hosts", {"version": "r1"})
+        write_node(client, "/hosts/h1", {"version": "r1"}, ephemeral=True)
         wait_until(lambda: fleet_of(feed).hosts, "the host")
         client.delete("/hosts/h1")
         wait_until(lambda: not fleet_of(feed).hosts, "the host to leave")
-        put(client, "/hosts/h1", {"version": "r2"}, ephemeral=True)
+        write_node(client, "/hosts/h1", {"version": "r2"}, ephemeral=True)
         wait_until(lambda: fleet_of(feed).hosts and fleet_of(feed).hosts[0].version == "r2", "the host to return")
 
 
@@ -124,11 +118,11 @@ def test_a_change_costs_requests_for_the_changed_nodes_only(
         session = feed._session
         assert session is not None
         sent = sent_requests(session, monkeypatch)
-        put(fleet_nodes, "/hosts/many500", {"version": "r2"})
+        write_node(fleet_nodes, "/hosts/many500", {"version": "r2"})
         wait_until(lambda: any(host.version == "r2" for host in fleet_of(feed).hosts), "the change")
         begun = time.monotonic()
         for number in range(50):
-            put(fleet_nodes, "/hosts/h1", {"version": f"r{number}"})
+            write_node(fleet_nodes, "/hosts/h1", {"version": f"r{number}"})
         wait_until(lambda: fleet_of(feed).hosts[0].version == "r49", "the burst")
         readings = 2 + (time.monotonic() - begun) / COALESCED
         hosts = [request.path for request in sent if getattr(request, "path", "").rpartition("/")[2] != "hosts"]
@@ -155,7 +149,7 @@ def test_the_age_grows_while_the_network_is_cut_and_the_feed_recovers(
         wait_until(lambda: time.time() - feed.snapshot().read_at > 1.5, "the age to grow")
         with pytest.raises(UnreachableError):
             feed.locks()
-        put(fleet_nodes, "/hosts/h1", {"version": "r5"})
+        write_node(fleet_nodes, "/hosts/h1", {"version": "r5"})
         proxy.heal()
         wait_until(lambda: feed.snapshot().connected, "the recovery")
         wait_until(lambda: fleet_of(feed).hosts[0].version == "r5", "the change")
@@ -172,7 +166,7 @@ def test_a_frozen_server_is_noticed(zookeeper: str, fleet_nodes: KazooClient, pr
         wait_until(lambda: not feed.snapshot().connected, "the feed to notice")
         proxy.heal()
         wait_until(lambda: feed.snapshot().connected, "the recovery")
-        put(fleet_nodes, "/hosts/h1", {"version": "r6"})
+        write_node(fleet_nodes, "/hosts/h1", {"version": "r6"})
         wait_until(lambda: fleet_of(feed).hosts[0].version == "r6", "the change")
 
 
@@ -180,21 +174,21 @@ def test_the_feed_follows_in_a_new_session_and_after_a_restart_of_the_server(
     own_zookeeper_server: ZooKeeperServer,
 ):
     with connected(own_zookeeper_server.address) as client:
-        put(client, "/hosts", {"version": "r1"})
-        put(client, "/hosts/h1", {"version": "r1"})
+        write_node(client, "/hosts", {"version": "r1"})
+        write_node(client, "/hosts/h1", {"version": "r1"})
     with following(own_zookeeper_server.address) as feed:
         session = feed._session
         assert session is not None
         renew_session(session)
         with connected(own_zookeeper_server.address) as client:
-            put(client, "/hosts/h1", {"version": "r2"})
+            write_node(client, "/hosts/h1", {"version": "r2"})
             wait_until(lambda: fleet_of(feed).hosts[0].version == "r2", "the change in the new session")
         own_zookeeper_server.kill()
         wait_until(lambda: not feed.snapshot().connected, "the feed to notice")
         own_zookeeper_server.start()
         wait_until(lambda: feed.snapshot().connected, "the recovery")
         with connected(own_zookeeper_server.address) as client:
-            put(client, "/hosts/h1", {"version": "r3"})
+            write_node(client, "/hosts/h1", {"version": "r3"})
         wait_until(lambda: fleet_of(feed).hosts[0].version == "r3", "the change after the restart")
 
 
@@ -215,7 +209,7 @@ def test_no_event_is_lost_when_a_client_resumes_at_a_second_service(zookeeper: s
     with following(zookeeper) as first, following(zookeeper) as second:
         versions = [f"v{number}" for number in range(60)]
         for place, version in enumerate(versions):
-            put(fleet_nodes, f"/hosts/h{place}", {"version": version}, ephemeral=True)
+            write_node(fleet_nodes, f"/hosts/h{place}", {"version": version}, ephemeral=True)
             if place == 30:
                 wait_until(lambda: _hosts(first.recent_events().batches), "events of the first service")
                 last = first.recent_events().batches[-1].id
@@ -243,7 +237,7 @@ def test_the_id_to_resume_from_advances_while_nothing_of_the_fleet_changes(
 
 
 def test_inventories_are_read_once_and_again_after_they_changed(zookeeper: str, monkeypatch: pytest.MonkeyPatch):
-    hello, glibc = (Package(name, 0, "1.0", "1", "noarch") for name in ("hello", "glibc"))
+    hello, glibc = (make_package(name, "1.0") for name in ("hello", "glibc"))
     marker = Marker(Deployment("/demo/hello", 0), "hello", "hello")
     inventory = Inventory(packages={"hello": (hello,), "glibc": (glibc,)}, markers=(marker,))
     with Session(zookeeper) as session, following(zookeeper) as feed:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.builders import make_host
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.views.snapshot import describe_stops
@@ -41,7 +41,7 @@ def store(session: Session) -> ZooKeeperPublications:
 
 def fail(session: Session, number: int, reason: str = "it fell") -> None:
     """Record a stop of the fleet by a failed host."""
-    host = Host(Identity(f"h{number}", f"app{number}"), version="r1")
+    host = make_host(number, "r1")
     stop = Stop(host.identity.id, host.identity.name, "r1", "deploy", reason, 40.0 + number)
     ZooKeeperFleet(session).stop_fleet(host, stop)
 

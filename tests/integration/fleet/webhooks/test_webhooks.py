@@ -14,19 +14,12 @@ from kazoo.client import KazooClient
 
 from support.waiting import wait_until
 from support.webhooks import Receiver
+from support.zookeeper import write_node
 from zkdeployment.fleet.webhooks.delivery import HttpWebhookSender
 from zkdeployment.fleet.webhooks.sender import WebhookOutcome
 from zkdeployment.sandbox.zookeeper import free_port
 
 KEY = "the-key-of-webhooks"
-
-
-def put(client: KazooClient, path: str, properties: dict[str, object]) -> None:
-    data = json.dumps(properties).encode()
-    if client.exists(path):
-        client.set(path, data)
-    else:
-        client.create(path, data, makepath=True)
 
 
 class Services:
@@ -71,8 +64,8 @@ class Services:
 
 @contextmanager
 def services(tmp_path, zookeeper, client, *urls):
-    put(client, "/hosts", {"version": "r1"})
-    put(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
+    write_node(client, "/hosts", {"version": "r1"})
+    write_node(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
     started = Services(tmp_path, zookeeper, client, urls)
     try:
         yield started
@@ -96,7 +89,7 @@ def steps(receiver):
 def put_session(client, created, expires):
     times = {"created_at": created, "expires_at": expires}
     session = {"id": 7, "tenant": 4, "specs": [], "nodes": [], "leased": []}
-    put(client, "/zkdeployment/pools/sessions/7", session | times)
+    write_node(client, "/zkdeployment/pools/sessions/7", session | times)
 
 
 def test_an_event_arrives_signed_although_receivers_are_dead_and_no_secret_is_logged(
@@ -107,7 +100,7 @@ def test_an_event_arrives_signed_although_receivers_are_dead_and_no_secret_is_lo
         down = f"http://127.0.0.1:{port}/hook?token=url-secret"
         with services(tmp_path, zookeeper, client, down, unwilling.url, receiver.url) as running:
             process = running.start()
-            put(client, "/hosts", {"version": None})
+            write_node(client, "/hosts", {"version": None})
             wait_until(lambda: stops(receiver) == ["stopped"], "the stop arrives")
             wait_until(lambda: unwilling.attempts >= 2, "the unwilling receiver is asked again")
             with Receiver(port=port) as late:
@@ -134,9 +127,9 @@ def test_one_of_two_services_sends_and_the_other_continues_after_a_kill(
 ):
     with Receiver() as receiver, services(tmp_path, zookeeper, client, receiver.url) as running:
         first, second = running.start(), running.start()
-        put(client, "/hosts", {"version": None})
+        write_node(client, "/hosts", {"version": None})
         wait_until(lambda: stops(receiver) == ["stopped"], "the stop arrives")
-        put(client, "/hosts", {"version": "r1"})
+        write_node(client, "/hosts", {"version": "r1"})
         wait_until(lambda: stops(receiver) == ["stopped", "none"], "the end of the stop arrives")
         now = time.time()
         put_session(client, now - 7200, now + 7200)
@@ -145,7 +138,7 @@ def test_one_of_two_services_sends_and_the_other_continues_after_a_kill(
         wait_until(lambda: steps(receiver)[-1] == "expiring", "the warning arrives")
         assert steps(receiver).count("expiring") == 1
         first.kill()
-        put(client, "/hosts", {"version": False})
+        write_node(client, "/hosts", {"version": False})
         wait_until(lambda: stops(receiver)[-1] == "held", "the other service sends the event")
         second.send_signal(signal.SIGTERM)
         assert second.wait() == 0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
+from support.builders import make_host
 from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
 from support.repository import make_key, public
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.written_fleet import WrittenFleet
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
@@ -79,7 +79,7 @@ def branch(tmp_path: Path) -> Branch:
 @pytest.fixture
 def fleet(zookeeper: str) -> Iterator[WrittenFleet]:
     with WrittenFleet(zookeeper) as fleet:
-        hosts = [Host(Identity(f"w{n}", f"w{n}.example.com", "web"), "r1") for n in range(2)]
+        hosts = [make_host(f"w{n}", "r1", "web") for n in range(2)]
         fleet.register(*hosts)
         fleet.publish("r1", TREE)
         fleet.report(*(host.identity for host in hosts))

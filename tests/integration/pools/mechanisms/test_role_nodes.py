@@ -9,6 +9,7 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called
 from support.clocks import ManualClock
+from support.pool_builders import make_node
 from support.pool_workers import KEY, PoolFleet, TestWorker
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER
@@ -16,7 +17,7 @@ from zkdeployment.base.errors import ProgramError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
-from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.results import MechanismOutcome
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import retire
@@ -27,9 +28,7 @@ MECHANISM = "{type: role, role: {idle: spare, leased: ci}}"
 DOCUMENT = f"{{nodepools: {{concrete: {{web: {{fill-level: 1, mechanism: {MECHANISM}}}}}}}}}"
 NO_PLAYBOOKS: Any = None
 POOL = NodePool("web", RoleMechanism("spare", "ci"), fill_level=1)
-NODE = PoolNode(
-    id=3, state=NodeState.PROVISIONING, created_at=0.0, changed=0.0, pool="web", reusable=True, host="h1"
-)
+NODE = make_node(3, NodeState.PROVISIONING, changed=0.0, pool="web", reusable=True, host="h1")
 
 
 @pytest.fixture

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from integration.fleet.feed.test_feed import following
+from support.builders import make_user
+from support.pool_builders import make_node
 from support.waiting import wait_until
-from support.zookeeper import sent_requests
+from support.zookeeper import sent_requests, write_node
 from zkdeployment.pools.feed import ended_sessions, pools_of
-from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
+from zkdeployment.pools.rules.node import NodeEvent, NodeState, fail
 from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import NodesSpec, retire
 from zkdeployment.pools.store.store import ZooKeeperPools
-from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user import Role
 
 DOCUMENT = {
     "schema": "zkdeployment/Pools/v1",
@@ -30,7 +31,7 @@ DOCUMENT = {
 
 
 def publish(client, document):
-    client.create("/zkdeployment/documents/pools/:", json.dumps(document).encode(), makepath=True)
+    write_node(client, "/zkdeployment/documents/pools/:", document)
 
 
 def lease(store, feed, tenant):
@@ -62,13 +63,11 @@ def pool_events(feed):
 
 
 def test_the_feed_has_what_the_store_reads_and_reports_each_step(zookeeper, client, session, monkeypatch):
-    store, tenant = ZooKeeperPools(session), User(id=4, name="ci", role=Role.TENANT, created_at=0)
+    store, tenant = ZooKeeperPools(session), make_user("ci", Role.TENANT, id=4)
     publish(client, DOCUMENT)
-    client.create("/zkdeployment/users/ci", json.dumps({"id": 4}).encode(), makepath=True)
+    write_node(client, "/zkdeployment/users/ci", {"id": 4})
     first, second = store.take_ids(2)
-    nodes = [
-        PoolNode(id=id_, state=NodeState.READY, created_at=1, changed=1, pool="web") for id_ in (first, second)
-    ]
+    nodes = [make_node(id_, pool="web") for id_ in (first, second)]
     store.commit(PoolChange(nodes=tuple(nodes)), store.read())
 
     with following(zookeeper) as feed:
@@ -120,5 +119,5 @@ def test_a_damaged_document_has_no_pools_and_does_not_stop_the_feed(zookeeper, c
     client.create("/zkdeployment/documents/pools/:", b"\x1f\x8b nonsense", makepath=True)
     with following(zookeeper) as feed:
         assert pools_of(feed).configuration.pools == {}
-        client.set("/zkdeployment/documents/pools/:", json.dumps(DOCUMENT).encode())
+        write_node(client, "/zkdeployment/documents/pools/:", DOCUMENT)
         wait_until(lambda: "web" in pools_of(feed).configuration.pools, "the mended document")

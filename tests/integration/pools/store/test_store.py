@@ -9,15 +9,17 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_user
+from support.pool_builders import make_node
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
+from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
 from zkdeployment.pools.rules.tenant_session import NodesSpec, retire
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.store import ZooKeeperPools, remove_ownerless
-from zkdeployment.service.users.user import Role, TenantLimits, User
+from zkdeployment.service.users.user import Role, TenantLimits
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Set
@@ -32,14 +34,11 @@ def store(session):
 
 
 def tenant(number):
-    return User(id=number, name=f"t{number}", role=Role.TENANT, created_at=0)
+    return make_user(f"t{number}", Role.TENANT, id=number)
 
 
 def fill(store, count):
-    nodes = tuple(
-        PoolNode(id=number, state=NodeState.READY, created_at=1, changed=1, pool="web", reusable=True)
-        for number in store.take_ids(count)
-    )
+    nodes = tuple(make_node(number, pool="web", reusable=True) for number in store.take_ids(count))
     store.commit(PoolChange(nodes=nodes), store.read())
     return nodes
 
@@ -215,7 +214,7 @@ def test_a_worker_that_is_gone_is_not_listed(store, zookeeper):
 
 def test_a_host_of_the_fleet_has_one_node_also_after_that_is_done(store, client):
     (number,) = store.take_ids(1)
-    node = PoolNode(id=number, state=NodeState.UNUSED, created_at=1, changed=1, host="h/1", reusable=True)
+    node = make_node(number, NodeState.UNUSED, host="h/1", reusable=True)
     read = store.read()
     store.commit(PoolChange(nodes=(node,)), read)
     with pytest.raises(ConflictError):
@@ -256,7 +255,7 @@ def test_what_ended_is_history_until_it_is_pruned(store):
 def test_records_of_hosts_and_pools_that_are_gone_are_pruned(store, session, client):
     fill(store, 1)  # of the pool web
     read, later = store.read(), time.time() + 60
-    node = PoolNode(id=store.take_ids(1)[0], state=NodeState.UNUSED, created_at=1, changed=1, host="h/1")
+    node = make_node(store.take_ids(1)[0], NodeState.UNUSED, host="h/1")
     records = dict.fromkeys(("web", "described", "gone"), FillingRecord())
     store.commit(PoolChange(nodes=(node,), filling=records), read)
     client.create("/hosts/h2", makepath=True)

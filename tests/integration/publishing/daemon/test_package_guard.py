@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog.testing
 
+from support.builders import make_package as package
 from support.host_repositories import PaperRepository, reader
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
@@ -27,10 +28,6 @@ TREE = "/who\n  /web : {type}\n{version}    /deploy\n      /h1\n      /h2\n"
 def tree(version: str = "", *, type_: str = "shop", patches: str = "") -> str:
     lines = f"    version = '{version}'\n" if version else ""
     return TREE.format(type=type_, version=lines + (f"    patches = {patches}\n" if patches else ""))
-
-
-def package(name: str, version: str) -> Package:
-    return Package(name, 0, version, "1", "noarch")
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 
 import pytest
 
+from support.zookeeper import write_node
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
@@ -98,7 +98,7 @@ def test_the_next_publication_merges_the_results_of_hosts_into_one_node(
         f"h{number}" for number in range(5)
     ]
     # A result that arrives after the merge is merged by the next publication.
-    client.create(f"{PARENT}/0000000007/h9", json.dumps(done(9).to_json()).encode())
+    write_node(client, f"{PARENT}/0000000007/h9", done(9).to_json())
     publish(9)
     assert set(read_history(session)[2].results) == {"h0", "h1", "h2", "h3", "h4", "h9"}
     assert client.get_children(f"{PARENT}/0000000007") == []

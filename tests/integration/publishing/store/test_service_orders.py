@@ -9,6 +9,7 @@ from kazoo.protocol.serialization import GetChildren
 
 from support.rollout_states import active_rollout, begun_rollout
 from support.waiting import wait_until
+from support.zookeeper import write_node
 from zkdeployment.agent.rules.waiting import is_finished, order_wait
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.errors import ConflictError
@@ -140,7 +141,7 @@ def test_a_new_host_joins_unless_the_service_is_complete(client, orders):
 
 def publish(client, sequence):
     client.ensure_path("/zkdeployment/targets")
-    client.set("/zkdeployment/targets", json.dumps({"version": "r1", "sequence": sequence}).encode())
+    write_node(client, "/zkdeployment/targets", {"version": "r1", "sequence": sequence})
 
 
 def test_a_missing_entry_is_superseded_and_never_finished(client, orders):
@@ -195,7 +196,7 @@ def test_hosts_that_failed_in_the_rollout_are_known_with_their_errors(client, or
     state = begun_rollout(Strategy("s", (group,)), {"h1": Facts(), "h2": Facts()})
     state = active_rollout(replace(state, sequence=SEQUENCE), failed=["h2"])
     client.create(f"/zkdeployment/rollouts/{state.id}", encode_state(state), makepath=True)
-    client.set("/zkdeployment/rollouts", json.dumps({"current": state.id}).encode())
+    write_node(client, "/zkdeployment/rollouts", {"current": state.id})
     progress = orders.awaited_service(SEQUENCE, "/shop/db").progress()
     wait = order_wait("/shop/db", progress, gaining=False)
     assert wait.failure == "/shop/db is not deployed on h2.example.com, which this host waits for: boom"
@@ -210,7 +211,7 @@ def test_a_host_is_only_taken_for_failed_if_its_record_was_read(client, orders):
     state = begun_rollout(Strategy("s", (group,)), {"app1": Facts()})
     state = active_rollout(replace(state, sequence=SEQUENCE), granted=["app1"])
     client.create(f"/zkdeployment/rollouts/{state.id}", encode_state(state), makepath=True)
-    client.set("/zkdeployment/rollouts", json.dumps({"current": state.id}).encode())
+    write_node(client, "/zkdeployment/rollouts", {"current": state.id})
     service = orders.awaited_service(SEQUENCE, "/shop/db")
     wait = order_wait("/shop/db", service.progress(), gaining=False)
     assert (len(wait.missing), wait.failure) == (5, "")

@@ -12,6 +12,7 @@ import pytest
 
 from support.strategies import example
 from support.waiting import UNLIMITED
+from support.zookeeper import write_node
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, ClusterState
@@ -472,7 +473,7 @@ def test_nodes_created_by_a_killed_import_are_recorded_until_a_publication(
 ):
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "one", managed=frozenset({"/shop"})))
-    client.set("/hosts", json.dumps({"version": version}).encode())
+    write_node(client, "/hosts", {"version": version})
     more = Tree(
         {
             **shop(1).nodes,
@@ -494,7 +495,7 @@ def test_a_large_manual_import_does_not_end_a_stop_a_hold_or_an_import(session, 
     monkeypatch.setattr(publishing, "OPERATIONS_LIMIT", 7)
     store.publish(publication(store, shop(1), "one"))
     for held in ({"version": None}, {"version": False}, {"version": "one", "importing": "two"}):
-        client.set("/hosts", json.dumps(held).encode())
+        write_node(client, "/hosts", held)
         import_by_hand(session, shop(9))
         assert json.loads(client.get("/hosts")[0]) == held
         import_by_hand(session, shop(1))
@@ -614,7 +615,7 @@ def test_registered_hosts_are_read(store, session):
 @pytest.mark.parametrize("version", [None, False])
 def test_resume_restores_the_published_revision_and_deletes_the_stops(store, session, client, version):
     store.publish(publication(store, shop(1), "r1"))
-    client.set("/hosts", json.dumps({"version": version, "note": "kept"}).encode())
+    write_node(client, "/hosts", {"version": version, "note": "kept"})
     client.create("/zkdeployment/stops/1", b"{}")
     assert ZooKeeperClusterControl(session).resume(RESUME) == "r1"
     assert session.get("/hosts").properties == {"version": "r1", "note": "kept"}

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from kazoo.client import KazooClient
 
+from support.builders import make_package
 from support.commands import invoke
 from support.described_answers import DESCRIBED
 from support.proxy import Proxy
@@ -18,7 +19,7 @@ from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.config.settings import load
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.service.users.user import Role
@@ -40,7 +41,7 @@ def published(publishing: Publishing, zookeeper: str, client: KazooClient) -> Pu
     revision = publishing.push(TREE)
     publishing.sync()
     publishing.register("h1", revision, "h1.example.com")
-    hello = Package("hello", 0, "1.0", "1", "noarch")
+    hello = make_package("hello", "1.0")
     marker = Marker(Deployment("/demo/hello", 0), "hello", "hello", version="1.0")
     inventory = Inventory({"hello": (hello,)}, scripts={"hello": "x"}, markers=(marker,))
     with Session(zookeeper) as session:

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
+from support.builders import make_host, make_known_host
 from support.forms import follow, form_of, submit
 from support.intents import CLUSTER, GROUP, begun, recorded
 from support.leasing import POOLS_DOCUMENT, add_ready_nodes, add_tenant, contextualizing
 from support.metrics import probe_of
+from support.pool_builders import make_node
 from support.service import running_service
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
@@ -22,8 +24,8 @@ from support.written_fleet import WrittenFleet
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import Inventory, KnownHost
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.base.source_files import SourceFile
@@ -34,7 +36,7 @@ from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.pools.feed import pools_of
-from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.node import NodeState, fail
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.syncer import Syncer
@@ -114,7 +116,7 @@ def stage(zookeeper: str, tmp_path: Path) -> Iterator[Stage]:
     with WrittenFleet(zookeeper) as fleet, running_service(zookeeper, commits=branch.commits()) as service:
         for version, revision in zip(("1.2", "1.3"), revisions, strict=True):
             fleet.publish(revision, TREE.format(version))
-        host = Host(Identity("w0", "w0.example.com", "web"), revisions[1])
+        host = make_host("w0", revisions[1], "web")
         fleet.register(host)
         wait_until(lambda: len(_history(service)) == len(revisions), "the service has read the fleet")
         with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
@@ -268,7 +270,7 @@ class PoolStage:
         """Add a node in a state, and wait until the service has read it."""
         store = self.service.adapters.pools.store
         (number,) = store.take_ids(1)
-        node = PoolNode(id=number, state=state, created_at=1, changed=1, pool="web", hostname=name, reusable=True)
+        node = make_node(number, state, pool="web", hostname=name, reusable=True)
         if state is NodeState.FAILED:
             node = fail(replace(node, state=NodeState.DEPROVISIONING), "no route", 1)
         store.commit(PoolChange(nodes=(node,)), store.read())
@@ -332,7 +334,7 @@ def test_an_admin_acts_on_a_node(pools: PoolStage, state: NodeState, label: str,
 
 
 def test_an_admin_adds_a_machine_and_a_host_of_the_fleet(pools: PoolStage, publishing: Publishing):
-    host = KnownHost(Identity("h1", "h1.example.com"), Inventory(), address="192.0.2.1", idle_role="spare")
+    host = make_known_host("h1", Inventory(), address="192.0.2.1", idle_role="spare")
     publishing.client.create("/zkdeployment/inventory/h1", encode_host(host), makepath=True)
     publishing.register("h1", "r1", "h1.example.com")
     wait_until(lambda: pools.service.adapters.feed.snapshot().status.hosts, "the service has read the host")
@@ -386,9 +388,7 @@ def test_a_person_logs_in_and_out(stage: Stage):
 def test_a_page_shows_what_its_search_form_asked_for(stage: Stage, path: str, button: str, field: str):
     stage.fleet.record(recorded(replace(GROUP, state=IntentState.INSTANTIATED), IntentState.INSTANTIATED, begun()))
     pools = stage.service.adapters.pools.store
-    pools.commit(
-        PoolChange(nodes=(PoolNode(id=1, state=NodeState.UNUSED, created_at=1, changed=1),)), pools.read()
-    )
+    pools.commit(PoolChange(nodes=(make_node(1, NodeState.UNUSED),)), pools.read())
     wait_until(partial(records_of, stage.service.adapters.feed), "the service has read the intent")
     admin = stage.service.add_user(Role.ADMIN, "boss")
     with stage.service.browser(admin) as browser:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from support.builders import make_host
 from support.forms import follow, submit
 from support.service import form_token, running_service
 from support.waiting import wait_until
@@ -32,11 +33,11 @@ TREE = """
 @pytest.fixture
 def fleet(zookeeper):
     with WrittenFleet(zookeeper) as written:
-        written.register(Host(Identity("h1", "h1.example.com")), Host(Identity("h2", HOSTILE)))
+        written.register(make_host("h1"), Host(Identity("h2", HOSTILE)))
         results = [HostResult("h1", "h1.example.com", 1.0, 2.0, f"boom {HOSTILE}")]
         written.publish("r2", TREE, subject=f"Web 1.3 {HOSTILE}", author=f"{HOSTILE} <x>", results=results)
         written.report(Identity("h1", "h1.example.com"))
-        written.register(Host(Identity("h1", "h1.example.com"), "r2"))
+        written.register(make_host("h1", "r2"))
         written.register(
             Host(Identity("h2", HOSTILE), "r1", deploying="r2", step=f"deploy {HOSTILE}", steps=(1, 2))
         )
@@ -98,7 +99,7 @@ def test_every_page_shows_hostile_texts_as_text(service):
 
 
 def test_the_page_of_a_failed_host_shows_the_end_of_its_scripts_output(service, fleet):
-    failed = Host(Identity("h1", "h1.example.com"), None, error="boom", step="deploy /shop/web 0")
+    failed = make_host("h1", None, error="boom", step="deploy /shop/web 0")
     fleet.fail(failed, "deploy /shop/web 0", "boom", "r2", output=f"first line\nbind() failed {HOSTILE}\n")
     with service.browser(service.add_user(Role.VIEWER)) as browser:
         wait_until(lambda: "Output of the failed script" in browser.get("/hosts/h1").text, "the output is shown")

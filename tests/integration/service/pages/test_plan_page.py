@@ -2,17 +2,18 @@
 
 import pytest
 
+from support.builders import make_package
 from support.publishing import Publishing
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.config.settings import load
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
-INVENTORY = Inventory(packages={"glibc": (Package("glibc", 0, "2.34", "1", "noarch"),)})
+INVENTORY = Inventory(packages={"glibc": (make_package("glibc", "2.34"),)})
 TREE = "/demo\n  /hello : hello\n    version = '1.0'\n    note = '<b>'\n    /deploy\n      /h1\n"
 CHECKS = """\
 schema: zkdeployment/MonitoringSystem/v1

@@ -1,7 +1,5 @@
 """The event stream of a real service on a real ZooKeeper."""
 
-import json
-
 import pytest
 from kazoo.client import KazooClient
 
@@ -9,7 +7,7 @@ from support.event_stream import EventClient
 from support.proxy import Proxy
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from support.zookeeper import through
+from support.zookeeper import through, write_node
 from zkdeployment.base.act import Act
 from zkdeployment.service.streams import event_stream
 from zkdeployment.service.users.user import Role
@@ -17,19 +15,11 @@ from zkdeployment.service.users.user import Role
 ACT = Act("tests", "user", "a test", 0.0)
 
 
-def put(client: KazooClient, path: str, properties: dict[str, object]) -> None:
-    data = json.dumps(properties).encode()
-    if client.exists(path):
-        client.set(path, data)
-    else:
-        client.create(path, data, makepath=True)
-
-
 @pytest.fixture
 def fleet_nodes(client: KazooClient) -> KazooClient:
-    put(client, "/hosts", {"version": "r1"})
-    put(client, "/hosts/h1", {"name": "h1.example", "version": "r1"})
-    put(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
+    write_node(client, "/hosts", {"version": "r1"})
+    write_node(client, "/hosts/h1", {"name": "h1.example", "version": "r1"})
+    write_node(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
     return client
 
 
@@ -47,9 +37,9 @@ def test_changes_are_sent_as_events_with_ids(zookeeper: str, fleet_nodes: KazooC
         read_once(service)
         with EventClient(service.url, service.add_user(Role.VIEWER)) as stream:
             hello = stream.wait_for("feed")
-            put(fleet_nodes, "/hosts/h1", {"name": "h1.example", "version": "r0", "error": "a\nb <script>"})
+            write_node(fleet_nodes, "/hosts/h1", {"name": "h1.example", "version": "r0", "error": "a\nb <script>"})
             host = stream.wait_for("host", id="h1")
-            put(fleet_nodes, "/hosts", {"version": None})
+            write_node(fleet_nodes, "/hosts", {"version": None})
             stream.wait_for("stop", id="stopped")
             stream.wait_for("publication", cluster="stopped")
     assert stream.status == 200
@@ -65,8 +55,8 @@ def test_only_the_wanted_kinds_are_sent(zookeeper: str, fleet_nodes: KazooClient
         read_once(service)
         with EventClient(service.url, service.add_user(Role.VIEWER), query="?kinds=stop&kinds=rollout") as stream:
             stream.wait_for("feed")
-            put(fleet_nodes, "/hosts/h1", {"version": "r0"})
-            put(fleet_nodes, "/hosts", {"version": False})
+            write_node(fleet_nodes, "/hosts/h1", {"version": "r0"})
+            write_node(fleet_nodes, "/hosts", {"version": False})
             stream.wait_for("stop", id="held")
     assert {event.kind for event in stream.events} == {"feed", "stop"}
 
@@ -78,10 +68,10 @@ def test_a_client_resumes_at_a_second_service_without_losing_an_event(zookeeper:
         login = first.add_user(Role.VIEWER)
         with EventClient(first.url, login) as stream:
             stream.wait_for("feed")
-            put(fleet_nodes, "/hosts/h1", {"version": "r2"})
+            write_node(fleet_nodes, "/hosts/h1", {"version": "r2"})
             stream.wait_for("host", id="h1")
-        put(fleet_nodes, "/hosts/h2", {"version": "r2"})
-        put(fleet_nodes, "/hosts/h3", {"version": "r2"})
+        write_node(fleet_nodes, "/hosts/h2", {"version": "r2"})
+        write_node(fleet_nodes, "/hosts/h3", {"version": "r2"})
         with EventClient(second.url, login, resume=stream.last_id) as resumed:
             resumed.wait_for("host", id="h2")
             resumed.wait_for("host", id="h3")
@@ -114,7 +104,7 @@ def test_a_lost_connection_to_zookeeper_and_its_recovery_are_events(
             stream.wait_for("feed", connected=True)
             proxy.cut()
             away = stream.wait_for("feed", connected=False)
-            put(fleet_nodes, "/hosts/h1", {"version": "r9"})
+            write_node(fleet_nodes, "/hosts/h1", {"version": "r9"})
             proxy.heal()
             stream.wait_for("host", id="h1")
             back = stream.wait_for("feed", after=away, connected=True)
@@ -150,7 +140,7 @@ def test_tenants_get_events_of_pools_and_of_their_own_sessions_only(zookeeper: s
     def put_session(number: int, tenant: int) -> None:
         times = {"created_at": 1.0, "expires_at": 2.0}
         session = {"id": number, "tenant": tenant, "specs": [], "nodes": [], "leased": [], **times}
-        put(fleet_nodes, f"/zkdeployment/pools/sessions/{number}", session)
+        write_node(fleet_nodes, f"/zkdeployment/pools/sessions/{number}", session)
 
     with running_service(zookeeper) as service:
         read_once(service)
@@ -159,7 +149,7 @@ def test_tenants_get_events_of_pools_and_of_their_own_sessions_only(zookeeper: s
         assert tenant is not None
         with EventClient(service.url, login) as stream:
             stream.wait_for("feed")
-            put(fleet_nodes, "/hosts/h1", {"version": "r2"})
+            write_node(fleet_nodes, "/hosts/h1", {"version": "r2"})
             put_session(8, tenant.id + 1)
             put_session(9, tenant.id)
             session = stream.wait_for("session", id="9")

@@ -2,24 +2,25 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
 from starlette.types import Message
 
+from support.builders import make_user
 from support.waiting import wait_until
+from support.zookeeper import write_node
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.fleet.events import event
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.service.streams import event_stream
 from zkdeployment.service.streams.event_hub import EventHub, Subscriber, audience_of
 from zkdeployment.service.streams.event_stream import EventStream
-from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
-EVERYTHING = audience_of(User(id=1, name="jim", role=Role.ADMIN, created_at=0))
+EVERYTHING = audience_of(make_user("jim", Role.ADMIN))
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_a_client_that_is_too_slow_for_the_log_gets_a_reset_instead_of_a_queue(
         first = feed.recent_events().last
         for number in range(6):
             seen = feed.recent_events().last
-            client.create(f"/hosts/h{number}", json.dumps({"version": "r1"}).encode())
+            write_node(client, f"/hosts/h{number}", {"version": "r1"})
             wait_until(lambda seen=seen: feed.recent_events().last > seen, "the event")
         assert feed.recent_events().after(first) is None
 

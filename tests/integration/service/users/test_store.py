@@ -11,7 +11,7 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from support.waiting import wait_until
-from support.zookeeper import renew_session, sent_requests, through
+from support.zookeeper import renew_session, sent_requests, through, write_node
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, UnreachableError
 from zkdeployment.fleet.store.audit import read_acts
@@ -47,7 +47,7 @@ def test_a_damaged_limit_does_not_read_as_no_limit(service, client, damaged):
     assert service.users.user("alice") == limited
     stored = json.loads(client.get("/zkdeployment/users/alice")[0])
     assert stored["paths"] == ["/shop"]
-    client.set("/zkdeployment/users/alice", json.dumps({**stored, "paths": damaged}).encode())
+    write_node(client, "/zkdeployment/users/alice", {**stored, "paths": damaged})
     wait_until(lambda: service.users.user("alice") is None, "the damaged user is no user")
 
 

@@ -1,11 +1,11 @@
 import pytest
 
+from support.builders import make_package
 from zkdeployment.agent.packages.transaction import Entry, Journal
 from zkdeployment.base.errors import PackageError
-from zkdeployment.base.inventory import Package
 
-FOO = Package("foo", 1, "1.0", "1", "noarch")
-BAR = Package("bar", 0, "1.0", "1", "noarch")
+FOO = make_package("foo", "1.0", epoch=1)
+BAR = make_package("bar", "1.0")
 
 
 def test_an_entry_can_be_read_until_it_is_closed(tmp_path):

@@ -1,12 +1,8 @@
 import json
 
+from support.builders import make_package as package
 from zkdeployment.agent.packages.transaction import document
-from zkdeployment.base.inventory import Package
 from zkdeployment.base.packages import Item
-
-
-def package(name, version, epoch=0):
-    return Package(name, epoch, version, "1", "noarch")
 
 
 def test_each_change_is_written_as_exact_packages():

@@ -1,5 +1,5 @@
+from support.builders import make_package
 from zkdeployment.agent.packages.installed_packages import by_name, parse
-from zkdeployment.base.inventory import Package
 
 
 def test_incomplete_rows_and_keys_are_skipped():
@@ -10,10 +10,10 @@ def test_incomplete_rows_and_keys_are_skipped():
         "bar\tx\t1\t1\tnoarch\n"
         "baz\t2\t1.0\t3.el9\tx86_64\n"
     )
-    assert parse(text) == (Package("foo", 0, "1.4", "1", "noarch"), Package("baz", 2, "1.0", "3.el9", "x86_64"))
+    assert parse(text) == (make_package("foo", "1.4"), make_package("baz", "1.0", "3.el9", epoch=2, arch="x86_64"))
 
 
 def test_packages_are_grouped_by_name():
-    old, new = Package("foo", 0, "1.0", "1", "noarch"), Package("foo", 0, "1.4", "1", "noarch")
-    bar = Package("bar", 0, "1.0", "1", "noarch")
+    old, new = make_package("foo", "1.0"), make_package("foo", "1.4")
+    bar = make_package("bar", "1.0")
     assert by_name([new, bar, old]) == {"bar": (bar,), "foo": (old, new)}

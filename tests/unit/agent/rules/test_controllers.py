@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.builders import make_package
 from support.simulated_host import CONTROLLERS, SimulatedHost
 from zkdeployment.agent.rules.plan_text import sentence
 from zkdeployment.agent.rules.planner import is_repetition, plan
 from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.base.errors import HostFilesError
-from zkdeployment.base.inventory import Inventory, Package
+from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.plan import (
     ChangeController,
     ChangePackages,
@@ -48,7 +49,7 @@ def kinds(planned: Plan):
 
 
 def test_the_agents_own_package_is_never_removed():
-    ours = Package("zkdeployment", 0, "1", "1", "noarch")
+    ours = make_package("zkdeployment", "1")
     inventory = Inventory(
         packages={ours.name: (ours,)}, managed={ours.name: ours.name}, controllers=frozenset([ours.name])
     )
@@ -117,7 +118,7 @@ def test_a_controller_is_upgraded_downgraded_switched_and_removed(before, after,
 
 def test_a_controller_that_others_installed_as_a_package_is_replaced_too():
     host = SimulatedHost()
-    host.install(Package("ctl", 0, "1", "1", "noarch"))
+    host.install(make_package("ctl", "1"))
     assert finish(host, [], controller("ctl2")).packages.keys() == {"ctl2"}
 
 
@@ -128,8 +129,8 @@ def test_a_controller_that_is_no_package_is_not_removed():
 
 def test_two_installed_controllers_are_an_error_that_names_both():
     host = SimulatedHost()
-    host.install(Package("ctl", 0, "1", "1", "noarch"))
-    host.install(Package("ctl2", 0, "1", "1", "noarch"))
+    host.install(make_package("ctl", "1"))
+    host.install(make_package("ctl2", "1"))
     for asked in (None, controller(), controller("ctl2")):
         with pytest.raises(HostFilesError, match="two role controllers are installed, ctl and ctl2, expected one"):
             plan([], host.inventory(), asked)
@@ -226,14 +227,14 @@ def test_a_controller_that_deployments_need_as_the_same_checkout_is_checked_out_
 
 def test_a_checkout_removes_the_foreign_package_of_a_controller_that_it_replaces_first():
     host = SimulatedHost()
-    host.install(Package("ctl", 0, "1", "1", "noarch"))
+    host.install(make_package("ctl", "1"))
     change, check_out, *_ = plan([], host.inventory(), controller(version=CHECKOUT)).steps
     assert (change.removed, check_out.replaces) == (("ctl",), True)
 
 
 @pytest.mark.parametrize(
     "here",
-    [Inventory(packages={"ctl": (Package("ctl", 0, "1", "1", "noarch"),)}), Inventory(managed={"ctl": "ctl"})],
+    [Inventory(packages={"ctl": (make_package("ctl", "1"),)}), Inventory(managed={"ctl": "ctl"})],
 )
 def test_a_checkout_does_not_remove_a_package_without_scripts_that_others_installed_or_removed(here):
     assert ChangeController not in kinds(plan([], here, controller(version=CHECKOUT)))
@@ -259,7 +260,7 @@ def test_deployments_in_the_place_of_the_controller_are_an_error_with_advice(ver
     host = have([foo(package="ctl", version=CHECKOUT)])
     if version == "1":
         host = have([foo()])
-        host.install(Package("ctl", 0, "1", "1", "noarch"))
+        host.install(make_package("ctl", "1"))
         host.markers = {key: replace(recorded, package="ctl") for key, recorded in host.markers.items()}
     with pytest.raises(
         HostFilesError, match=r"/opt/ctl is (a|no) checkout with deployments, .* publish a revision"

@@ -1,5 +1,6 @@
 import pytest
 
+from support.builders import make_package
 from zkdeployment.agent.rules.availability import (
     Demand,
     HostSoftware,
@@ -12,10 +13,9 @@ from zkdeployment.agent.rules.availability import (
     unreachable_warnings,
 )
 from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Package
 from zkdeployment.base.source_files import Problem, Severity
 
-SHOP = {"shop": (Package("shop", 0, "1.0", "1", "noarch"), Package("shop", 1, "0.9", "2", "noarch"))}
+SHOP = {"shop": (make_package("shop", "1.0"), make_package("shop", "0.9", "2", epoch=1))}
 
 
 @pytest.mark.parametrize("version", ["", "1.0", "1.0-1", "0:1.0", "0:1.0-1", "1:0.9", "0.9-2"])

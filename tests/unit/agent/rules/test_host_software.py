@@ -1,3 +1,4 @@
+from support.builders import make_package as package
 from zkdeployment.agent.rules.availability import (
     Demand,
     demands_of_absent_hosts,
@@ -8,10 +9,6 @@ from zkdeployment.agent.rules.availability import (
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
-
-
-def package(name: str, version: str, arch: str = "noarch") -> Package:
-    return Package(name, 0, version, "1", arch)
 
 
 def known(host: str, *packages: Package, role: str | None = None) -> KnownHost:
@@ -54,9 +51,8 @@ def test_demands_of_absent_hosts_are_those_that_registered_hosts_meet():
 
 
 def test_the_architecture_is_that_of_most_packages():
-    host = host_software(
-        known("h1", package("a", "1", "i686"), package("b", "1", "x86_64"), package("c", "1", "x86_64")), {}
-    )
+    architectures = {"a": "i686", "b": "x86_64", "c": "x86_64"}
+    host = host_software(known("h1", *(package(name, arch=arch) for name, arch in architectures.items())), {})
     assert host is not None
     assert host.arch == "x86_64"
     portable = host_software(known("h1", package("a", "1")), {})
@@ -68,8 +64,8 @@ def test_what_all_hosts_of_a_target_have_needs_no_repository():
     targets = {"web": wanting(("shop", "1")), "h9": wanting(("shop", "1")), "h8": wanting(("other", None))}
     demands = new_demands(targets, {})
     hosts = [
-        known("h1", package("shop", "1", "x86_64"), role="web"),
-        known("h2", package("tool", "1", "aarch64"), role="web"),
+        known("h1", package("shop", "1", arch="x86_64"), role="web"),
+        known("h2", package("tool", "1", arch="aarch64"), role="web"),
         known("h9", package("shop", "1")),
     ]
     software = [host for one in hosts if (host := host_software(one, targets))]

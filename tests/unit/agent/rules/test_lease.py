@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.builders import make_host
 from zkdeployment.agent.rules.lease import (
     Lease,
     LeaseRecord,
@@ -11,7 +12,7 @@ from zkdeployment.agent.rules.lease import (
     lease_problem,
     revoked_keys,
 )
-from zkdeployment.base.host import Host, Identity, Leased, idle_role
+from zkdeployment.base.host import Host, Leased, idle_role
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGr0wLQxlKkTqcTZyRzFLq1o8dYwqkUQmfBwF0pGb1vF alice@laptop"
 OTHER = KEY.replace("alice", "bob")
@@ -62,7 +63,7 @@ def test_new_keys_are_admitted_only_when_the_role_is_reached_and_others_never_st
 
 
 def test_the_node_of_a_host_that_can_be_leased_shows_what_it_reached():
-    host = Host(Identity("h1", "h1.example.com", "ci"), version="r1", idle_role="spare", leased=Leased("ci", 7))
+    host = make_host("h1", "r1", "ci", idle_role="spare", leased=Leased("ci", 7))
     properties = host.properties()
     assert (properties["lease"], properties["leased"]) == ("spare", {"role": "ci", "number": 7})
     assert Host.from_properties("h1", properties) == host

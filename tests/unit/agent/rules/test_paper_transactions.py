@@ -1,11 +1,8 @@
+from support.builders import make_package as package
 from zkdeployment.agent.rules.availability import HostSoftware, PaperTransaction, group_transactions
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Package, Packages
 from zkdeployment.base.plan import PackageChange
-
-
-def package(name: str, version: str = "1") -> Package:
-    return Package(name, 0, version, "1", "noarch")
 
 
 def by_name(*packages: Package) -> Packages:

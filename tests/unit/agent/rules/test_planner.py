@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from support.builders import make_package as package
 from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
 from zkdeployment.agent.rules.planner import plan, unwanted_services
 from zkdeployment.base.deployment import Assignment, Deployment, Rerun
@@ -27,10 +28,6 @@ def assignment(path="/who/myfoo", package="foo", version="1", **fields):
     )
 
 
-def package(name, version="1", release="1"):
-    return Package(name, 0, version, release, "noarch")
-
-
 def marker(path="/who/myfoo", number=0, application="foo", **fields):
     deployment = Deployment(path, number)
     return Marker(deployment, application, **{"files": (deployment.marker_name,)} | fields)
@@ -38,8 +35,8 @@ def marker(path="/who/myfoo", number=0, application="foo", **fields):
 
 def inventory(*packages: Package, scripts=(), markers=(), managed=None, checkouts=None):
     packages_by_name: dict[str, tuple[Package, ...]] = {}
-    for package in packages:
-        packages_by_name[package.name] = (*packages_by_name.get(package.name, ()), package)
+    for one in packages:
+        packages_by_name[one.name] = (*packages_by_name.get(one.name, ()), one)
     return Inventory(
         packages=packages_by_name,
         scripts={name: script_of(name) for name in scripts},
@@ -644,10 +641,10 @@ def wanted_sets(draw):
 def hosts(draw):
     """Generate hosts in any state, including states that no run of the agent leaves."""
     host = SimulatedHost()
-    for package in draw(st.lists(st.sampled_from(OFFERED), max_size=5, unique=True)):
-        host.install(package)
-        if package.name != "bash" and draw(st.booleans()):
-            host.managed[package.name] = application(package.name)
+    for offered in draw(st.lists(st.sampled_from(OFFERED), max_size=5, unique=True)):
+        host.install(offered)
+        if offered.name != "bash" and draw(st.booleans()):
+            host.managed[offered.name] = application(offered.name)
     if "fix" in host.packages.keys() - host.managed.keys() and draw(st.booleans()):
         host.originals["fix"] = "0:1-1"
     if "fix" in host.managed:
@@ -664,10 +661,10 @@ def hosts(draw):
     for path in draw(st.sets(st.sampled_from([*PATHS, "/old"]), max_size=3 if deployed else 0)):
         name = draw(st.sampled_from(deployed))
         recorded = name if draw(st.booleans()) else None
-        package = marker(path, draw(st.integers(0, 2)), application(name), package=recorded)
-        host.markers[package.application, package.deployment] = package
-        host.running.add((package.application, package.deployment))
-        host.etc.add(package.application)
+        made = marker(path, draw(st.integers(0, 2)), application(name), package=recorded)
+        host.markers[made.application, made.deployment] = made
+        host.running.add((made.application, made.deployment))
+        host.etc.add(made.application)
     for name in draw(st.sets(st.sampled_from(sorted(host.managed)))) if host.managed else ():
         if len(host.packages.get(name, ())) == 1 and name not in WITHOUT_SCRIPT:
             host.lose(name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from support.builders import make_package
 from zkdeployment.agent.rules.planner import plan, without_stopped_groups
 from zkdeployment.base.deployment import Assignment, Deployment
-from zkdeployment.base.inventory import Inventory, Marker, Package
+from zkdeployment.base.inventory import Inventory, Marker
 from zkdeployment.base.plan import ChangePackages, Deploy, RemoveSoftware, Undeploy
 
 SHOP = "p1/store/v1/shop"
@@ -17,7 +18,7 @@ def assigned(path: str, package: str, version: str, group: str | None = None) ->
 def installed(*packages: str, markers: tuple[Marker, ...] = ()) -> Inventory:
     """Return a host that has version 1.0 of managed packages."""
     return Inventory(
-        packages={name: (Package(name, 0, "1.0", "1", "noarch"),) for name in packages},
+        packages={name: (make_package(name, "1.0"),) for name in packages},
         scripts={name: f"/opt/{name}/bin/zookeeper-deploy" for name in packages},
         directories=frozenset(packages),
         managed={name: name for name in packages},

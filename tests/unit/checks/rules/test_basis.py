@@ -1,5 +1,6 @@
 """The basis of check instances: hosts as they report themselves, and the properties of services."""
 
+from support.builders import make_host
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.host import Facts, Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
@@ -14,7 +15,7 @@ def known(host_id, name=None, **values):
 
 
 def test_registered_and_absent_hosts_are_known():
-    registered = Host(Identity("host1", "host1.example.com", "web"), version="r1", sequence=7, tags=("edge",))
+    registered = make_host("host1", "r1", "web", sequence=7, tags=("edge",))
     found = checked_hosts([registered], [known("host1"), known("host2", rack="r2")])
     assert found == {
         "host1": CheckedHost(
@@ -47,7 +48,7 @@ def test_a_host_has_reported_a_deployment_when_it_completed_the_publication():
 
 
 def test_a_host_in_the_middle_of_a_deployment_completed_nothing():
-    registered = Host(Identity("host1", "host1.example.com"), version=None, sequence=7)
+    registered = make_host("host1", None, sequence=7)
     assert checked_hosts([registered], [known("host1")])["host1"].completed == 0
 
 

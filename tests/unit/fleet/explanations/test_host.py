@@ -1,9 +1,11 @@
 import pytest
 
+from support.builders import make_contender, make_host, make_known_host
+from support.builders import make_role_lock as role
+from support.builders import make_service_lock as service
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.host import Host, Identity, Leased
-from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.host import Leased
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.explanations.explanation import Cause
@@ -19,19 +21,11 @@ HOLD = Stop.of_operator(Act("ann@adm1", "hold", "rack 7", NOW - 60))
 
 def host(number=1, **fields):
     fields.setdefault("version", "r1")
-    return Host(Identity(f"h{number}", f"app{number}"), **fields)
+    return make_host(number, **fields)
 
 
 def contender(number, seconds):
-    return Contender(f"app{number} (h{number})", NOW - seconds, f"/n/{number}", f"h{number}")
-
-
-def service(*contenders, work=None):
-    return Lock(LockKind.SERVICE, "/web", "/agent-locks/web", contenders, work, "/zkdeployment/busy/web")
-
-
-def role(*contenders):
-    return Lock(LockKind.ROLE, "db", "/role-locks/db", contenders)
+    return make_contender(number, NOW - seconds)
 
 
 def explain(cluster, *hosts, locks=(), name="h1", published="r2", **more):
@@ -144,7 +138,7 @@ DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7),
             "h9 is not registered: its agent does not run, or cannot reach ZooKeeper.",
         ),
         (
-            explain(RUNNING, name="app9", absent=(KnownHost(Identity("h9", "app9"), time=NOW - 3600),)),
+            explain(RUNNING, name="app9", absent=(make_known_host(9, time=NOW - 3600),)),
             Cause.ABSENT,
             "app9 (h9) is not registered: its agent does not run, or cannot reach ZooKeeper.",
         ),
@@ -279,7 +273,7 @@ def test_an_absent_host_is_explained_by_the_traces_of_its_last_deployment():
 
 
 def leasable(**fields):
-    return Host(Identity("h1", "app1", "ci-web"), idle_role="spare", **{"version": "r2", **fields})
+    return make_host(1, role="ci-web", idle_role="spare", **{"version": "r2", **fields})
 
 
 def test_the_lease_of_a_host_is_among_the_facts():

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host
 from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.base.act import Act
@@ -20,7 +21,7 @@ RETRY = "push a fix; or begin a new rollout of the branch's tip with 'zkdeployme
 
 def explain(host_id, state, *, coordinator="ops1 (process 7)", version="r1", error=None, **fields):
     deploying = {"deploying": "r2", "step": "waits"} if error is None else {"error": error}
-    host = Host(Identity(host_id, f"{host_id}.example.com"), version, **deploying)
+    host = make_host(host_id, version, **deploying)
     snapshot = FleetSnapshot(
         Cluster("r2"),
         "r2",

@@ -1,17 +1,11 @@
+from support.builders import make_host
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NOW = 10_000.0
-WAITING = Host(
-    Identity("h1", "app1"),
-    version="r1",
-    deploying="r2",
-    step="waits for /shop/db on app3 and 2 other hosts",
-    since=NOW - 30,
-)
+WAITING = make_host(1, "r1", deploying="r2", step="waits for /shop/db on app3 and 2 other hosts", since=NOW - 30)
 
 
 def explain(*others):
@@ -20,7 +14,7 @@ def explain(*others):
 
 
 def app3(**fields):
-    return Host(Identity("h3", "app3"), version="r1", **fields)
+    return make_host(3, "r1", **fields)
 
 
 def test_a_host_that_waits_for_a_service_names_it_and_what_the_awaited_host_is_doing():

@@ -4,13 +4,13 @@ from functools import partial
 import pytest
 from nagiosplugin import Range
 
+from support.builders import make_contender, make_host, make_known_host, make_role_lock, make_service_lock
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity, Leased
-from zkdeployment.base.inventory import KnownHost
-from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
+from zkdeployment.base.lock import Lock, LockedWork, LockKind
 from zkdeployment.base.stop import COORDINATOR, GroupStop, Stop
 from zkdeployment.checks.documents.groups import CheckGroup
 from zkdeployment.checks.rules.alarms import check_alarms
@@ -36,19 +36,19 @@ NO_CHECKS, NO_POOLS = CheckSummary(), PoolsStatus()
 
 
 def host(number=1, version="r2", **fields):
-    return Host(Identity(f"h{number}", f"app{number}", fields.pop("role", None)), version=version, **fields)
+    return make_host(number, version, fields.pop("role", None), **fields)
 
 
 def contender(number, minutes):
-    return Contender(f"app{number} (h{number})", NOW - 60 * minutes, f"/n/{number}", f"h{number}")
+    return make_contender(number, NOW - 60 * minutes)
 
 
 def service(minutes):
-    return Lock(LockKind.SERVICE, "/web", "/agent-locks/web", (contender(1, minutes),))
+    return make_service_lock(contender(1, minutes))
 
 
 def role(number, minutes):
-    return Lock(LockKind.ROLE, "db", "/role-locks/db", (contender(number, minutes),))
+    return make_role_lock(contender(number, minutes))
 
 
 def judge(cluster, *hosts, minutes=20.0, locks=(), syncer=None, checks=NO_CHECKS, pools=NO_POOLS, **more):
@@ -135,7 +135,7 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             1,
             "the lock of role db has been held by app9 (h9) for 5 min (not registered)",
         ),
-        (judge(RUNNING, host(), locks=[Lock(LockKind.ROLE, "db", "/role-locks/db")]), 0, CONVERGED),
+        (judge(RUNNING, host(), locks=[make_role_lock()]), 0, CONVERGED),
         (
             judge(
                 RUNNING,
@@ -156,7 +156,7 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             judge(
                 RUNNING,
                 host(),
-                absent=(KnownHost(Identity("h8", "app8")), KnownHost(Identity("h9", "app9"))),
+                absent=(make_known_host(8), make_known_host(9)),
                 targets=frozenset({"app9"}),
             ),
             1,
@@ -203,7 +203,7 @@ def test_the_fleet_is_counted():
         host(1),
         host(2, "r1", deploying="r2"),
         host(3, error="x"),
-        absent=(KnownHost(Identity("h9", "app9")),),
+        absent=(make_known_host(9),),
         targets=frozenset({"h9"}),
     )
     measures = {measure.name: measure.value for measure in verdict.measures}
@@ -431,7 +431,7 @@ def test_alarms_of_pools_are_part_of_the_verdict():
 def test_hosts_that_can_be_leased_are_neither_late_nor_absent_and_their_failures_are_warnings():
     idle = host(2, idle_role="spare", leased=Leased("spare", 1), role="spare")
     changing = host(3, idle_role="spare", role="ci", deploying="r2", step="deploy /web 0")
-    gone = KnownHost(Identity("h9", "app9", "ci"), idle_role="spare")
+    gone = make_known_host(9, role="ci", idle_role="spare")
     targets = frozenset({"ci", "spare"})
     fine = judge(RUNNING, host(), idle, changing, absent=(gone,), targets=targets)
     assert (fine.health, fine.line) == (0, "Converged at r2, set 20 min ago: 2 hosts")

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host, make_known_host, make_package
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import NotFoundError
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.host import Identity
+from zkdeployment.base.inventory import Inventory, Marker
 from zkdeployment.base.plan import ChangePackages, Deploy
 from zkdeployment.fleet.views.forecast import Outlook, forecast
 from zkdeployment.publishing.targets.compiler import compile_targets
@@ -28,7 +29,7 @@ NODES = {
     "/who/foo/etc": {},
 }
 LIVE = Tree(NODES)
-FOO = Package("foo", 0, "1.0", "1", "noarch")
+FOO = make_package("foo", "1.0")
 DEPLOYED = Inventory(
     packages={"foo": (FOO,)},
     scripts={"foo": "/opt/foo/bin/zookeeper-deploy"},
@@ -38,11 +39,11 @@ DEPLOYED = Inventory(
 
 
 def host(number, role="web", **fields):
-    return Host(Identity(f"h{number}", f"app{number}", role), **{"version": "r1", **fields})
+    return make_host(number, role=role, **{"version": "r1", **fields})
 
 
 def known(number, inventory=DEPLOYED, role="web", **fields):
-    return KnownHost(Identity(f"h{number}", f"app{number}", role), inventory, **fields)
+    return make_known_host(number, inventory, role, **fields)
 
 
 def look(nodes, hosts=None, known_hosts=None, **more):

@@ -1,9 +1,11 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from support.builders import make_contender, make_role_lock, make_service_lock
+from support.builders import make_host as host
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.fleet.views.locks import by_urgency, find_lock, plan_release, to_json
 
@@ -12,20 +14,11 @@ SYNCER = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer 
 
 
 def who(host_id, since=900.0):
-    return Contender(f"{host_id}.example.com ({host_id})", since, f"/node/{host_id}", host_id)
+    return make_contender(host_id, since)
 
 
-def host(host_id, **fields):
-    return Host(Identity(host_id, f"{host_id}.example.com"), **fields)
-
-
-def service(*contenders, work=None):
-    record = "/zkdeployment/busy/shop,web"
-    return Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, record)
-
-
-def role(*contenders):
-    return Lock(LockKind.ROLE, "web", "/role-locks/web", contenders)
+service = partial(make_service_lock, path="/shop/web")
+role = partial(make_role_lock, role="web")
 
 
 def at_work(host_id):

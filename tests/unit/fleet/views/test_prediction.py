@@ -1,9 +1,10 @@
 import pytest
 
+from support.builders import make_package
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.plan import Undeploy
 from zkdeployment.base.publication import Published
 from zkdeployment.base.source_files import SourceFile
@@ -15,7 +16,7 @@ from zkdeployment.tree.values import LiveTree
 TREE = "/who\n  /db : foo\n    version = '1.0'\n    undeploy = 'last'\n    /deploy\n      /{}\n"
 A, B = Identity("a", "a.example"), Identity("b", "b.example")
 HAS_IT = Inventory(
-    packages={"foo": (Package("foo", 0, "1.0", "1", "noarch"),)},
+    packages={"foo": (make_package("foo", "1.0"),)},
     managed={"foo": "foo"},
     scripts={"foo": "/opt/foo/bin/zookeeper-deploy"},
     markers=(Marker(Deployment("/who/db", 0), "foo", "foo", version="1.0"),),

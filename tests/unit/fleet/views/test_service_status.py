@@ -1,5 +1,6 @@
 import pytest
 
+from support.builders import make_package as package
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import NotFoundError
@@ -13,10 +14,6 @@ A, B, C = Identity("a", "a.example"), Identity("b", "b.example", "web"), Identit
 HELLO = Assignment("/demo/hello", 2, "hello", "hello", version="1.1")
 STORE = Assignment("/demo/store", 1, "store-2.0", "store")
 CHECKED_OUT = Assignment("/demo/site", 1, "site", "site", version="git+https://example.com/site@v1")
-
-
-def package(name: str, version: str) -> Package:
-    return Package(name, 0, version, "1", "noarch")
 
 
 def marker(path: str, number: int = 0, name: str = "hello", version: str = "1.1") -> Marker:

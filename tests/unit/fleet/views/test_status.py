@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host, make_known_host
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.base.act import Act
@@ -221,7 +222,7 @@ def test_revisions_are_cut_for_reading_when_they_are_commit_ids():
     assert short("initial") == "initial"
 
 
-GONE = KnownHost(Identity("h7", "app7", "web"), time=5.0)
+GONE = make_known_host(7, role="web", time=5.0)
 
 
 @pytest.mark.parametrize(
@@ -316,8 +317,8 @@ def test_a_wait_ends_with_a_rollout_that_does_not_bring_the_revision_to_all(roll
     assert wait_verdict(ruled(rollout, late)) is verdict
 
 
-HAS = Host(Identity("a", "a.example.com"), "r2")
-IN_NO_GROUP = Host(Identity("z", "z.example.com"), "r1", deploying="r2", step="waits to prepare: not its turn")
+HAS = make_host("a", "r2")
+IN_NO_GROUP = make_host("z", "r1", deploying="r2", step="waits to prepare: not its turn")
 ONE_GROUP = begun_rollout(strategy(group("one", hosts="a")), plain_hosts("az"))
 DONE = ended_rollout(advanced_rollout(ONE_GROUP))
 
@@ -333,7 +334,7 @@ def test_a_host_in_no_group_does_not_count():
 
 
 def test_an_absent_host_in_no_group_does_not_count():
-    absent = (KnownHost(Identity("z", "z.example.com")), KnownHost(Identity("a", "a.example.com")))
+    absent = (make_known_host("z"), make_known_host("a"))
     targets = frozenset({"a", "z"})
     snapshot = FleetSnapshot(Cluster("r2"), "r2", absent=absent, targets=targets, governed=True, rollout=DONE)
     assert [(row.id, row.expected) for row in judge(snapshot).hosts] == [("a", True), ("z", False)]
@@ -353,7 +354,7 @@ def test_a_wait_for_a_host_in_no_group_ends():
 
 
 def test_a_host_that_came_after_its_group_was_judged_counts():
-    late = Host(Identity("c", "c.example.com"), "r1")
+    late = make_host("c", "r1")
     state = ended_rollout(advanced_rollout(begun_rollout(strategy(group("one", hosts="ac")), plain_hosts("a"))))
     assert states(ruled(state, HAS, late)) == {"a": HostState.CONVERGED, "c": HostState.BEHIND}
 

@@ -1,12 +1,12 @@
 from dataclasses import replace
 
+from support.builders import make_known_host
 from zkdeployment.base.deployment import Deployment
-from zkdeployment.base.host import Identity
-from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.inventory import Inventory, Marker
 from zkdeployment.fleet.views.services import unchanged_deployments
 
 OLD = Marker(Deployment("/a", 0), "foo", "foo", sequence=3, properties="d")
-HOST = KnownHost(Identity("h1", "app1"), Inventory(markers=(OLD,)), completed=5)
+HOST = make_known_host(1, Inventory(markers=(OLD,)), completed=5)
 
 
 def with_marker(**fields):

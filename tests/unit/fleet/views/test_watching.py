@@ -1,7 +1,6 @@
+from support.builders import make_host, make_known_host
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status, most_important_hosts, status_changes
@@ -10,7 +9,7 @@ RUNNING = Cluster("r2")
 
 
 def host(number, version="r2", **fields):
-    return Host(Identity(f"h{number}", f"app{number}"), version=version, **fields)
+    return make_host(number, version, **fields)
 
 
 def status(*hosts, cluster=RUNNING, **more):
@@ -24,7 +23,7 @@ def test_the_most_urgent_hosts_are_shown_first_and_the_rest_is_counted():
         host(3, "r1"),
         host(4, "r1", deploying="r2"),
         host(5, "r1", error="no foo"),
-        absent=(KnownHost(Identity("h6", "app6")), KnownHost(Identity("h7", "app7"))),
+        absent=(make_known_host(6), make_known_host(7)),
         targets=frozenset({"h7"}),
     )
     rows, rest = most_important_hosts(fleet, 4)

@@ -2,19 +2,20 @@
 
 import pytest
 
+from support.builders import make_user
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.user_acts import AdoptServices, ReleaseServices, requested_adoption
 from zkdeployment.intents.views.listing import left_services_view
 from zkdeployment.publishing.left_service import LeftService
-from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user import Role
 
 SHOP = ("p1", "store", "v1", "shop")
 LEFT = (
     LeftService("/p1/shop/front", None, SHOP, "a" * 40),
     LeftService("/net/vlan12", "web", ("ams", "web"), "b" * 40, "sha256:0"),
 )
-LIMITED = User(id=1, name="ben", role=Role.OPERATOR, created_at=0.0, paths=("/net",))
+LIMITED = make_user("ben", Role.OPERATOR, paths=("/net",))
 
 
 def test_the_page_lists_left_services_with_a_form_for_those_who_may_release_them():

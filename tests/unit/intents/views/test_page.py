@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_user
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, recorded
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
@@ -49,7 +50,7 @@ PAGE = "/intents/p1/store/v1/shop"
 
 
 def user(*paths: str, role: Role = Role.OPERATOR) -> User:
-    return User(id=1, name="ann", role=role, created_at=0.0, paths=paths)
+    return make_user("ann", role, paths=paths)
 
 
 def counted(counts):

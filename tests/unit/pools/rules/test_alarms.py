@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from nagiosplugin import Range
 
+from support.pool_builders import make_node
 from zkdeployment.fleet.views.fleet_health import AlarmTimes
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.pools.documents.values import NodePool, RoleMechanism
@@ -86,9 +87,7 @@ def test_pools_with_a_level_need_a_worker(
 
 
 def test_failed_nodes_are_a_problem_until_an_operator_handles_them() -> None:
-    node = PoolNode(
-        id=7, state=NodeState.DEPROVISIONING, created_at=0, changed=0, pool="web", hostname="n7.example.com"
-    )
+    node = make_node(7, NodeState.DEPROVISIONING, changed=0, pool="web", hostname="n7.example.com")
     failed = fail(node, "the switch is off", 1)
     assert alarms(failed=(failed,)) == [
         (Health.WARNING, "1 node of pools failed: n7.example.com (web): the switch is off")

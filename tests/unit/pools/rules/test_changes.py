@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.changes import SessionStep, level_changes, node_changes, session_changes
-from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
+from zkdeployment.pools.rules.node import NodeState, fail
 from zkdeployment.pools.rules.snapshot import PoolReading, PoolSnapshot
 from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
 
-READY = PoolNode(id=1, state=NodeState.READY, created_at=1.0, changed=2.0, pool="metal", hostname="n1.example")
+READY = make_node(1, changed=2.0, pool="metal", hostname="n1.example")
 PREPARED = replace(READY, state=NodeState.CONTEXTUALIZING, session=9)
 LEASED = replace(PREPARED, state=NodeState.DEPLOYED)
 SESSION = TenantSession(

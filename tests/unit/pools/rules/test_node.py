@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from support.pool_builders import make_node
 from zkdeployment.pools.rules.node import (
     NODE_TRANSITIONS,
     NodeEvent,
@@ -20,9 +21,7 @@ from zkdeployment.pools.rules.node import (
 
 def node(state: NodeState, *, reusable: bool = True, session: int | None = None) -> PoolNode:
     data = {"architecture": "x86_64", "provision": {"ipaddr": "192.0.2.1"}, "nodes_spec": {}}
-    return PoolNode(
-        id=7, state=state, created_at=1, changed=1, pool="metal", session=session, reusable=reusable, data=data
-    )
+    return make_node(7, state, pool="metal", session=session, reusable=reusable, data=data)
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(NodeState, NodeEvent)))
@@ -73,5 +72,5 @@ def test_a_failed_node_records_when_and_why_and_belongs_to_no_session() -> None:
 
 
 def test_a_long_reason_of_a_failure_is_recorded_in_part() -> None:
-    node = PoolNode(id=1, state=NodeState.DEPROVISIONING, created_at=0, changed=0)
+    node = make_node(1, NodeState.DEPROVISIONING, changed=0)
     assert len(fail(node, "x" * 100_000, 5).data["error"]["detail"]) == 2000

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.pool_builders import make_node
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import KnownHost
@@ -27,9 +28,7 @@ MACHINE = NewPoolNode(hostname="n1.example.com", ipaddr="192.0.2.1", data={"arch
 
 
 def node(state: NodeState) -> PoolNode:
-    return PoolNode(
-        id=7, state=state, created_at=1, changed=1, pool="metal", session=3, reusable=True, hostname="n7"
-    )
+    return make_node(7, state, pool="metal", session=3, reusable=True, hostname="n7")
 
 
 BUSY = [NodeState.PROVISIONING, NodeState.CONTEXTUALIZING, NodeState.DEPROVISIONING]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import (
     AnsibleMechanism,
     NodePool,
@@ -43,7 +44,7 @@ SESSION = TenantSession(
 
 
 def node(number: int, state: NodeState, changed: float = 10, session: int | None = None) -> PoolNode:
-    return PoolNode(id=number, state=state, created_at=0, changed=changed, pool="metal", session=session)
+    return make_node(number, state, changed=changed, pool="metal", session=session)
 
 
 def shortage(

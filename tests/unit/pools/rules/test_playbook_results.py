@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from support.pool_builders import make_node
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.results import deprovisioned, provisioned
 
 
 def nodes(state: NodeState, *provisions: Any, reusable: bool = False) -> list[PoolNode]:
     return [
-        PoolNode(
-            id=number,
-            state=state,
-            created_at=0,
+        make_node(
+            number,
+            state,
             changed=0,
             pool="metal",
             reusable=reusable,

@@ -8,13 +8,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from support.builders import make_user
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
 from zkdeployment.pools.rules.filling import new_node, plan_filling
 from zkdeployment.pools.rules.node import IN_SESSION, NodeEvent, NodeState, PoolNode, fail
 from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.results import deprovisioned, provisioned
 from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession, effective_limits, new_expiry, retire
-from zkdeployment.service.users.user import Role, TenantLimits, User
+from zkdeployment.service.users.user import Role, TenantLimits
 
 BOOKS = AnsibleMechanism("/srv/books", Playbook("provision.yml"), Playbook("deprovision.yml"))
 POOLS = PoolConfiguration(
@@ -24,7 +26,7 @@ POOLS = PoolConfiguration(
     },
     TenantLimits(node_quota=3, session_lifetime=100, session_lifetime_max=200),
 )
-TENANTS = {number: User(id=number, name=f"t{number}", role=Role.TENANT, created_at=0) for number in (1, 2)}
+TENANTS = {number: make_user(f"t{number}", Role.TENANT, id=number) for number in (1, 2)}
 
 
 class Pools(RuleBasedStateMachine):
@@ -37,16 +39,7 @@ class Pools(RuleBasedStateMachine):
         self.nodes: dict[int, PoolNode] = {}
         self.sessions: dict[int, TenantSession] = {}
         for _ in range(3):
-            self.put(
-                PoolNode(
-                    id=self.number(),
-                    state=NodeState.UNUSED,
-                    created_at=0,
-                    changed=0,
-                    reusable=True,
-                    data={"kind": "metal"},
-                )
-            )
+            self.put(make_node(self.number(), NodeState.UNUSED, changed=0, reusable=True, data={"kind": "metal"}))
 
     def number(self) -> int:
         self.numbers += 1

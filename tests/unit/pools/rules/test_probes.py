@@ -6,25 +6,27 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_user
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.filling import plan_filling, surplus
-from zkdeployment.pools.rules.node import NodeState, PoolNode, probed
+from zkdeployment.pools.rules.node import NodeState, probed
 from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.reservation import RequestRefusal, SessionRequest, reserve
 from zkdeployment.pools.rules.snapshot import PoolSnapshot
 from zkdeployment.pools.rules.tenant_session import NodesSpec
 from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps
-from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user import Role
 
 POOL = NodePool("web", RoleMechanism("spare", "ci"), fill_level=1)
-NODE = PoolNode(id=1, state=NodeState.READY, created_at=0.0, changed=0.0, pool="web", host="h1", reusable=True)
+NODE = make_node(1, changed=0.0, pool="web", host="h1", reusable=True)
 SILENT = probed(NODE, "no route", 1000.0, may_fail=True)
 
 
 def test_a_node_that_does_not_answer_is_not_lent_not_counted_and_replaced():
     assert (NODE.is_ready, SILENT.is_ready, SILENT.state) == (True, False, NodeState.READY)
     configuration = PoolConfiguration({"web": POOL})
-    tenant = User(id=5, name="ci", role=Role.TENANT, created_at=0.0)
+    tenant = make_user("ci", Role.TENANT, id=5)
     request = SessionRequest(9, tenant, (NodesSpec("web", 1),), 0)
     refused = reserve(request, configuration, [SILENT], 2000.0)
     assert isinstance(refused, RequestRefusal)

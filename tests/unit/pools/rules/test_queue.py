@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.builders import make_user
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.properties import read_properties
@@ -25,7 +27,7 @@ from zkdeployment.pools.rules.reservation import RequestProblem, Reservation, Se
 from zkdeployment.pools.rules.snapshot import PoolSnapshot
 from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
 from zkdeployment.pools.rules.waiting_request import WaitingRequest, in_queue_again
-from zkdeployment.service.users.user import Role, TenantLimits, User
+from zkdeployment.service.users.user import Role, TenantLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +36,7 @@ QUOTA = 4
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=4)
 POOLS = PoolConfiguration({"web": WEB, "db": replace(WEB, name="db")}, TenantLimits(node_quota=QUOTA))
 TENANTS = {
-    number: User(id=number, name=f"t{number}", role=Role.TENANT, created_at=0, ssh_key="ssh-ed25519 AAAA")
-    for number in (1, 2, 3)
+    number: make_user(f"t{number}", Role.TENANT, id=number, ssh_key="ssh-ed25519 AAAA") for number in (1, 2, 3)
 }
 
 
@@ -168,7 +169,7 @@ def test_a_request_waits_again_with_its_age_after_a_session_that_did_not_begin_t
 
 
 def ready(number: int, pool: str) -> PoolNode:
-    return PoolNode(id=number, state=NodeState.READY, created_at=0, changed=0, pool=pool)
+    return make_node(number, changed=0, pool=pool)
 
 
 QUANTITIES = st.dictionaries(st.sampled_from(["web", "db"]), st.integers(1, 2), min_size=1)

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+from support.builders import make_user
+from support.pool_builders import make_node
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.snapshot import PoolSnapshot
 from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
 from zkdeployment.pools.rules.work import PoolObservation, PoolSources, recorded_leases
 from zkdeployment.service.users.user import Role, User
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"))
-TENANT = User(id=7, name="t7", role=Role.TENANT, created_at=0, ssh_key="ssh-ed25519 AAAA")
+TENANT = make_user("t7", Role.TENANT, id=7, ssh_key="ssh-ed25519 AAAA")
 SESSION = TenantSession(id=9, tenant=7, specs=(NodesSpec("web", 1),), nodes=(1,), created_at=1, expires_at=100)
 
 
@@ -23,8 +25,8 @@ def leases(
     tenant: User = TENANT,
     ssh_key: str | None = None,
 ) -> dict[str, tuple[str, tuple[str, ...]]]:
-    node = PoolNode(id=1, state=state, created_at=1, changed=1, pool=pool, session=9, reusable=True, host="h1")
-    machine = PoolNode(id=2, state=state, created_at=1, changed=1, pool=pool)
+    node = make_node(1, state, pool=pool, session=9, reusable=True, host="h1")
+    machine = make_node(2, state, pool=pool)
     hosts = {} if idle is None else {"h1": Host(Identity("h1", "h1", "evil"), idle_role=idle)}
     sources = PoolSources(PoolConfiguration({"web": WEB}), {tenant.id: tenant}, hosts)
     return recorded_leases(
@@ -37,7 +39,7 @@ def test_a_node_of_a_pool_has_the_leased_role_and_a_lent_one_the_key_of_its_tena
     assert leases(NodeState.DEPLOYED) == {"h1": ("ci", ("ssh-ed25519 AAAA",))}
     for state in (NodeState.CONTEXTUALIZING, NodeState.DEPROVISIONING, NodeState.FAILED):
         assert leases(state) == {"h1": ("ci", ())}
-    keyless = User(id=7, name="t7", role=Role.TENANT, created_at=0)
+    keyless = make_user("t7", Role.TENANT, id=7)
     assert leases(NodeState.DEPLOYED, tenant=keyless) == {"h1": ("ci", ())}
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from support.builders import make_user
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.properties import (
@@ -23,9 +25,9 @@ from zkdeployment.pools.rules.reservation import (
     reserve,
 )
 from zkdeployment.pools.rules.tenant_session import NodesSpec
-from zkdeployment.service.users.user import Role, TenantLimits, User
+from zkdeployment.service.users.user import Role, TenantLimits
 
-TENANT = User(id=5, name="ci", role=Role.TENANT, created_at=0)
+TENANT = make_user("ci", Role.TENANT, id=5)
 POOLS = PoolConfiguration(
     {name: NodePool(name, RoleMechanism("spare", "ci"), fill_level=3) for name in ("web", "db")},
     TenantLimits(node_quota=9),
@@ -34,9 +36,7 @@ POOLS = PoolConfiguration(
 
 def node(number: int, state: NodeState = NodeState.READY, pool: str = "web", **provision: Any) -> PoolNode:
     data = {"provision": provision, "rack": "r1"}
-    return PoolNode(
-        id=number, state=state, created_at=0, changed=number, pool=pool, hostname=f"n{number}", data=data
-    )
+    return make_node(number, state, changed=number, pool=pool, hostname=f"n{number}", data=data)
 
 
 SMALL = node(1, arch="x86_64", memory=8)
@@ -128,16 +128,7 @@ def test_the_properties_of_a_node_are_its_names_its_data_and_over_them_the_resul
         "nodes_spec": {"pool": "web"},
         "provision": {"arch": "x86_64", "tags": ["a"], "none": None},
     }
-    found = PoolNode(
-        id=1,
-        state=NodeState.READY,
-        created_at=0,
-        changed=0,
-        hostname="n1",
-        ipaddr="192.0.2.1",
-        host="h1",
-        data=data,
-    )
+    found = make_node(1, changed=0, hostname="n1", ipaddr="192.0.2.1", host="h1", data=data)
     assert node_properties(found) == {
         "hostname": "n1",
         "ipaddr": "192.0.2.1",
@@ -200,7 +191,7 @@ def test_nodes_that_are_lent_have_properties_and_nodes_that_are_made_have_none_y
     refused = chosen(spec(1, "arch=s390x"), nodes=(SMALL, lent))
     assert isinstance(refused, RequestRefusal)
     assert refused.problem is RequestProblem.TOO_FEW
-    made = PoolNode(id=5, state=NodeState.PROVISIONING, created_at=0, changed=0, pool="web")
+    made = make_node(5, NodeState.PROVISIONING, changed=0, pool="web")
     refused = chosen(spec(1, "arch=s390x"), nodes=(made,))
     assert isinstance(refused, RequestRefusal)
     assert refused.problem is RequestProblem.TOO_FEW

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_user
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import (
     AnsibleMechanism,
     NodePool,
@@ -37,11 +39,11 @@ POOLS = PoolConfiguration(
     {"web": WEB, "db": replace(WEB, name="db")},
     TenantLimits(node_quota=3, session_lifetime=100, session_lifetime_max=200),
 )
-TENANT = User(id=5, name="ci", role=Role.TENANT, created_at=0)
+TENANT = make_user("ci", Role.TENANT, id=5)
 
 
 def ready(number: int, pool: str = "web", changed: float = 0, host: str | None = None) -> PoolNode:
-    return PoolNode(id=number, state=NodeState.READY, created_at=0, changed=changed, pool=pool, host=host)
+    return make_node(number, changed=changed, pool=pool, host=host)
 
 
 def request(*specs: tuple[str, int], held: int = 0, tenant: User = TENANT) -> SessionRequest:
@@ -200,9 +202,7 @@ def test_retiring_releases_the_nodes_that_the_session_still_has() -> None:
 
 
 def spare(number: int, host: str | None, **data: object) -> PoolNode:
-    return PoolNode(
-        id=number, state=NodeState.UNUSED, created_at=0, changed=number, reusable=True, host=host, data=data
-    )
+    return make_node(number, NodeState.UNUSED, changed=number, reusable=True, host=host, data=data)
 
 
 def test_a_pool_of_hosts_takes_present_hosts_of_its_idle_role() -> None:

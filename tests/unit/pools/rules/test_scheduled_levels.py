@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from support.pool_builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
 from zkdeployment.pools.rules.filling import at_time, surplus
-from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
 from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps
@@ -55,6 +55,6 @@ def test_the_level_in_force_is_recorded_and_all_others_show_it() -> None:
 
 
 def test_at_a_level_of_zero_the_ready_nodes_leave_the_pool() -> None:
-    node = PoolNode(id=1, state=NodeState.READY, created_at=0.0, changed=0.0, pool="web", host="h1")
+    node = make_node(1, changed=0.0, pool="web", host="h1")
     idle = at_time(CONFIGURATION, moment("2027-01-09 12:00")).pools["web"]
     assert surplus(idle, [node], ()) == (node,)

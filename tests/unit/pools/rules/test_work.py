@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from support.builders import make_user
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.pools.documents.values import (
     AnsibleMechanism,
@@ -41,7 +42,7 @@ CLOUD = NodePool("cloud", BOOKS, fill_level=2, values=VALUES)
 METAL = NodePool("metal", BOOKS, fill_level=2, reuse={"kind": "metal"}, values={"name": "metal"})
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=1, values={"name": "web"})
 KNOWN = {pool.name: FillingRecord(values=pool.values, stamp=0) for pool in (CLOUD, METAL, WEB)}
-TENANT = User(id=7, name="t7", role=Role.TENANT, created_at=0, ssh_key="ssh-ed25519 AAAA")
+TENANT = make_user("t7", Role.TENANT, id=7, ssh_key="ssh-ed25519 AAAA")
 
 
 def node(number: int, state: NodeState, pool: str | None = "cloud", **values: Any) -> PoolNode:

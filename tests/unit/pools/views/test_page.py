@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_user
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
 from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
 from zkdeployment.pools.views.nodes import MOST_FAILED, PAGE_SIZE, PAST_SIZE
 from zkdeployment.pools.views.page import BarPart, pools_view, request_notice
-from zkdeployment.service.users.user import Role, TenantLimits, User
+from zkdeployment.service.users.user import Role, TenantLimits
 
 NOW = 100_000.0
 READY, LEASED = NodeState.READY, NodeState.DEPLOYED
@@ -47,7 +48,7 @@ def reading(nodes=NODES, sessions=(SESSION,), *, workers=("w",), filling=None, p
 
 
 def user(role, number=4):
-    return User(id=number, name="x", role=role, created_at=0)
+    return make_user("x", role, id=number)
 
 
 def view(read=None, role=Role.ADMIN, ended=(), number=4, *, connected=True, **parameters):

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host as host
+from support.builders import make_known_host
 from support.intents import CLUSTER, GROUP
 from support.strategies import group, strategy
 from zkdeployment.base.cluster import Cluster
@@ -42,10 +44,6 @@ TREE = """\
     /deploy
       /h1
 """
-
-
-def host(host_id: str, version: str | None, role: str | None = None) -> Host:
-    return Host(Identity(host_id, f"{host_id}.example.com", role), version=version)
 
 
 def reviewed(text: str, layer: str | None = None):
@@ -151,7 +149,7 @@ def test_a_conflict_of_an_absent_host_is_an_error_with_the_command_to_forget_the
         f"/{name} : foo\n  version = '{version}'\n  /deploy\n    /{target}\n"
         for name, version, target in (("a", 1, "h1"), ("b", 2, "app1"))
     )
-    absent = PublicationSnapshot(Cluster("r1"), absent=[KnownHost(Identity("h1", "app1"))])
+    absent = PublicationSnapshot(Cluster("r1"), absent=[make_known_host(1)])
     with pytest.raises(
         TreeError, match=r"foo 2 for /b and foo 1 .*; app1 \(h1\) is absent; .*'zkdeployment forget h1'"
     ):

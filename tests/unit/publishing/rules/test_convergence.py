@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host
 from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from support.strategies import group, plain_hosts, strategy
 from zkdeployment.base.act import Act
@@ -25,10 +26,7 @@ from zkdeployment.publishing.rules.convergence import (
 from zkdeployment.publishing.rules.decision import Ancestry, Observation, Publish, Wait, decide
 from zkdeployment.strategies.state import Ending
 
-AT_R2, AT_R1, NEW = (
-    Host(Identity(name, f"{name}.example.com"), version=version)
-    for name, version in (("a", "r2"), ("b", "r1"), ("c", None))
-)
+AT_R2, AT_R1, NEW = (make_host(name, version) for name, version in (("a", "r2"), ("b", "r1"), ("c", None)))
 ORDERED = Published("r2", sequence=7, strategy="deployment-strategy", ordered="r2")
 HAS_IT = replace(AT_R2, sequence=7)
 STRATEGY = strategy(group("one", hosts="ab", critical=True), group("two", "one", hosts="c", minimum_successful=1))
@@ -46,14 +44,14 @@ def decision_on(seen: PublicationSnapshot, tip: str, *, force: bool = False) -> 
 
 
 def test_a_host_with_an_unfinished_deployment_blocks_convergence_whatever_its_former_version():
-    half = Host(Identity("d", "d.example.com"), former="r2")
+    half = make_host("d", former="r2")
     plain = snapshot(hosts=(AT_R2, half), published=Published("r2"))
     assert not is_converged(plain)
     assert "d.example.com (d) has no version (before its last deployment r2); " in refusal(plain, "r3")
 
 
 def test_no_publication_waits_for_a_host_that_can_be_leased():
-    late = Host(Identity("d", "d.example.com", "ci"), version="r1", idle_role="spare")
+    late = make_host("d", "r1", "ci", idle_role="spare")
     assert is_converged(snapshot(hosts=(AT_R2, late), published=Published("r2")))
     assert count_excluded(STRATEGY, [late]) == 0
 
@@ -64,8 +62,8 @@ def test_no_publication_waits_for_a_host_that_can_be_leased():
         ((HAS_IT,), False),
         ((HAS_IT, replace(AT_R1, sequence=6)), True),
         ((HAS_IT, NEW), True),
-        ((HAS_IT, Host(Identity("d", "d.example.com"))), False),
-        ((HAS_IT, Host(Identity("c", "c.example.com", "ci"), idle_role="spare")), False),
+        ((HAS_IT, make_host("d")), False),
+        ((HAS_IT, make_host("c", role="ci", idle_role="spare")), False),
     ],
     ids=["all have it", "one has another", "one has none", "in no group", "can be leased"],
 )
@@ -201,7 +199,7 @@ def test_a_refusal_names_the_missing_coordinator():
 
 
 def test_hosts_in_no_group_of_a_strategy_are_counted():
-    assert count_excluded(STRATEGY, (AT_R2, AT_R1, NEW, Host(Identity("z", "z.example.com")))) == 1
+    assert count_excluded(STRATEGY, (AT_R2, AT_R1, NEW, make_host("z"))) == 1
     assert count_excluded(None, (AT_R2,)) == 0
 
 

@@ -1,7 +1,8 @@
+from support.builders import make_user
 from zkdeployment.service.access.identity import KnownSessions
-from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user import Role
 
-ANN = User(id=1, name="ann", role=Role.VIEWER, created_at=0.0)
+ANN = make_user("ann", Role.VIEWER)
 
 
 def test_a_session_is_known_for_an_hour_after_it_was_confirmed():

@@ -2,9 +2,10 @@
 
 import pytest
 
+from support.builders import make_user
 from zkdeployment.fleet.events.event import RESET_EVENT, EventKind, FleetEvent, connection_event
 from zkdeployment.service.streams.event_hub import audience_of
-from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user import Role
 
 OWN = FleetEvent(EventKind.SESSION, "9", {"tenant": 4})
 FOREIGN = FleetEvent(EventKind.SESSION, "10", {"tenant": 5})
@@ -13,7 +14,7 @@ EVENTS = (OWN, FOREIGN, NODE, HOST, FleetEvent(EventKind.POOL, "metal"), FleetEv
 
 
 def user(role, number=4):
-    return User(id=number, name="x", role=role, created_at=0)
+    return make_user("x", role, id=number)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_user
 from zkdeployment.service.users.logins import (
     SESSION_SECONDS,
     SESSIONS_OF_ALL,
@@ -11,9 +12,9 @@ from zkdeployment.service.users.logins import (
     begin_login,
     sessions_to_end,
 )
-from zkdeployment.service.users.user import LoginProblem, Role, User
+from zkdeployment.service.users.user import LoginProblem, Role
 
-ALICE = User(id=3, name="alice", role=Role.OPERATOR, created_at=1.0)
+ALICE = make_user("alice", Role.OPERATOR, id=3, created_at=1.0)
 LOGIN = begin_login(ALICE, 100.0)
 
 

@@ -1,15 +1,15 @@
+from support.builders import make_user
 from zkdeployment.service.users.user import (
     IssuedKey,
     Role,
     TenantLimits,
-    User,
     issued_key_to_json,
     user_to_json,
     users_to_json,
 )
 
 LIMITS = TenantLimits(node_quota=7, session_lifetime=60.0, session_lifetime_max=120.0)
-CI = User(id=2, name="ci", role=Role.TENANT, created_at=1.0, ssh_key="ssh-ed25519 AAAA", node_quota=0)
+CI = make_user("ci", Role.TENANT, id=2, created_at=1.0, ssh_key="ssh-ed25519 AAAA", node_quota=0)
 
 
 def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
@@ -35,7 +35,7 @@ def test_a_users_secrets_are_masked_and_defaults_are_filled_in():
 
 
 def test_the_paths_of_a_limited_operator_are_a_list():
-    bob = User(id=3, name="bob", role=Role.OPERATOR, created_at=1.0, paths=("/shop", "/web"))
+    bob = make_user("bob", Role.OPERATOR, id=3, created_at=1.0, paths=("/shop", "/web"))
     assert user_to_json(bob, LIMITS)["paths"] == ["/shop", "/web"]
 
 

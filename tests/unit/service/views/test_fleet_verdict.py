@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host
+from support.builders import make_known_host as absent
 from support.rollout_states import active_rollout, begun_rollout
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
@@ -20,11 +20,7 @@ FAILURE = Stop("h1", "h1.example.com", "r2", "deploy /shop/web 0", "exit status 
 
 
 def host(name, version="r2", **fields):
-    return Host(Identity(name, f"{name}.example.com"), version, **fields)
-
-
-def absent(name):
-    return KnownHost(Identity(name, f"{name}.example.com"))
+    return make_host(name, version, **fields)
 
 
 def verdict(cluster, *hosts, stale=False, **fields):

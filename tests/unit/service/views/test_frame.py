@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.service.users.user import Role, User
+from support.builders import make_user
+from zkdeployment.service.users.user import Role
 from zkdeployment.service.views.frame import deadline, moment, page_frame
 
 NOW = 1_795_330_000.0
-ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
+ANN = make_user("ann", Role.OPERATOR)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,23 @@
 """The page of locks: holders, their work, who waits, and what needs attention."""
 
 from dataclasses import replace
+from functools import partial
 
-from zkdeployment.base.host import Host, Identity
+from support.builders import make_contender, make_host, make_role_lock, make_service_lock, make_user
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
-from zkdeployment.service.users.user import Role, User
+from zkdeployment.service.users.user import Role
 from zkdeployment.service.views.locks import lock_rows
 
 NOW = 10_000.0
-ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
-HOSTS = (Host(Identity("h1", "h1.example.com"), "r1"),)
+ANN = make_user("ann", Role.OPERATOR)
+HOSTS = (make_host("h1", "r1"),)
 
 
 def contender(number):
-    return Contender(f"h{number}.example.com (h{number})", 9_940.0, f"/n/{number}", f"h{number}")
+    return make_contender(f"h{number}", 9_940.0)
 
 
-def service(*contenders, work=None):
-    return Lock(LockKind.SERVICE, "/shop/web", "/agent-locks/shop,web", contenders, work, "/busy")
+service = partial(make_service_lock, path="/shop/web")
 
 
 def rows(*locks, user=ANN):
@@ -38,7 +38,7 @@ def test_a_lock_shows_its_holder_the_work_and_the_first_hosts_that_wait():
 
 def test_work_that_lost_its_lock_and_absent_holders_are_warnings():
     lost = service(work=LockedWork("h2", "h2.example.com", "deploy /shop/web 0", 9_900.0))
-    orphaned = Lock(LockKind.ROLE, "web", "/role-locks/web", (contender(9),))
+    orphaned = make_role_lock(contender(9), role="web")
 
     found = {row.kind: row for row in rows(lost, orphaned)}
 
@@ -73,7 +73,7 @@ def test_a_syncer_is_no_host_and_viewers_release_nothing():
 
 
 def test_an_operator_with_paths_releases_only_the_locks_of_services_below_them():
-    role = Lock(LockKind.ROLE, "web", "/role-locks/web", (contender(1),))
+    role = make_role_lock(contender(1), role="web")
     lock = service(contender(1))
 
     offered = {

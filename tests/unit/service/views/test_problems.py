@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
+from support.builders import make_host, make_known_host
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.lock import Contender, Lock, LockKind
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.daemon_failures import DaemonFailure
@@ -19,7 +18,7 @@ STOP = Stop("h1", "h1.example.com", "r2", "deploy /shop/web 0", "exit status 1",
 
 
 def host(number, **fields):
-    return Host(Identity(f"h{number}", f"h{number}.example.com"), "r2", since=9_900.0, **fields)
+    return make_host(f"h{number}", "r2", since=9_900.0, **fields)
 
 
 def problems(cluster=None, hosts=(), locks=(), **fields):
@@ -81,7 +80,7 @@ def test_failures_without_a_stop_are_shown_once():
 
 
 def test_absent_hosts_are_a_problem_only_if_the_tree_deploys_to_them():
-    known = tuple(KnownHost(Identity(name, f"{name}.example.com")) for name in ("h7", "h8"))
+    known = tuple(make_known_host(name) for name in ("h7", "h8"))
 
     (problem,) = problems(hosts=[host(1)], absent=known, targets=frozenset({"h7"}))
 

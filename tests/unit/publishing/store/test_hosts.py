@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.builders import make_known_host, make_package
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
@@ -72,15 +73,13 @@ def test_an_encoded_inventory_is_decoded_unchanged(known):
 
 
 def test_equal_inventories_have_equal_encodings():
-    first = KnownHost(Identity("h1", "app1"), Inventory(managed={"a": "a", "b": "b"}, controllers=frozenset("xy")))
-    second = KnownHost(
-        Identity("h1", "app1"), Inventory(managed={"b": "b", "a": "a"}, controllers=frozenset("yx"))
-    )
+    first = make_known_host(1, Inventory(managed={"a": "a", "b": "b"}, controllers=frozenset("xy")))
+    second = make_known_host(1, Inventory(managed={"b": "b", "a": "a"}, controllers=frozenset("yx")))
     assert encode(first) == encode(second)
 
 
-HOST = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory())))
-WHOLE = encode(KnownHost(Identity("h1", "app1"), Inventory(packages={"foo": (Package("foo", 0, "1", "1", "x"),)})))
+HOST = unpack(encode(make_known_host(1, Inventory())))
+WHOLE = encode(make_known_host(1, Inventory(packages={"foo": (make_package("foo", "1", arch="x"),)})))
 CORRUPT = {
     "nothing": b"",
     "cut off": WHOLE[:-5],
@@ -109,20 +108,20 @@ def test_a_record_may_also_be_plain_json():
 
 
 def test_a_deployment_that_was_started_and_not_ended_is_encoded():
-    known = KnownHost(Identity("h1", "app1"), Inventory(deployments_started=True))
+    known = make_known_host(1, Inventory(deployments_started=True))
     assert decode("h1", encode(known)) == known
 
 
 @pytest.mark.parametrize("key", ["tags", "labels", "rack", "address", "completed", "lease"])
 def test_a_record_without_one_of_its_keys_is_unknown_and_the_key_is_named(key):
-    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory())))
+    written = unpack(encode(make_known_host(1, Inventory())))
     del written[key]
     assert decode("h1", pack(written)).unknown == f"its inventory cannot be read (it lacks the key '{key}')"
 
 
 @pytest.mark.parametrize("key", ["lost_scripts", "originals", "started", "sequences", "records", "identities"])
 def test_an_inventory_without_one_of_its_keys_is_unknown_and_the_key_is_named(key):
-    written = unpack(encode(KnownHost(Identity("h1", "app1"), Inventory())))
+    written = unpack(encode(make_known_host(1, Inventory())))
     del written["inventory"][key]
     assert decode("h1", pack(written)).unknown == f"its inventory cannot be read (it lacks the key '{key}')"
 
