@@ -202,11 +202,30 @@ class MachineScripts:
         call.ended.set()
 
 
+class MachineRegistry:
+    """A registry of the packages of a machine."""
+
+    def __init__(self, machine: Machine, entries: dict[str, str]) -> None:
+        self._machine = machine
+        self._entries = entries
+
+    def add(self, entries: Mapping[str, str]) -> None:
+        """Add or replace entries."""
+        self._machine.write(lambda: self._entries.update(entries))
+
+    def remove(self, packages: Collection[str]) -> None:
+        """Remove entries."""
+        self._machine.write(lambda: [self._entries.pop(name, None) for name in packages])
+
+
 class MachineFiles:
     """The software, markers and registries of a machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self.scripts = self.markers = self
+        self.managed = MachineRegistry(machine, machine.managed)
+        self.originals = MachineRegistry(machine, machine.originals)
 
     def inventory(self, packages: Packages) -> Inventory:
         """Return what is on the machine."""
@@ -229,66 +248,45 @@ class MachineFiles:
             deployments_started=machine.deployments_started,
         )
 
-    def script(self, package: str) -> str:
+    def executable_deploy_script(self, package: str) -> str:
         """Return the path of a deploy script."""
         if not self._machine.version_of(package):
             raise ScriptError(f"{_script(package)} does not exist")
         return _script(package)
 
-    def controller_script(self, package: str, name: str) -> str:
+    def executable_controller_script(self, package: str, name: str) -> str:
         """Return the path of a controller's script."""
         return f"/opt/{package}/bin/{name}"
 
     def make_application_directory(self, application: str) -> None:
         """Make ``/etc/APPLICATION``."""
-        self._write(lambda: self._machine.etc.add(application))
+        self._machine.write(lambda: self._machine.etc.add(application))
 
-    def write_marker(self, marker: Marker) -> None:
+    def write(self, marker: Marker) -> None:
         """Write a marker."""
         key = (marker.application, marker.deployment)
         self._change(lambda: self._machine.markers.__setitem__(key, marker))
 
-    def remove_marker(self, application: str, deployment: Deployment, _files: Collection[str]) -> None:
+    def remove(self, application: str, deployment: Deployment, _files: Collection[str]) -> None:
         """Remove a marker."""
         self._change(lambda: self._machine.markers.pop((application, deployment), None))
 
     def clear_software(self, _packages: Collection[str], applications: Collection[str]) -> None:
         """Remove empty directories."""
-        self._write(lambda: self._machine.etc.difference_update(applications))
-
-    def add_managed(self, applications: Mapping[str, str]) -> None:
-        """Register packages."""
-        self._write(lambda: self._machine.managed.update(applications))
-
-    def drop_managed(self, packages: Collection[str]) -> None:
-        """Remove packages from the registry."""
-        self._write(lambda: [self._machine.managed.pop(name, None) for name in packages])
+        self._machine.write(lambda: self._machine.etc.difference_update(applications))
 
     def record_start(self, _controller: str) -> None:
         """Record the start of the deployments."""
-        self._write(lambda: setattr(self._machine, "deployments_started", True))
+        self._machine.write(lambda: setattr(self._machine, "deployments_started", True))
 
     def record_end(self) -> None:
         """Remove the record of the start."""
-        self._write(lambda: setattr(self._machine, "deployments_started", False))
-
-    def add_originals(self, versions: Mapping[str, str]) -> None:
-        """Record original versions."""
-        self._write(lambda: self._machine.originals.update(versions))
-
-    def drop_originals(self, packages: Collection[str]) -> None:
-        """Forget original versions."""
-        self._write(lambda: [self._machine.originals.pop(name, None) for name in packages])
+        self._machine.write(lambda: setattr(self._machine, "deployments_started", False))
 
     def _change(self, act: Callable[[], object]) -> None:
         self._machine.before_change("marker")
-        self._write(act)
+        self._machine.write(act)
         self._machine.after_change("marker")
-
-    def _write(self, act: Callable[[], object]) -> None:
-        self._machine.point("write")
-        act()
-        self._machine.point("wrote")
 
 
 class MachineVersions(VersionFiles):
@@ -380,6 +378,12 @@ class Machine:
             self.world.trace(f"killed at {name!r}")
             self.world.network.scheduler.kill(process)
             raise Killed
+
+    def write(self, act: Callable[[], object]) -> None:
+        """Do one write, before and after which the agent may be killed."""
+        self.point("write")
+        act()
+        self.point("wrote")
 
     def before_change(self, what: str) -> None:
         """Check that the machine's record allows a change."""

@@ -11,7 +11,7 @@ from support.coordinated_fleet import CoordinatedFleet
 from support.metrics import read_metrics
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from support.waiting import wait_until
-from zkdeployment.agent.store.rollout_permission import read_permission
+from zkdeployment.agent.store.fleet import read_permission
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, LockLostError, RestartError, UnreachableError
 from zkdeployment.base.host import Facts

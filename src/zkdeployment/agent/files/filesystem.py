@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from zkdeployment.base.deployment import Deployment
-    from zkdeployment.base.inventory import Marker, Packages
+    from zkdeployment.base.inventory import Packages
 
 
 _DEPLOY_SCRIPTS = ("bin/zookeeper-deploy", "zookeeper-deploy")
@@ -177,6 +176,10 @@ class PackageRegistry:
 class Filesystem:
     """The files below ``root``, which stands for ``/``, without the run directory.
 
+    ``managed`` has the application of each managed package; a package is added before it is installed, and removed
+    after it was removed from the host. ``originals`` has the versions of the system's own packages, recorded
+    before these are changed.
+
     Symbolic links to targets outside ``root`` are not followed, and no files are removed through a symbolic link.
     Writes replace files atomically and durably. The methods raise ``HostFilesError``.
     """
@@ -185,26 +188,24 @@ class Filesystem:
         self._opt = root / "opt"
         self._etc = root / "etc"
         registries = root / "var" / "lib" / "zkdeployment"
-        self._managed = PackageRegistry(registries / "managed.json", NameKind.PACKAGE)
-        self._originals = PackageRegistry(registries / "originals.json", NameKind.VERSION)
+        self.managed = PackageRegistry(registries / "managed.json", NameKind.PACKAGE)
+        self.originals = PackageRegistry(registries / "originals.json", NameKind.VERSION)
         self._started = registries / "starting-deployments"
-        self._scripts = SoftwareScripts(root)
-        self._markers = MarkerFiles(self._etc, registries / "deployed")
-
-    # Software and deployments
+        self.scripts = SoftwareScripts(root)
+        self.markers = MarkerFiles(self._etc, registries / "deployed")
 
     def inventory(self, packages: Packages) -> Inventory:
         """Read what is deployed and installed on the host; ``packages`` are the installed packages."""
         directories = list(package_directories(self._opt))
-        managed = self._managed.read()
+        managed = self.managed.read()
         checkouts = {
             name: version for name in directories if (version := self._remembered_version(name)) is not None
         }
         scripts = {
-            name: script for name in directories if (script := self._scripts.deploy_script(name)) is not None
+            name: script for name in directories if (script := self.scripts.deploy_script(name)) is not None
         }
         software = Software.of({*packages, *managed, *checkouts, *scripts}, managed.values())
-        markers = tuple(self._markers.read(software))
+        markers = tuple(self.markers.read(software))
         known = {*managed.values(), *checkouts, *(marker.application for marker in markers)}
         with converting_errors("read", self._started):
             deployments_started = durable.read(self._started, 1) is not None
@@ -214,34 +215,18 @@ class Filesystem:
             directories=frozenset(directories),
             markers=markers,
             managed=managed,
-            originals=self._originals.read(),
+            originals=self.originals.read(),
             checkouts=checkouts,
             applications=frozenset(name for name in known if (self._etc / name).is_dir()),
-            controllers=frozenset(name for name in directories if self._scripts.is_controller(name)),
+            controllers=frozenset(name for name in directories if self.scripts.is_controller(name)),
             deployments_started=deployments_started,
         )
-
-    def script(self, package: str) -> str:
-        """Return the path of a package's deploy script; raises ``ScriptError`` if missing or not executable."""
-        return self._scripts.executable_deploy_script(package)
-
-    def controller_script(self, package: str, name: str) -> str:
-        """Return the path of a role controller's script; raises ``ScriptError`` as ``script`` does."""
-        return self._scripts.executable_controller_script(package, name)
 
     def make_application_directory(self, application: str) -> None:
         """Create ``/etc/APPLICATION`` if it does not exist."""
         directory = self._etc / checked_name(NameKind.PACKAGE, application)
         with converting_errors("make", directory):
             directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-
-    def write_marker(self, marker: Marker) -> None:
-        """Write the ``.deployed`` file of a deployment, then remove the other ``files`` of the marker."""
-        self._markers.write(marker)
-
-    def remove_marker(self, application: str, deployment: Deployment, files: Collection[str]) -> None:
-        """Remove the ``.deployed`` file of a deployment and its ``files``, as far as the script left them."""
-        self._markers.remove(application, deployment, files)
 
     def clear_software(self, packages: Collection[str], applications: Collection[str]) -> None:
         """Remove the remains of each ``/opt/PACKAGE``, and each ``/etc/APPLICATION`` that is empty."""
@@ -259,26 +244,6 @@ class Filesystem:
     def _remembered_version(self, name: str) -> str | None:
         with converting_errors("read", self._opt / name):
             return remembered_version(self._opt / name)
-
-    # Registries
-
-    def add_managed(self, applications: Mapping[str, str]) -> None:
-        """Add packages (name → application) to the registry of managed packages, before they are installed."""
-        self._managed.add(applications)
-
-    def drop_managed(self, packages: Collection[str]) -> None:
-        """Remove packages from the registry, after they were removed from the host."""
-        self._managed.remove(packages)
-
-    def add_originals(self, versions: Mapping[str, str]) -> None:
-        """Record the versions of the system's own packages before they are changed."""
-        self._originals.add(versions)
-
-    def drop_originals(self, packages: Collection[str]) -> None:
-        """Remove the recorded versions of packages that were restored."""
-        self._originals.remove(packages)
-
-    # The role controller's scripts
 
     def record_start(self, controller: str) -> None:
         """Record that ``starting-deployments`` of the role controller with this path is called now."""

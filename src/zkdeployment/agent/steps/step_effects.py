@@ -108,15 +108,15 @@ class StepEffects:
         with self._adapters.notifier.uninterrupted():
             transaction = self._adapters.packages.prepare(step.change)
             managed = packages_to_register(step.registered, transaction.after, step.removed)
-            self._adapters.files.add_managed(managed)
+            self._adapters.files.managed.add(managed)
             with failpoints("commit-controller"):
                 self._commit(step.change, transaction)
             with failpoints("clear-controller"):
                 self._adapters.files.clear_software(step.removed, ())
-            self._adapters.files.drop_managed(step.removed)
+            self._adapters.files.managed.remove(step.removed)
 
     def _run_controller(self, step: StartDeployments | EndDeployments) -> None:
-        script = self._adapters.files.controller_script(step.controller.package, step.kind)
+        script = self._adapters.files.scripts.executable_controller_script(step.controller.package, step.kind)
         if isinstance(step, StartDeployments):
             with failpoints("record-start"):
                 self._adapters.files.record_start(step.controller.path)
@@ -126,11 +126,11 @@ class StepEffects:
                 self._adapters.files.record_end()
 
     def _undeploy(self, step: Undeploy, lock: ZooKeeperServiceLock | None) -> None:
-        script = self._adapters.files.script(step.package)
+        script = self._adapters.files.scripts.executable_deploy_script(step.package)
         self._end_records_of(step.deployment)
         self._run(step, script, lock)
         with failpoints("unmark"):
-            self._adapters.files.remove_marker(step.application, step.deployment, step.files)
+            self._adapters.files.markers.remove(step.application, step.deployment, step.files)
 
     def _change_packages(self, step: ChangePackages) -> None:
         self._end_records(self._unrecorded)
@@ -138,14 +138,14 @@ class StepEffects:
         with self._adapters.notifier.uninterrupted():
             transaction = self._prepared.popleft()
             managed = packages_to_register(step.applications, transaction.after, step.change.remove)
-            self._adapters.files.add_managed(managed)
+            self._adapters.files.managed.add(managed)
             if step.originals and transaction.reversible:  # else the recorded versions could not be restored
-                self._adapters.files.add_originals(step.originals)
+                self._adapters.files.originals.add(step.originals)
             with failpoints("commit"):
                 self._commit(step.change, transaction)
             if step.put_back:
                 with failpoints("drop-originals"):
-                    self._adapters.files.drop_originals(step.put_back)
+                    self._adapters.files.originals.remove(step.put_back)
 
     def _commit(self, change: PackageChange, transaction: Transaction) -> None:
         """Commit a transaction; prepare the change anew, a few times, if the transaction is outdated."""
@@ -170,12 +170,12 @@ class StepEffects:
         with self._adapters.notifier.uninterrupted():
             self._adapters.checkouts.install(step.package, build)
         with failpoints("drop-replaced"):
-            self._adapters.files.drop_managed([step.package])
+            self._adapters.files.managed.remove([step.package])
 
     def _deploy(self, step: Deploy, lock: ZooKeeperServiceLock | None) -> None:
         assignment = step.assignment
         self._adapters.files.make_application_directory(assignment.application)
-        script = self._adapters.files.script(assignment.package)
+        script = self._adapters.files.scripts.executable_deploy_script(assignment.package)
         is_recorded = assignment.rerun is Rerun.CHANGED
         packages = installed_packages(assignment, self._packages()) if is_recorded else ()
         self._end_records_of(step.deployment)
@@ -196,7 +196,7 @@ class StepEffects:
             group=assignment.group,
         )
         with failpoints("marker"):
-            self._adapters.files.write_marker(marker)
+            self._adapters.files.markers.write(marker)
 
     def _has_read_what_was_planned(self) -> bool:
         """Return whether a script that has just ended read the properties of the plan, as far as that is known.
@@ -224,13 +224,13 @@ class StepEffects:
         """Write markers without their records, unless that is done: what is interrupted now has to run again."""
         for marker in tuple(markers):
             with failpoints("end-record"):
-                self._adapters.files.write_marker(marker)
+                self._adapters.files.markers.write(marker)
             self._unrecorded.remove(marker)
 
     def _remove_software(self, step: RemoveSoftware) -> None:
         with self._adapters.notifier.uninterrupted():
             if step.unregistered:
-                self._adapters.files.add_managed(step.unregistered)
+                self._adapters.files.managed.add(step.unregistered)
             if step.change:
                 transaction = self._adapters.packages.prepare(step.change)
                 with failpoints("commit-removal"):
@@ -238,7 +238,7 @@ class StepEffects:
             with failpoints("clear"):
                 self._adapters.files.clear_software(step.packages, step.applications)
             with failpoints("drop"):
-                self._adapters.files.drop_managed(step.packages)
+                self._adapters.files.managed.remove(step.packages)
 
     def _run(
         self,

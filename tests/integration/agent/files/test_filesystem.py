@@ -80,13 +80,13 @@ def test_symbolic_links_to_targets_outside_the_root_are_not_followed(root, files
     inventory = files.inventory({})
     assert (inventory.scripts, inventory.markers, inventory.directories) == ({}, (), {"foo"})
     with pytest.raises(ScriptError):
-        files.script("foo")
+        files.scripts.executable_deploy_script("foo")
 
 
 def test_a_written_marker_is_read_back(root, files):
     files.make_application_directory("foo")
     marker = Marker(WHO_0, "foo", "foo-1", "bar", "/opt/foo-1/bin/zookeeper-deploy", "1.4")
-    files.write_marker(marker)
+    files.markers.write(marker)
     (read_back,) = files.inventory({}).markers
     assert read_back == Marker(
         WHO_0, "foo", "foo-1", "bar", "/opt/foo-1/bin/zookeeper-deploy", "1.4", ("who:myfoo.0.deployed",)
@@ -100,7 +100,7 @@ def test_the_record_of_a_marker_names_the_host(files, role):
     files.make_application_directory("foo")
     identity = Identity("h1", "h1.example.com", role)
     marker = Marker(WHO_0, "foo", properties="p", packages=("foo-1-1.noarch",), identity=identity)
-    files.write_marker(marker)
+    files.markers.write(marker)
     assert files.inventory({}).markers == (replace(marker, files=("who:myfoo.0.deployed",)),)
 
 
@@ -117,7 +117,7 @@ def test_the_files_of_older_tools_are_read_and_replaced(root, files):
         script="/opt/foo-1/bin/zookeeper-deploy",
         files=("who,myfoo.0.deployed", "who,myfoo.0.script"),
     )
-    files.write_marker(Marker(WHO_0, "foo", "foo-1", files=read_back.files))
+    files.markers.write(Marker(WHO_0, "foo", "foo-1", files=read_back.files))
     assert sorted(path.name for path in (root / "etc/foo").iterdir()) == ["foo.conf", "who:myfoo.0.deployed"]
 
 
@@ -125,7 +125,7 @@ def test_the_files_of_older_tools_are_read_and_replaced(root, files):
     "content", ["", "not json", "[1]", '{"package": 7}', '{"package": "../x"}', "x" * 100_000]
 )
 def test_an_empty_or_damaged_marker_of_existing_software_records_its_deployment(root, files, content):
-    files.add_managed({"foo-1": "foo"})
+    files.managed.add({"foo-1": "foo"})
     put(root, "etc/foo/a:b.3.deployed", content)
     assert files.inventory({}).markers == (Marker(Deployment("/a/b", 3), "foo", files=("a:b.3.deployed",)),)
 
@@ -161,7 +161,7 @@ class TestFilesWithTheNamesOfMarkers:
         )
 
     def test_a_script_file_alone_is_no_marker_even_of_managed_software(self, root, files):
-        files.add_managed({"foo": "foo"})
+        files.managed.add({"foo": "foo"})
         put(root, "opt/foo/bin/zookeeper-deploy")
         put(root, "etc/foo/backup.1.script", "/opt/foo/bin/zookeeper-deploy")
         assert files.inventory(FOO).markers == ()
@@ -182,7 +182,7 @@ class TestFilesWithTheNamesOfMarkers:
             case "script":
                 put(root, "opt/foo-1.4/bin/zookeeper-deploy")
             case "registry":
-                files.add_managed({"foo-1.4": "foo"})
+                files.managed.add({"foo-1.4": "foo"})
             case "checkout":
                 put(root, "opt/foo-1.4/.zkdeployment-version", "git:/srv/foo#1\n")
         for name, content in PAIR.items():
@@ -195,7 +195,7 @@ class TestFilesWithTheNamesOfMarkers:
             put(root, f"etc/foo/{name}", content)
         removed = []
         monkeypatch.setattr("zkdeployment.base.machine.files.remove", lambda file: removed.append(file.name))
-        files.remove_marker("foo", WHO_0, PAIR)
+        files.markers.remove("foo", WHO_0, PAIR)
         assert removed == ["who,myfoo.0.script", "who,myfoo.0.deployed", "who:myfoo.0.deployed"]
 
 
@@ -231,7 +231,7 @@ OPEN = {
 def test_a_marker_that_other_users_may_have_made_is_ignored(root, files, way, content):
     put(root, "opt/foo/bin/zookeeper-deploy", mode=0o755)
     put(root, "etc/bar/x")
-    files.write_marker(Marker(Deployment("/other", 0), "bar"))
+    files.markers.write(Marker(Deployment("/other", 0), "bar"))
     put(root, "etc/foo/who:myfoo.0.deployed", content)
     OPEN[way](root / "etc")
     with capture_logs() as logs:
@@ -246,12 +246,12 @@ def test_a_marker_in_a_directory_of_a_services_user_counts_if_the_agent_wrote_it
     (root / "etc/foo").mkdir(parents=True)
     os.chown(root / "etc/foo", NOBODY, NOBODY)
     marker = Marker(WHO_0, "foo", "foo-1", files=("who:myfoo.0.deployed",))
-    files.write_marker(marker)
+    files.markers.write(marker)
     assert files.inventory({}).markers == (marker,)
     # The user hides the marker, and shows it again when the agent has removed it.
     hidden = root / "etc/foo/hidden"
     (root / "etc/foo/who:myfoo.0.deployed").rename(hidden)
-    files.remove_marker("foo", WHO_0, [])
+    files.markers.remove("foo", WHO_0, [])
     hidden.rename(root / "etc/foo/who:myfoo.0.deployed")
     assert files.inventory({}).markers == ()
 
@@ -264,7 +264,7 @@ def test_a_marker_of_an_earlier_agent_in_a_directory_of_a_services_user_counts(r
     (old,) = files.inventory({}).markers
     assert old.deployment == WHO_0
     (root / "etc/bar").mkdir()
-    files.write_marker(Marker(Deployment("/other", 0), "bar"))
+    files.markers.write(Marker(Deployment("/other", 0), "bar"))
     assert [marker.deployment for marker in files.inventory({}).markers] == [Deployment("/other", 0), WHO_0]
     put(root, "etc/foo/who:myfoo.7.deployed", '{"path": "/who/myfoo", "number": 7}')
     assert [marker.deployment for marker in files.inventory({}).markers] == [Deployment("/other", 0), WHO_0]
@@ -274,10 +274,10 @@ def test_a_removal_of_a_marker_removes_all_its_files_and_may_be_repeated(root, f
     put(root, "etc/foo/who:myfoo.0.deployed")
     put(root, "etc/foo/who,myfoo.0.script")
     for _ in range(2):
-        files.remove_marker("foo", WHO_0, ["who,myfoo.0.script"])
+        files.markers.remove("foo", WHO_0, ["who,myfoo.0.script"])
         assert list((root / "etc/foo").iterdir()) == []
     (root / "etc/foo").rmdir()
-    files.remove_marker("foo", WHO_0, [])
+    files.markers.remove("foo", WHO_0, [])
 
 
 @pytest.mark.parametrize("name", ["../../victim", "victim", "/victim"])
@@ -285,9 +285,9 @@ def test_only_markers_are_removed(root, files, name):
     victim = put(root, "victim")
     put(root, "etc/foo/x")
     with pytest.raises(HostFilesError, match="not the name of a marker"):
-        files.remove_marker("foo", WHO_0, [name])
+        files.markers.remove("foo", WHO_0, [name])
     with pytest.raises(HostFilesError, match="not a package name"):
-        files.remove_marker("../foo", WHO_0, [])
+        files.markers.remove("../foo", WHO_0, [])
     assert victim.exists()
 
 
@@ -328,16 +328,16 @@ def test_symbolic_links_inside_removed_software_are_not_followed(root, files):
 
 
 def test_managed_packages_are_added_to_and_dropped_from_the_registry(root, files):
-    files.add_managed({"foo-1": "foo", "bar": "bar"})
-    files.add_managed({"foo-2": "foo"})
-    files.drop_managed(["bar", "unknown"])
+    files.managed.add({"foo-1": "foo", "bar": "bar"})
+    files.managed.add({"foo-2": "foo"})
+    files.managed.remove(["bar", "unknown"])
     assert files.inventory({}).managed == {"foo-1": "foo", "foo-2": "foo"}
     assert list((root / "var/lib/zkdeployment").iterdir()) == [root / "var/lib/zkdeployment/managed.json"]
 
 
 def test_the_versions_of_the_systems_own_packages_are_recorded(files):
-    files.add_originals({"fix": "0:1-7", "other": "1:2.0-1"})
-    files.drop_originals(["other"])
+    files.originals.add({"fix": "0:1-7", "other": "1:2.0-1"})
+    files.originals.remove(["other"])
     assert files.inventory({}).originals == {"fix": "0:1-7"}
 
 
@@ -356,7 +356,7 @@ def test_the_start_of_a_deployment_is_recorded_until_its_end(root, files):
 def test_a_damaged_registry_counts_as_empty_and_is_replaced(root, files, content):
     put(root, "var/lib/zkdeployment/managed.json", content)
     assert files.inventory({}).managed == {}
-    files.add_managed({"foo": "foo"})
+    files.managed.add({"foo": "foo"})
     assert json.loads((root / "var/lib/zkdeployment/managed.json").read_text()) == {"foo": "foo"}
 
 
@@ -370,22 +370,22 @@ def test_errors_name_the_action_and_the_file(root, files):
     (root / "etc").unlink()
     files.make_application_directory("foo")
     with pytest.raises(HostFilesError, match=r"cannot write .*File name too long"):
-        files.write_marker(Marker(Deployment("/" + "/".join(["a" * 200] * 2), 0), "foo"))
+        files.markers.write(Marker(Deployment("/" + "/".join(["a" * 200] * 2), 0), "foo"))
     shutil.rmtree(root / "var")
     (root / "var").touch()
     with pytest.raises(HostFilesError, match=f"cannot read {root}/var/lib/zkdeployment/managed.json"):
-        files.add_managed({"foo": "foo"})
+        files.managed.add({"foo": "foo"})
 
 
 def test_a_deploy_script_has_to_exist_and_to_be_executable(root, files):
     with pytest.raises(ScriptError, match=r"foo has no deploy script: expected .*/opt/foo/bin/zookeeper-deploy"):
-        files.script("foo")
+        files.scripts.executable_deploy_script("foo")
     script = put(root, "opt/foo/bin/zookeeper-deploy")
     if os.geteuid() == 0:
         with pytest.raises(ScriptError, match="is not executable"):
-            files.script("foo")
+            files.scripts.executable_deploy_script("foo")
     script.chmod(0o755)
-    assert files.script("foo") == str(script)
+    assert files.scripts.executable_deploy_script("foo") == str(script)
 
 
 @pytest.mark.parametrize("way", ["file", "mode", "directory", "package", "target"])
@@ -416,9 +416,9 @@ def test_a_script_that_other_users_may_change_is_not_run(root, files, way):
         str(root / "opt/bar/bin/starting-deployments"),
     ]
     with pytest.raises(ScriptError, match=r"is not run: other users may change .*/opt/foo.*make root their owner"):
-        files.script("foo")
+        files.scripts.executable_deploy_script("foo")
     with pytest.raises(ScriptError, match=r"is not run: other users may change .*/opt/bar"):
-        files.controller_script("bar", "starting-deployments")
+        files.scripts.executable_controller_script("bar", "starting-deployments")
 
 
 def test_the_script_of_a_checkout_is_taken_back_before_it_runs(root, files):
@@ -429,7 +429,7 @@ def test_the_script_of_a_checkout_is_taken_back_before_it_runs(root, files):
         os.chown(path, NOBODY, NOBODY)
     assert files.inventory({}).scripts == {"foo": str(script)}
     assert script.read_text() == "evil"
-    assert files.script("foo") == str(script)
+    assert files.scripts.executable_deploy_script("foo") == str(script)
     assert script.read_text() == "committed"
     assert [path.stat().st_uid for path in (root / "opt/foo", script.parent, script)] == [0, 0, 0]
     assert (root / "opt/foo/data").stat().st_uid == NOBODY
@@ -462,8 +462,8 @@ def test_role_controllers_are_recognized_by_their_start_script(root, files, tmp_
 def test_a_role_controllers_script_has_to_exist_and_to_be_executable(root, files):
     script = put(root, "opt/ctl/bin/starting-deployments")
     with pytest.raises(ScriptError, match=r"script .*starting-deployments is not executable"):
-        files.controller_script("ctl", "starting-deployments")
+        files.scripts.executable_controller_script("ctl", "starting-deployments")
     script.chmod(0o755)
-    assert files.controller_script("ctl", "starting-deployments") == str(script)
+    assert files.scripts.executable_controller_script("ctl", "starting-deployments") == str(script)
     with pytest.raises(ScriptError, match=r"controller ctl has no script ending-deployments: expected .*/opt/ctl"):
-        files.controller_script("ctl", "ending-deployments")
+        files.scripts.executable_controller_script("ctl", "ending-deployments")

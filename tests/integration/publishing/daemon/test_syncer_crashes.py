@@ -90,5 +90,5 @@ def test_the_next_cycle_completes_the_publication_with_a_number_that_was_never_s
     assert publishing.targets == {"h1": [f"/who/a{number}" for number in range(4)]}
     assert (statement.sequence == reserved) if found == COMPLETE else (statement.sequence > reserved)
     assert signed.load().sequence == statement.sequence
-    assert publishing.memory().read_published().sequence == statement.sequence
+    assert publishing.memory().load().sequence == statement.sequence
     assert publishing.sync().startswith("nothing to do")
