@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
-    from zkdeployment.publishing.rules.review import ReviewRule
+    from zkdeployment.fleet.views.forecast import PlanAddition, Prediction, PredictionBasis
+    from zkdeployment.publishing.rules.review import Review, ReviewRule
     from zkdeployment.publishing.section import PublicationSection
     from zkdeployment.service.act import PlannedAct
     from zkdeployment.strategies.state import OutsideCriterion
@@ -66,6 +67,8 @@ class Feature:
     criterion: Callable[[Settings, Session, Callable[[], str | None]], OutsideCriterion] | None = None
     #: The functions of an agent whose host can be leased.
     host_leases: Callable[[], HostLeases] | None = None
+    #: Returns what the feature adds to the plan of a publication.
+    plan_addition: Callable[[Review, PredictionBasis, Prediction], PlanAddition] | None = None
     #: The parts of the readings of the fleet, with their events.
     feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
     #: Reads what the monitor of the fleet judges, at a time in seconds since the epoch, and returns the function

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
-    from zkdeployment.publishing.rules.review import ReviewRule
+    from zkdeployment.fleet.views.forecast import PlanAddition, Prediction, PredictionBasis
+    from zkdeployment.publishing.rules.review import Review, ReviewRule
     from zkdeployment.strategies.state import OutsideCriterion
     from zkdeployment.zookeeper.session import Session
 
@@ -76,10 +77,19 @@ def _criterion(settings: Settings, session: Session, lead: Callable[[], str | No
     return check_criterion(settings, session, lead)
 
 
+def _plan_addition(reviewed: Review, basis: PredictionBasis, predicted: Prediction) -> PlanAddition:
+    from zkdeployment.checks.views.wanted import planned_difference
+    from zkdeployment.fleet.views.forecast import PlanAddition
+
+    found = planned_difference(reviewed, basis, predicted)
+    return PlanAddition("checks", found.to_json(), tuple(found.describe()), bool(found))
+
+
 FEATURE = Feature(
     criterion=_criterion,
     document_kinds=_document_kinds,
     review_rules=_review_rules,
+    plan_addition=_plan_addition,
     api_routers=_api_routers,
     page_routers=_page_routers,
     verbs=_verbs,

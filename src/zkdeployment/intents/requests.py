@@ -21,22 +21,30 @@ from zkdeployment.intents.acts.intents import (
 )
 from zkdeployment.intents.documents.values import intent_paths, subject_text
 from zkdeployment.intents.feed import record_of, reports_of
+from zkdeployment.intents.rules.overview import find_overview, intent_overviews
 from zkdeployment.intents.rules.resources import instance_resources, is_terminating
+from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.views.listing import ACT_ON_INTENT
 from zkdeployment.intents.views.matrix import StatusCounts, status_counts
+from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.act import Actor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fastapi import Request
 
     from zkdeployment.intents.acts.intents import IntentOrder
     from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.intents.rules.approval_rules import ApprovalCount
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.intents.rules.overview import IntentOverview
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.resources import ResourceRow
     from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.planner import RevisionPlanner
     from zkdeployment.service.users.user import User
 
 
@@ -52,6 +60,20 @@ def counted_approvals(adapters: ServerAdapters, record: IntentRecord) -> tuple[A
     """
     verifier = None if adapters.commits is None else adapters.commits.approvals
     return () if verifier is None else verifier.counted(record.snapshot)
+
+
+def intent_overview(planner: RevisionPlanner, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
+    """Return the published form of an intent and, if the service has a repository, the form at the tip.
+
+    Raises ``NotFoundError`` if neither has it, and ``SourceError`` if the repository cannot be read.
+    """
+    record = record_of(adapters.feed, subject)
+    tip: Mapping[IntentSubject, IntentSnapshot] = {}
+    if adapters.commits is not None:
+        with planner.place():
+            reviewed = review(adapters.commits.at_tip()[1])
+            tip = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+    return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
 
 
 def find_record(adapters: ServerAdapters, subject: IntentSubject) -> IntentRecord:

@@ -60,6 +60,15 @@ class GovernanceByIntents(PublicationSection):
 
         return judge_files(before, reviewed, objection, basis)
 
+    def expected_refusals(self, session: Session, reviewed: Review) -> Sequence[str]:
+        """Return why the life cycle refuses a reviewed tree, by the records of the published intents."""
+        from zkdeployment.intents.rules.publication import expected_refusals  # noqa: PLC0415
+        from zkdeployment.intents.rules.revisions import intent_snapshots  # noqa: PLC0415
+        from zkdeployment.intents.store.records import read_records  # noqa: PLC0415
+
+        snapshots = intent_snapshots(reviewed.documents, reviewed.linted.tree)
+        return [str(refusal) for refusal in expected_refusals(read_records(session), snapshots)]
+
     def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
         """Read the intents of the last complete publication."""
         from zkdeployment.intents.store.records import read_governance  # noqa: PLC0415

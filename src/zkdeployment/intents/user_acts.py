@@ -30,7 +30,7 @@ from zkdeployment.intents.documents.values import (
     parse_subject,
     subject_text,
 )
-from zkdeployment.intents.requests import approvals_are_signed, find_record, order_of
+from zkdeployment.intents.requests import approvals_are_signed, find_record, intent_overview, order_of
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.edits import find_intent, with_state
 from zkdeployment.intents.rules.life_cycle import IntentAct, IntentRefusal, perform, signature_hint
@@ -204,7 +204,7 @@ class ApproveIntent(_ChangeState):
 
     def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
         """Return the form with the content that it approves."""
-        tip = visit.state.planner.intent_overview(visit.adapters, self.subject).snapshot
+        tip = intent_overview(visit.state.planner, visit.adapters, self.subject).snapshot
         if tip.is_approved and tip.state is not IntentState.TERMINATED:
             return replace(form, objection=_APPROVED)
         seen_anew = replace(self, content=None)
@@ -362,7 +362,7 @@ class AdoptServices(_CommittingAct[Intent]):
 
     def read(self, visit: Visit) -> Intent:
         """Return the intent, the new one or that at the tip of the branch."""
-        intent: Intent = self.new or visit.state.planner.intent_overview(visit.adapters, self.subject).intent
+        intent: Intent = self.new or intent_overview(visit.state.planner, visit.adapters, self.subject).intent
         return intent
 
     def concerned(self, found: Intent) -> tuple[str, ...]:
@@ -599,7 +599,7 @@ def _with_content(
 
 def _plan(visit: Visit, files: Sequence[SourceFile]) -> PlanView:
     try:
-        predicted, checks = visit.state.planner.plan_files(visit.adapters, files, "the act")
+        found = visit.state.planner.plan_files(visit.adapters, files, "the act")
     except TreeError as error:
         return refused_plan(str(error))
-    return plan_view(predicted.forecast, predicted.warnings, predicted.packages, checks)
+    return plan_view(found.forecast, found.warnings, found.packages, found.lines)

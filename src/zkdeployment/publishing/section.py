@@ -242,6 +242,10 @@ class PublicationSection:
         """
         return ChangeFindings()
 
+    def expected_refusals(self, session: Session, reviewed: Review) -> Sequence[str]:
+        """Return why the publication of a reviewed tree would be refused, as far as records in ZooKeeper tell."""
+        return ()
+
     def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
         """Read the governance of the last complete publication; raises ``TreeError`` if a record is damaged."""
         return NO_GOVERNANCE

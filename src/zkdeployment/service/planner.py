@@ -11,11 +11,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.base.errors import RefusedError, SourceError, TreeError
-from zkdeployment.checks.views.wanted import planned_difference
-from zkdeployment.fleet.views.forecast import predict
-from zkdeployment.intents.feed import record_of
-from zkdeployment.intents.rules.overview import find_overview, intent_overviews
-from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.fleet.views.forecast import predict, with_additions
 from zkdeployment.publishing.rules.interruption import ordered_revision
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.error_responses import RETRY_AFTER
@@ -23,17 +19,13 @@ from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from fastapi import Request
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.checks.views.wanted import CheckDifference
     from zkdeployment.fleet.views.forecast import Prediction
-    from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-    from zkdeployment.intents.rules.overview import IntentOverview
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.service.dependencies import ServerAdapters
 
@@ -50,43 +42,28 @@ class RevisionPlanner:
     def __init__(self) -> None:
         self._free = threading.BoundedSemaphore(_AT_ONCE)
 
-    def plan(self, adapters: ServerAdapters, revision: str | None) -> tuple[Prediction, CheckDifference]:
+    def plan(self, adapters: ServerAdapters, revision: str | None) -> Prediction:
         """Return the plan of a branch or a commit of the configured repository, with the check of its packages.
 
-        The second value is the plan's effect on check instances. Raises ``TreeError`` with all problems of a tree
-        with errors, ``UnknownRevisionError`` for a revision that the repository does not have, ``SourceError`` if
-        the repository cannot be read, and ``RefusedError`` if no repository is configured.
+        Raises ``TreeError`` with all problems of a tree with errors, ``UnknownRevisionError`` for a revision that
+        the repository does not have, ``SourceError`` if the repository cannot be read, and ``RefusedError`` if no
+        repository is configured.
         """
         if adapters.read_revision is None:
             raise RefusedError(
                 "the service knows no repository, so it cannot plan: expected url and tree-directory in [sync]"
             )
-        with self._place():
+        with self.place():
             found, files = adapters.read_revision(revision)
             reviewed = review(files)
             if reviewed.errors:
                 raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
             return _prediction(adapters, reviewed, found)
 
-    def plan_files(
-        self, adapters: ServerAdapters, files: Sequence[SourceFile], title: str
-    ) -> tuple[Prediction, CheckDifference]:
+    def plan_files(self, adapters: ServerAdapters, files: Sequence[SourceFile], title: str) -> Prediction:
         """Return the plan of files that no revision has yet and ``title`` names; raises what ``plan`` raises."""
-        with self._place():
+        with self.place():
             return _prediction(adapters, review(files), None, title)
-
-    def intent_overview(self, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:
-        """Return the published form of an intent and, if the service has a repository, the form at the tip.
-
-        Raises ``NotFoundError`` if neither exists, and ``SourceError`` if the repository cannot be read.
-        """
-        record = record_of(adapters.feed, subject)
-        tip: Mapping[IntentSubject, IntentSnapshot] = {}
-        if adapters.commits is not None:
-            with self._place():
-                reviewed = review(adapters.commits.at_tip()[1])
-                tip = intent_snapshots(reviewed.documents, reviewed.linted.tree)
-        return find_overview(intent_overviews(() if record is None else (record,), tip), subject)
 
     def changes(self, adapters: ServerAdapters, before: Revision, after: Revision) -> tuple[str, ...]:
         """Return the changes of the tree from the revision ``before`` to ``after``, a line for each effect.
@@ -96,14 +73,15 @@ class RevisionPlanner:
         """
         if adapters.read_revision is None:
             return ()
-        with self._place():
+        with self.place():
             old, new = (lint(adapters.read_revision(str(revision))[1]).tree for revision in (before, after))
             lines = tuple(describe_change(diff(old, new), old))
         more = len(lines) - _MOST_LINES
         return lines if more <= 0 else (*lines[:_MOST_LINES], f"and {more} more")
 
     @contextlib.contextmanager
-    def _place(self) -> Iterator[None]:
+    def place(self) -> Iterator[None]:
+        """Take the place of one plan, or raise the answer that all of them are taken."""
         if not self._free.acquire(blocking=False):
             raise HTTPException(
                 503,
@@ -118,11 +96,8 @@ class RevisionPlanner:
 
 def _prediction(
     adapters: ServerAdapters, reviewed: Review, revision: Revision | None, title: str = ""
-) -> tuple[Prediction, CheckDifference]:
-    """Return the plan of a reviewed tree, with the check of its packages if the repositories are configured.
-
-    The second value is the plan's effect on check instances.
-    """
+) -> Prediction:
+    """Return the plan of a reviewed tree, with the check of its packages if the repositories are configured."""
     basis = adapters.operator.prediction_basis()
     ordered = ordered_revision(basis.published)
     if ordered is not None and adapters.read_revision is not None:
@@ -130,7 +105,7 @@ def _prediction(
     predicted = predict(reviewed, basis, revision=revision, title=title)
     if adapters.repositories is not None:
         predicted = with_package_check(predicted, basis, adapters.repositories)
-    return predicted, planned_difference(reviewed, basis, predicted)
+    return with_additions(predicted, reviewed, basis)
 
 
 def _reviewed(

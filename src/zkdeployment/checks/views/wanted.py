@@ -250,18 +250,13 @@ def check_difference(before: CheckBasis, after: CheckBasis) -> CheckDifference:
     )
 
 
-def planned_difference(
-    reviewed: Review, basis: PredictionBasis, predicted: Prediction, *, keeps_documents: bool = False
-) -> CheckDifference:
-    """Return the effect of the publication of a reviewed tree on check instances.
-
-    ``keeps_documents``: the files are only a part of the repository, so the published documents stay.
-    """
+def planned_difference(reviewed: Review, basis: PredictionBasis, predicted: Prediction) -> CheckDifference:
+    """Return the effect of the publication of a reviewed tree on check instances."""
     hosts = checked_hosts(basis.hosts, basis.known)
     published = {found.name: found for found in basis.documents.of(CHECK).values()}
     duties = basis.documents.of(ON_CALL).values()
     before = tree_basis(basis.live.tree.properties, predicted.targets_before, published, hosts, duties)
-    if keeps_documents:
+    if predicted.keeps_documents:
         tree = apply_change(basis.live.tree, predicted.forecast.change)
         return check_difference(before, tree_basis(tree.properties, predicted.targets, published, hosts, duties))
     planned = {found.name: found for found in reviewed.documents.of(CHECK).values()}

@@ -13,17 +13,15 @@ from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.cluster import short as shortened
 from zkdeployment.base.text import counted, listing
-from zkdeployment.checks.views.wanted import planned_difference
 from zkdeployment.cli.files import is_whole_tree, read_trees, with_ordered_text
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
 from zkdeployment.cli.package_options import MISSING, chosen_repositories, open_repositories, repositories_option
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.fleet.views.forecast import Forecast, Outlook, predict
-from zkdeployment.intents.rules.publication import expected_refusals
-from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.fleet.views.forecast import Forecast, Outlook, predict, with_additions
 from zkdeployment.publishing.rules.review import Review, review
+from zkdeployment.publishing.section import section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.checks.views.wanted import CheckDifference
     from zkdeployment.fleet.views.forecast import HostForecast, Prediction, PredictionBasis
     from zkdeployment.strategies.order import Turn
     from zkdeployment.zookeeper.servers import Servers
@@ -100,12 +97,11 @@ def command(  # noqa: PLR0917  options are arguments
         raise click.UsageError("expected PATH or --revision, found both")
     planned_revision, files = _read(paths, revision)
     reviewed = _reviewed(files)
-    with open_operator(connection) as operator:
-        basis, records = operator.prediction_basis(), operator.intents.records()
-    basis = with_ordered_text(basis, _config())
     keeps_strategy = bool(paths) and not reviewed.documents.files and not is_whole_tree(paths)
-    snapshots = intent_snapshots(reviewed.documents, reviewed.linted.tree)
-    refusals = () if keeps_strategy else expected_refusals(records, snapshots)
+    with open_operator(connection) as operator:
+        basis = operator.prediction_basis()
+        refusals = () if keeps_strategy else section().expected_refusals(operator.session, reviewed)
+    basis = with_ordered_text(basis, _config())
     for refusal in refusals:
         echo(f"the syncer would refuse this: {refusal}", err=True)
     predicted = predict(
@@ -117,14 +113,14 @@ def command(  # noqa: PLR0917  options are arguments
         keeps_strategy=keeps_strategy,
     )
     predicted = _checked(predicted, basis, repositories)
-    checks = planned_difference(reviewed, basis, predicted, keeps_documents=keeps_strategy)
+    predicted = with_additions(predicted, reviewed, basis)
     for warning in predicted.warnings:
         echo(warning, err=True)
     refused = bool(refusals) or not _can_install(predicted)
-    _print(predicted, checks, output, short=short, every=bool(hosts))
+    _print(predicted, output, short=short, every=bool(hosts))
     if refused or predicted.forecast.with_outlook(Outlook.FAILS):
         raise click.exceptions.Exit(1)
-    raise click.exceptions.Exit(_CHANGES if predicted.forecast.changes or checks else 0)
+    raise click.exceptions.Exit(_CHANGES if predicted.changes else 0)
 
 
 def _read(paths: Sequence[str], name: str | None) -> tuple[Revision | None, Sequence[SourceFile]]:
@@ -172,11 +168,11 @@ def _reviewed(files: Sequence[SourceFile]) -> Review:
     return reviewed
 
 
-def _print(predicted: Prediction, checks: CheckDifference, output: str, *, short: bool, every: bool) -> None:
+def _print(predicted: Prediction, output: str, *, short: bool, every: bool) -> None:
     if output != "table":
-        emit({**predicted.to_json(), "checks": checks.to_json()}, output, schema="plan")
+        emit(predicted.to_json(), output, schema="plan")
         return
-    lines = [*checks.describe()]
+    lines = predicted.lines
     if short:
         for line in (*short_lines(predicted.forecast), *([""] if lines else []), *(f"- {line}" for line in lines)):
             echo(line)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.agent.rules.plan_text import action, describe, sentence, unchanged_sentence
 from zkdeployment.agent.rules.planner import is_repetition, is_settled, plan
 from zkdeployment.base.errors import HostFilesError, LinkError, NotFoundError, TreeError
+from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.plan import Deploy, Plan
@@ -377,11 +378,25 @@ class PredictionBasis:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanAddition:
+    """The effect of a publication on the records of a feature, which ``name`` is in the JSON form of a plan.
+
+    ``changes`` is whether there is any effect, ``lines`` describe it to people.
+    """
+
+    name: str
+    value: dict[str, Value]
+    lines: tuple[str, ...] = ()
+    changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """The forecast with the strategy, the warnings of the draft and of the strategy, and the targets.
 
     ``targets_before`` are the targets that hosts were last ordered to deploy. ``packages`` has the findings about
-    newly wanted packages; ``None`` if these were not checked.
+    newly wanted packages; ``None`` if these were not checked. ``keeps_documents``: the files are only a part of
+    the repository, so the published documents stay. ``additions`` are those of features.
     """
 
     forecast: Forecast
@@ -389,11 +404,24 @@ class Prediction:
     targets: Targets
     targets_before: Targets
     packages: PackageFindings | None = None
+    keeps_documents: bool = False
+    additions: tuple[PlanAddition, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether the publication would change a host or a record of a feature."""
+        return self.forecast.changes or any(addition.changes for addition in self.additions)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines of the ``additions``."""
+        return tuple(line for addition in self.additions for line in addition.lines)
 
     def to_json(self) -> dict[str, Value]:
         """Return the JSON form, as ``plan -o json`` prints it."""
         packages = None if self.packages is None else self.packages.to_json()
-        return self.forecast.to_json() | {"warnings": [*self.warnings], "packages": packages}
+        added = {addition.name: addition.value for addition in self.additions}
+        return self.forecast.to_json() | {"warnings": [*self.warnings], "packages": packages} | added
 
 
 def predict(
@@ -453,7 +481,14 @@ def predict(
         tuple(warnings),
         drafted.targets,
         baseline.ordered,
+        keeps_documents=keeps_strategy,
     )
+
+
+def with_additions(predicted: Prediction, reviewed: Review, basis: PredictionBasis) -> Prediction:
+    """Return the prediction for a reviewed tree with what features add to it."""
+    rules = (feature.plan_addition for feature in installed() if feature.plan_addition is not None)
+    return replace(predicted, additions=tuple(rule(reviewed, basis, predicted) for rule in rules))
 
 
 def _since_completion(drafted: Draft, had: Tree, last: Review | None) -> Draft:

@@ -87,8 +87,7 @@ def read_plan(
     client tries again.
     """
     del user
-    prediction, checks = planner_of(request).plan(adapters, revision)
-    return JSONResponse(with_schema("plan", {**prediction.to_json(), "checks": checks.to_json()}))
+    return JSONResponse(with_schema("plan", planner_of(request).plan(adapters, revision).to_json()))
 
 
 @router.get("/tree", responses=_MISSING)

@@ -227,8 +227,8 @@ def show_plan(
         mistake = "The service knows no repository: expected url and tree-directory in [sync]."
     elif revision:
         try:
-            prediction, checks = planner_of(request).plan(adapters, revision)
-            view = plan_view(prediction.forecast, prediction.warnings, prediction.packages, checks)
+            found = planner_of(request).plan(adapters, revision)
+            view = plan_view(found.forecast, found.warnings, found.packages, found.lines)
         except TreeError as error:
             view = refused_plan(str(error))
         except SourceError as error:

@@ -16,7 +16,6 @@ from zkdeployment.service.views.hosts import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zkdeployment.checks.views.wanted import CheckDifference
     from zkdeployment.fleet.views.forecast import Forecast, HostForecast
     from zkdeployment.strategies.order import Turn
 
@@ -71,9 +70,12 @@ def plan_view(
     prediction: Forecast,
     warnings: Iterable[str] = (),
     packages: PackageFindings | None = None,
-    checks: CheckDifference | None = None,
+    additions: Iterable[str] = (),
 ) -> PlanView:
-    """Return the page of a plan; ``packages`` are the findings about packages, ``None`` if there was no check."""
+    """Return the page of a plan; ``packages`` are the findings about packages, ``None`` if there was no check.
+
+    ``additions`` are the lines of what features add.
+    """
     findings = packages or PackageFindings()
     failing = len(prediction.with_outlook(Outlook.FAILS))
     changing = len(prediction.with_outlook(Outlook.CHANGES))
@@ -97,7 +99,7 @@ def plan_view(
         strategy=tuple(prediction.strategy.describe()) if prediction.strategy else (),
         order=tuple(_order(prediction)),
         nodes=tuple(_nodes(prediction)),
-        checks=() if checks is None else tuple(checks.describe()),
+        checks=tuple(additions),
     )
 
 
