@@ -212,7 +212,8 @@ def _codec(record: Any) -> Codec:
     forms = [_field_form(field, hints[field.name], record) for field in fields(record) if field.name != "unknown"]
     kept = tuple(form for form in forms if form is not None)
     keys = frozenset(key for form in kept for key in _keys(form))
-    methods = [method for method in vars(record).values() if hasattr(method, "shown_as")]
+    members = [getattr(member, "fget", member) for member in vars(record).values()]
+    methods = [member for member in members if hasattr(member, "shown_as")]
     shown_forms = tuple(map(_shown_form, methods))
     return Codec(kept, shown_forms, keys if "unknown" in hints else None, record.is_lenient)
 
@@ -289,7 +290,7 @@ def _form(hint: Any) -> _Form:
         return _mapping_form(_form(arguments[0]), _form(arguments[1]))
     if issubclass(hint, Enum):
         return _enum_form(hint)
-    return _Form(hint.from_json, hint.to_json, hint.from_json(None) if hint.is_lenient else MISSING)
+    return _Form(hint.from_json, hint.to_json)
 
 
 def _anything(value: Any) -> Any:

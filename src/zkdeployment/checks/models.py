@@ -5,9 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
+from zkdeployment.checks.documents.on_call import OnCall
+from zkdeployment.checks.rules.findings import CheckGroupState
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
-from zkdeployment.service.models.fleet import Described
+from zkdeployment.checks.rules.overview import CheckDrift, CheckInstanceView, SystemBacklog
+from zkdeployment.checks.views.wanted import CheckError
+from zkdeployment.service.bodies import Described, answer
 
 
 class CheckMetadata(BaseModel):
@@ -49,188 +53,60 @@ class ListedSystem(Described):
     callback: str | None
 
 
-class OnCallContactBody(Described):
-    """A person or a device that is notified; what is not given is missing."""
+CHECKS = answer(
+    "checks",
+    text="The published check configurations and monitoring systems, by name, and the on-call duties, by node.",
+    checks=list[ListedCheck],
+    monitoring=list[ListedSystem],
+    on_call=list[answer(None, OnCall, object=str)],  # type: ignore[misc]
+)
 
-    name: str
-    email: str | None = None
-    phone: str | None = None
+CHECK = answer(
+    "check",
+    text="A published check: its document, the number of its wanted instances, those that exist, and its errors.",
+    name=str,
+    document=dict[str, Any],
+    wanted=int,
+    states=dict[str, int],
+    errors=list[CheckError],
+)
 
+DRIFT = answer(
+    "check-drift",
+    text="Differences between what monitoring systems run and what is deployed there.",
+    drift=list[CheckDrift],
+)
 
-class OnCallBody(Described):
-    """A published on-call duty for a node of the tree and all nodes below it."""
+#: A check instance with all its versions.
+INSTANCE = answer(
+    "check-instance",
+    CheckInstanceView,
+    "A check instance with all its versions.",
+    current=int | None,
+    notified=float | None,
+    configurations=list[answer(None, InstanceConfiguration, system=None, monitoring=str)],  # type: ignore[misc]
+)
 
-    name: str
-    object: str
-    contacts: list[OnCallContactBody]
+INSTANCES = answer(
+    "check-instances",
+    text="Check instances, by check, service, host and number.",
+    instances=list[CheckInstanceView],
+)
 
+ALLOWED_REMOVAL = answer(
+    "allowed-removal",
+    text="Until when the bridge of a monitoring system may remove many unknown checks, in epoch seconds.",
+    monitoring=str,
+    until=float,
+)
 
-class ChecksBody(Described):
-    """The published check configurations and monitoring systems, by name, and the on-call duties, by node."""
-
-    schema_: Annotated[Literal["zkdeployment/checks/v1"], Field(alias="schema")]
-    checks: list[ListedCheck]
-    monitoring: list[ListedSystem]
-    on_call: list[OnCallBody]
-
-
-class CheckErrorBody(Described):
-    """A reason for which instances of a check have no details; `instances` is their number."""
-
-    path: str
-    message: str
-    instances: int
-
-
-class CheckBody(Described):
-    """A published check: its document, how many instances it wants, those that exist by state, and its errors."""
-
-    schema_: Annotated[Literal["zkdeployment/check/v1"], Field(alias="schema")]
-    name: str
-    document: dict[str, Any]
-    wanted: int
-    states: dict[str, int]
-    errors: list[CheckErrorBody]
-
-
-class CheckResultBody(Described):
-    """The last result of a check; times are in seconds since the epoch.
-
-    `config_id` is the configuration that ran, if the monitoring system reports it.
-    """
-
-    state: Literal["ok", "warning", "critical", "unknown"]
-    output: str
-    since: float
-    reported: float
-    checked: float | None
-    config_id: str | None
-
-
-class CheckDriftEntry(Described):
-    """A check that a monitoring system runs in another configuration than the deployed one.
-
-    `expected` is null if the system should not run the check; the keys of the instance are null if it is unknown.
-    Results of `reported` have been dropped from `since` until `seen`, in seconds since the epoch.
-    """
-
-    id: str
-    monitoring: str
-    check: str | None
-    path: str | None
-    number: int | None
-    host: str | None
-    name: str | None
-    reported: str | None
-    expected: str | None
-    since: float
-    seen: float
-
-
-class CheckDriftBody(Described):
-    """Differences between what monitoring systems run and what is deployed there."""
-
-    schema_: Annotated[Literal["zkdeployment/check-drift/v1"], Field(alias="schema")]
-    drift: list[CheckDriftEntry]
-
-
-class CheckInstanceBody(Described):
-    """A check instance; `changed` is when it entered its state, in seconds since the epoch."""
-
-    id: str
-    check: str
-    path: str
-    number: int
-    host: str
-    name: str
-    attributes: dict[str, Any]
-    monitoring: str
-    state: str
-    version: int | None
-    reason: str
-    changed: float | None
-    update_available: bool
-    deleted: bool
-    result: CheckResultBody | None
-
-
-class CheckVersionBody(Described):
-    """A version of a check instance: its state, and the details that the monitoring system gets."""
-
-    version: int
-    config_id: str
-    state: str
-    monitoring: str
-    publication: int
-    reason: str
-    created: float | None
-    changed: float | None
-    details: dict[str, Any]
-
-
-class CheckInstanceView(CheckInstanceBody):
-    """A check instance with all its versions."""
-
-    schema_: Annotated[Literal["zkdeployment/check-instance/v1"], Field(alias="schema")]
-    current: int | None
-    notified: float | None
-    configurations: list[CheckVersionBody]
-
-
-class CheckInstancesBody(Described):
-    """Check instances, by check, service, host and number."""
-
-    schema_: Annotated[Literal["zkdeployment/check-instances/v1"], Field(alias="schema")]
-    instances: list[CheckInstanceBody]
-
-
-class AllowedRemovalBody(Described):
-    """Until when the bridge of a monitoring system may remove many unknown checks, in seconds since the epoch."""
-
-    schema_: Annotated[Literal["zkdeployment/allowed-removal/v1"], Field(alias="schema")]
-    monitoring: str
-    until: float
-
-
-class SystemBacklogBody(Described):
-    """A monitoring system: its last contacts, and how many instances wait for it or have failed."""
-
-    name: str
-    callback: str | None
-    fetched: float | None
-    reported: float | None
-    backlog: int
-    flagged: int
-    open: int
-    failed: int
-    waiting_since: float | None
-    unheard_since: float | None
-
-
-class GroupStateBody(Described):
-    """A check group: how many of its deployments are OK; some of the others are listed."""
-
-    name: str
-    object: str
-    at_least: int
-    level: Literal["warning", "critical"]
-    state: Literal["ok", "pending", "warning", "critical"]
-    total: int
-    ok: int
-    pending: list[str]
-    failing: list[str]
-
-
-class CheckSummaryBody(Described):
-    """All monitoring systems, by name.
-
-    `unwritten` has the reasons for which instances could not be written, by the beginning of their identifiers.
-    """
-
-    schema_: Annotated[Literal["zkdeployment/checks-summary/v1"], Field(alias="schema")]
-    monitoring: list[SystemBacklogBody]
-    unwritten: dict[str, str]
-    groups: list[GroupStateBody]
+SUMMARY = answer(
+    "checks-summary",
+    text="All monitoring systems, by name; ``unwritten`` are the reasons why instances could not be written.",
+    monitoring=list[SystemBacklog],
+    unwritten=dict[str, str],
+    groups=list[CheckGroupState],
+)
 
 
 #: The most instances of a request.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.json_values import with_schema
-from zkdeployment.checks.rules.overview import instance_to_view, overview_to_json, read_instance_id
+from zkdeployment.checks.rules.overview import instance_to_view, instance_view, read_instance_id
 from zkdeployment.service.act import ActRight, PlannedAct
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class AbandonSystem(_ActOnChecks):
     @classmethod
     def answer(cls, outcome: tuple[CheckInstance, ...]) -> Mapping[str, Any]:
         """Return the instances."""
-        shown = [overview_to_json(instance, None) for instance in outcome]
+        shown = [instance_view(instance, None).to_json() for instance in outcome]
         return with_schema("check-instances", {"instances": shown})
 
 

@@ -5,37 +5,34 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import error_message
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.records import Record
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 if TYPE_CHECKING:
-    from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class DaemonFailure:
+class DaemonFailure(Record):
     """A daemon whose cycles fail: its kind, its host and process, the error, and when it first failed.
 
     The daemon removes the record after a cycle without such an error. The record also ends with the daemon.
     ``since`` is in seconds since the epoch.
     """
 
+    is_lenient: ClassVar[bool] = True
     daemon: str
     by: str
     message: str
     since: float
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the failure as ``-o json`` prints it."""
-        return {"daemon": self.daemon, "by": self.by, "message": self.message, "since": self.since}
 
 
 def describe_failure(failure: DaemonFailure, now: float) -> str:
@@ -98,5 +95,4 @@ def read_failures(session: Session) -> tuple[DaemonFailure, ...]:
 
 def failure_of(_name: str, node: Node) -> DaemonFailure:
     """Decode the record of a daemon."""
-    daemon, by, message = (str(node.properties.get(key, "?")) for key in ("daemon", "by", "message"))
-    return DaemonFailure(daemon, by, message, node.created)
+    return DaemonFailure.from_json({**node.properties, "since": node.created})

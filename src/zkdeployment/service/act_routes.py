@@ -9,9 +9,10 @@ from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 
+from zkdeployment.base.act import MAX_REASON_LENGTH, sanitize
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
@@ -21,12 +22,23 @@ from zkdeployment.service.act import ActForm, FormAct, PlannedAct, Visit
 from zkdeployment.service.acts import ACTS
 from zkdeployment.service.dependencies import ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS, error_status
-from zkdeployment.service.models.acts import OptionalReason, Reason
 from zkdeployment.service.pages.live_page import show_page
 from zkdeployment.service.users.user import Right
 from zkdeployment.service.views.frame import local_path
 
 AnyAct: TypeAlias = PlannedAct[Any]
+
+
+def _given(reason: str) -> str:
+    if not sanitize(reason):
+        raise ValueError("the reason is empty: expected a few words")
+    return reason
+
+
+OptionalReason = Annotated[
+    str, Field(max_length=MAX_REASON_LENGTH, description="The reason, which is shown to all operators.")
+]
+Reason = Annotated[OptionalReason, Field(min_length=1), AfterValidator(_given)]
 
 
 def acts() -> tuple[type[AnyAct], ...]:

@@ -86,7 +86,7 @@ class _Head:
 
 _DESCRIPTION = (
     "The state of a fleet, and acts on it. Programs log in with the name of a user and its key (HTTP Basic). Each"
-    " error is one sentence in the key `detail`."
+    " error is one sentence in the key `detail`. Times that are numbers are in seconds since the epoch."
 )
 
 #: The routers of the fleet's operations that need a login; the features add theirs.

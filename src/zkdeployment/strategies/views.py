@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from zkdeployment.base.cluster import short
+from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.durations import age, clock_time
+from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import counted, listing
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import takes_late_joiners
@@ -18,13 +20,11 @@ from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.timekeeping import shortage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Facts
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Group, Window
-    from zkdeployment.tree.values import Value
 
 
 class GroupState(Enum):
@@ -270,7 +270,7 @@ def _promotion_objection(state: RolloutState, name: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStatus:
+class GroupStatus(Record):
     """A group of a rollout, with the state of each of its ``hosts`` by host id.
 
     ``description`` is the reason of a failure, the current work, or the obstacle. ``depth`` is the number of
@@ -281,31 +281,29 @@ class GroupStatus:
     critical: bool
     state: GroupState
     depends_on: tuple[str, ...] = ()
-    depth: int = 0
+    depth: Annotated[int, APART] = 0
     hosts: Mapping[str, str] = field(default_factory=dict)
-    description: str = ""
+    description: Annotated[str, Key("words")] = ""
 
     def count(self, *states: HostProgress) -> int:
         """Return how many of the group's hosts are in one of these states."""
         return sum(1 for state in self.hosts.values() if state in {counted.value for counted in states})
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the group as ``-o json`` prints it."""
-        return {
-            "name": self.name,
-            "critical": self.critical,
-            "state": self.state.value,
-            "depends_on": [*self.depends_on],
-            "successful": self.count(HostProgress.SUCCESS),
-            "failed": self.count(HostProgress.FAILURE),
-            "total": len(self.hosts),
-            "words": self.description,
-            "hosts": dict(self.hosts),
-        }
+    @shown("successful")
+    def _successful(self) -> int:
+        return self.count(HostProgress.SUCCESS)
+
+    @shown("failed")
+    def _failed(self) -> int:
+        return self.count(HostProgress.FAILURE)
+
+    @shown("total")
+    def _total(self) -> int:
+        return len(self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutStatus:
+class RolloutStatus(Record):
     """The status of a rollout; ``errors`` and the states of ``hosts`` are keyed by host id.
 
     ``description`` is one sentence on the present state. Times are in seconds since the epoch; ``moved`` is the
@@ -318,15 +316,15 @@ class RolloutStatus:
     revision: Revision
     strategy: str
     state: RolloutProgressState
-    description: str
+    description: Annotated[str, Key("words")]
     groups: tuple[GroupStatus, ...]
     begun: float
     moved: float
-    led: bool = True
-    due: bool = False
+    led: Annotated[bool, Key("coordinator")] = True
+    due: Annotated[bool, APART] = False
     ended: float | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
-    hosts: Mapping[str, HostProgress] = field(default_factory=dict)
+    hosts: Annotated[Mapping[str, HostProgress], APART] = field(default_factory=dict)
     acts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -335,24 +333,9 @@ class RolloutStatus:
         """Whether the rollout ended, and no further attempt is due."""
         return self.ended is not None and not self.due
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the rollout as ``-o json`` prints it."""
-        return {
-            "id": self.id,
-            "revision": self.revision,
-            "strategy": self.strategy,
-            "state": self.state.value,
-            "words": self.description,
-            "coordinator": self.led,
-            "begun": self.begun,
-            "moved": self.moved,
-            "ended": self.ended,
-            "groups": [group.to_json() for group in self.groups],
-            "counts": {state.value: count for state, count in Counter(self.hosts.values()).items()},
-            "errors": dict(self.errors),
-            "acts": [*self.acts],
-            "warnings": [*self.warnings],
-        }
+    @shown("counts")
+    def _counts(self) -> Mapping[HostProgress, int]:
+        return Counter(self.hosts.values())
 
 
 def rollout_status(

@@ -14,25 +14,17 @@ from fastapi.responses import JSONResponse
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.checks import models
 from zkdeployment.checks.acts import change_check, create_checks, delete_check
 from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
 from zkdeployment.checks.documents.on_call import ON_CALL
 from zkdeployment.checks.feed import check_reading_of
-from zkdeployment.checks.models import (
-    AllowedRemovalBody,
-    CheckBody,
-    CheckDocument,
-    CheckDriftBody,
-    CheckInstancesBody,
-    CheckInstanceView,
-    ChecksBody,
-    CheckSummaryBody,
-)
+from zkdeployment.checks.models import CheckDocument
 from zkdeployment.checks.rules.edits import check_content
 from zkdeployment.checks.rules.overview import (
     InstanceFilter,
     instance_to_view,
-    overview_to_json,
+    instance_view,
     read_instance_id,
     read_state,
     selected,
@@ -86,7 +78,7 @@ SystemName = Annotated[str, Path(max_length=500, description="The name of a moni
 InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]
 
 
-@router.get("", response_model=ChecksBody)
+@router.get("", response_model=models.CHECKS)
 def list_checks(adapters: ConnectedAdapters, _user: Reader) -> Response:
     """Return the published check configurations, monitoring systems and on-call duties."""
     documents = adapters.operator.fleet.documents()
@@ -108,7 +100,7 @@ def create_check(
     return refer_to(outcome, response)
 
 
-@router.get("/instances", response_model=CheckInstancesBody)
+@router.get("/instances", response_model=models.INSTANCES)
 def list_instances(
     adapters: ConnectedAdapters,
     _user: Reader,
@@ -123,11 +115,11 @@ def list_instances(
     """
     wanted, reading = InstanceFilter(read_state(state), host, path, check), check_reading_of(adapters.feed)
     found = selected(reading.instances.values(), wanted)
-    shown = [overview_to_json(instance, reading.results.get(instance.id)) for instance in found]
+    shown = [instance_view(instance, reading.results.get(instance.id)).to_json() for instance in found]
     return JSONResponse(with_schema("check-instances", {"instances": shown}))
 
 
-@router.get("/instances/drift", response_model=CheckDriftBody)
+@router.get("/instances/drift", response_model=models.DRIFT)
 def list_drift(adapters: ConnectedAdapters, _user: Reader) -> Response:
     """Return the checks that monitoring systems run in other configurations than the deployed ones.
 
@@ -137,7 +129,7 @@ def list_drift(adapters: ConnectedAdapters, _user: Reader) -> Response:
     return JSONResponse(with_schema("check-drift", {"drift": [entry.to_json() for entry in found]}))
 
 
-@router.get("/instances/{uuid}", response_model=CheckInstanceView)
+@router.get("/instances/{uuid}", response_model=models.INSTANCE)
 def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) -> Response:
     """Return a check instance with all its versions, their states, reasons and times."""
     checks = adapters.operator_checks
@@ -152,19 +144,21 @@ def _named(name: str, kind: Any) -> Parameter:
 
 
 _RETRIED, _SYSTEM = _named("uuid", InstanceId), _named("system", SystemName)
-add_operation(router, "/instances/{uuid}/retry", RetryInstance, _RETRIED, response_model=CheckInstanceView)
-add_operation(router, "/systems/{system}/abandon", AbandonSystem, _SYSTEM, response_model=CheckInstancesBody)
-add_operation(router, "/systems/{system}/allow-removal", AllowRemoval, _SYSTEM, response_model=AllowedRemovalBody)
+add_operation(router, "/instances/{uuid}/retry", RetryInstance, _RETRIED, response_model=models.INSTANCE)
+add_operation(router, "/systems/{system}/abandon", AbandonSystem, _SYSTEM, response_model=models.INSTANCES)
+add_operation(
+    router, "/systems/{system}/allow-removal", AllowRemoval, _SYSTEM, response_model=models.ALLOWED_REMOVAL
+)
 
 
-@router.get("/summary", response_model=CheckSummaryBody)
+@router.get("/summary", response_model=models.SUMMARY)
 def summarize(adapters: ConnectedAdapters, _user: Reader) -> Response:
     """Return each monitoring system with its last fetch, and how many instances wait for it."""
     summary = adapters.operator_checks.summary(adapters.clock.now())
     return JSONResponse(with_schema("checks-summary", summary.to_json()))
 
 
-@router.get("/{name}", response_model=CheckBody)
+@router.get("/{name}", response_model=models.CHECK)
 def show_check(adapters: ConnectedAdapters, _user: Reader, name: CheckName) -> Response:
     """Return a published check: its document, its instances by state, and its errors."""
     checks = adapters.operator_checks

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.base.names import NameKind
+from zkdeployment.base.records import APART, Record
 from zkdeployment.documents.forms import mapping_form, name_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.tree.values import parent_path
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.documents.forms import Fault
-    from zkdeployment.tree.values import Value
 
 #  Values that no shell and no monitoring system interprets, because they become part of commands.
 EMAIL_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,189}"
@@ -64,30 +64,22 @@ _FORM = mapping_form(
 
 
 @dataclass(frozen=True, slots=True)
-class OnCallContact:
+class OnCallContact(Record):
     """A person or a device that is notified by mail, by telephone, or by both."""
 
+    omits_unset: ClassVar[bool] = True
     name: str
     email: str | None = None
     phone: str | None = None
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the contact as monitoring systems get it, without missing values."""
-        given: dict[str, Value] = {"email": self.email, "phone": self.phone}
-        return {"name": self.name, **{key: value for key, value in given.items() if value is not None}}
-
 
 @dataclass(frozen=True, slots=True)
-class OnCall:
+class OnCall(Record):
     """An on-call duty for the node ``path``, empty for the root of the tree, and all nodes below it."""
 
     name: str
-    path: str
+    path: Annotated[str, APART]
     contacts: tuple[OnCallContact, ...]
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the duty as monitoring systems get it."""
-        return {"name": self.name, "contacts": [contact.to_json() for contact in self.contacts]}
 
 
 def on_call_of(duties: Mapping[str, OnCall], path: str) -> OnCall | None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
+from zkdeployment.checks.documents.groups import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.instance import CheckState
 from zkdeployment.checks.rules.monitoring_system import ResultState, SystemContact, is_stale
 from zkdeployment.checks.rules.overview import (
     CheckSummary,
     SystemBacklog,
     host_name,
+    instance_view,
     is_failed,
-    overview_to_json,
     shown_configuration,
     shown_state,
     unheard_since,
@@ -28,10 +30,8 @@ from zkdeployment.tree.values import is_below
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zkdeployment.checks.documents.groups import CheckGroup
     from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
     from zkdeployment.checks.rules.monitoring_system import CheckResult
-    from zkdeployment.tree.values import Value
 
 
 #  The states in which no configuration of an instance is deployed, so that its last result does not count.
@@ -80,9 +80,9 @@ class CheckFinding:
             return "no result yet" if state is CheckState.ACTIVE else state.value
         return self.result.output.partition("\n")[0]
 
-    def to_json(self) -> dict[str, Value]:
+    def to_json(self) -> dict[str, Any]:
         """Return the finding as one of the instances that ``checks instances -o json`` prints."""
-        return overview_to_json(self.instance, self.result)
+        return instance_view(self.instance, self.result).to_json()
 
 
 def known_results(
@@ -131,25 +131,31 @@ _NAMED = 3
 _LISTED = 100
 
 
+def _listed(deployments: tuple[str, ...]) -> list[str]:
+    return [*deployments[:_LISTED]]
+
+
 @dataclass(frozen=True, slots=True)
-class CheckGroupState:
+class CheckGroupState(Record):
     """A group with its deployments: how many are OK, which have no result yet, and which are not OK.
 
     A deployment is OK if all its checks that count are OK.
     """
 
-    group: CheckGroup
+    group: Annotated[CheckGroup, APART]
     ok: int = 0
-    pending: tuple[str, ...] = ()
-    failing: tuple[str, ...] = ()
+    pending: Annotated[tuple[str, ...], Key(write=_listed)] = ()
+    failing: Annotated[tuple[str, ...], Key(write=_listed)] = ()
 
     @property
+    @shown("total")
     def total(self) -> int:
         """The number of deployments."""
         return self.ok + len(self.pending) + len(self.failing)
 
     @property
-    def state(self) -> str:
+    @shown("state")
+    def state(self) -> Literal["ok", "pending", "warning", "critical"]:
         """``ok``; ``pending``, if the state depends on checks without a result; or the level of the group."""
         if self.ok >= self.group.at_least:
             return "ok"
@@ -163,19 +169,21 @@ class CheckGroupState:
         named = listing([*self.failing, *self.pending], _NAMED)
         return f"{counted}, expected at least {group.at_least}" + (f"; not OK: {named}" if named else "")
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the state as ``checks summary -o json`` prints it."""
-        return {
-            "name": self.group.name,
-            "object": self.group.path or "/",
-            "at_least": self.group.at_least,
-            "level": self.group.level.value,
-            "state": self.state,
-            "total": self.total,
-            "ok": self.ok,
-            "pending": [*self.pending[:_LISTED]],
-            "failing": [*self.failing[:_LISTED]],
-        }
+    @shown("name")
+    def _name(self) -> str:
+        return self.group.name
+
+    @shown("object")
+    def _object(self) -> str:
+        return self.group.path or "/"
+
+    @shown("at_least")
+    def _at_least(self) -> int:
+        return self.group.at_least
+
+    @shown("level")
+    def _level(self) -> GroupLevel:
+        return self.group.level
 
 
 _OK, _PENDING = "ok", "pending"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.base.records import Record
-from zkdeployment.checks.rules.instance import CheckState, is_kept
-from zkdeployment.checks.rules.monitoring_system import is_stale
+from zkdeployment.base.records import APART, Key, Record, shown
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, is_kept
+from zkdeployment.checks.rules.monitoring_system import CheckResult, is_stale
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
     from zkdeployment.checks.rules.findings import CheckGroupState
-    from zkdeployment.checks.rules.instance import CheckDetails, CheckInstance, InstanceConfiguration
-    from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact
-    from zkdeployment.tree.values import Value
+    from zkdeployment.checks.rules.instance import CheckDetails, InstanceConfiguration, InstanceKey
+    from zkdeployment.checks.rules.monitoring_system import SystemContact
 
 
 #: The states that an operator may retry.
@@ -118,36 +118,63 @@ def listed_part(instance: CheckInstance) -> CheckInstance:
     )
 
 
-def overview_to_json(instance: CheckInstance, result: CheckResult | None) -> dict[str, Value]:
+@dataclass(frozen=True, slots=True)
+class CheckInstanceView(Record):
+    """A check instance; ``changed`` is when it entered its state, in seconds since the epoch."""
+
+    id: str
+    check: str
+    path: str
+    number: int
+    host: str
+    name: str
+    attributes: Mapping[str, Any]
+    monitoring: str
+    state: CheckState
+    version: int | None
+    reason: str
+    changed: float | None
+    update_available: bool
+    deleted: bool
+    result: CheckResult | None
+
+
+def instance_view(instance: CheckInstance, result: CheckResult | None) -> CheckInstanceView:
     """Return an instance as one of those that ``checks instances -o json`` prints."""
     key, configuration = instance.key, shown_configuration(instance)
-    return {
-        "id": instance.id,
-        "check": key.check,
-        "path": key.path,
-        "number": key.number,
-        "host": key.host,
-        "name": host_name(instance),
-        "attributes": dict(key.attributes),
-        "monitoring": instance.system,
-        "state": shown_state(instance).value,
-        "version": None if configuration is None else configuration.version,
-        "reason": "" if configuration is None else configuration.reason,
-        "changed": None if configuration is None else configuration.changed,
-        "update_available": instance.update_available,
-        "deleted": instance.deleted,
-        "result": None if result is None else result.to_json(),
-    }
+    return CheckInstanceView(
+        instance.id,
+        key.check,
+        key.path,
+        key.number,
+        key.host,
+        host_name(instance),
+        dict(key.attributes),
+        instance.system,
+        shown_state(instance),
+        None if configuration is None else configuration.version,
+        "" if configuration is None else configuration.reason,
+        None if configuration is None else configuration.changed,
+        instance.update_available,
+        instance.deleted,
+        result,
+    )
 
 
-def instance_to_view(instance: CheckInstance, result: CheckResult | None) -> dict[str, Value]:
+def instance_to_view(instance: CheckInstance, result: CheckResult | None) -> dict[str, Any]:
     """Return one instance with all its versions, as ``checks instances UUID -o json`` prints it."""
     return {
-        **overview_to_json(instance, result),
+        **instance_view(instance, result).to_json(),
         "current": instance.current,
         "notified": instance.notified,
-        "configurations": [_configuration_to_json(found) for found in instance.configurations],
+        "configurations": [_version(found) for found in instance.configurations],
     }
+
+
+def _version(configuration: InstanceConfiguration) -> dict[str, Any]:
+    value = configuration.to_json()
+    value["monitoring"] = value.pop("system")
+    return value
 
 
 def waiting_since(instances: Iterable[CheckInstance]) -> float | None:
@@ -182,7 +209,7 @@ def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemBacklog:
+class SystemBacklog(Record):
     """A monitoring system: its callback, its last contacts, and the instances that wait for it.
 
     ``flagged`` are the instances with an update of which the system was not notified, ``open`` the instances that
@@ -196,9 +223,9 @@ class SystemBacklog:
     callback: str | None = None
     fetched: float | None = None
     reported: float | None = None
-    flagged: frozenset[str] = frozenset()
-    open: frozenset[str] = frozenset()
-    failed: frozenset[str] = frozenset()
+    flagged: Annotated[frozenset[str], Key(write=len, form=int)] = frozenset()
+    open: Annotated[frozenset[str], Key(write=len, form=int)] = frozenset()
+    failed: Annotated[frozenset[str], Key(write=len, form=int)] = frozenset()
     waiting_since: float | None = None
     unheard_since: float | None = None
 
@@ -221,20 +248,9 @@ class SystemBacklog:
         """Return the seconds without a report of the system while checks are active; 0 if the system reports."""
         return 0.0 if self.unheard_since is None else max(0.0, now - self.unheard_since)
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the system as ``checks summary -o json`` prints it."""
-        return {
-            "name": self.name,
-            "callback": self.callback,
-            "fetched": self.fetched,
-            "reported": self.reported,
-            "backlog": len(self.waiting),
-            "flagged": len(self.flagged),
-            "open": len(self.open),
-            "failed": len(self.failed),
-            "waiting_since": self.waiting_since,
-            "unheard_since": self.unheard_since,
-        }
+    @shown("backlog")
+    def _backlog(self) -> int:
+        return len(self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,27 +264,13 @@ class CheckSummary:
     unwritten: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[CheckGroupState, ...] = ()
 
-    def to_json(self) -> dict[str, Value]:
+    def to_json(self) -> dict[str, Any]:
         """Return the summary as ``checks summary -o json`` prints it."""
         return {
             "monitoring": [system.to_json() for system in self.systems],
             "unwritten": dict(self.unwritten),
             "groups": [group.to_json() for group in self.groups],
         }
-
-
-def _configuration_to_json(configuration: InstanceConfiguration) -> dict[str, Value]:
-    return {
-        "version": configuration.version,
-        "config_id": configuration.config_id,
-        "state": configuration.state.value,
-        "monitoring": configuration.system,
-        "publication": configuration.publication,
-        "reason": configuration.reason,
-        "created": configuration.created,
-        "changed": configuration.changed,
-        "details": dict(configuration.details),
-    }
 
 
 def _order(instance: CheckInstance) -> tuple[str, str, str, int, str]:
@@ -297,37 +299,48 @@ class DroppedResult(Record):
     seen: float
 
 
+def _or_none(text: str) -> str | None:
+    return text or None
+
+
 @dataclass(frozen=True, slots=True)
-class CheckDrift:
+class CheckDrift(Record):
     """A check that a monitoring system runs in the configuration ``reported`` instead of ``expected``.
 
     ``instance`` is ``None`` if it does not exist, and ``expected`` if the system should not run the check.
     """
 
     id: str
-    system: str
-    reported: str
+    system: Annotated[str, Key("monitoring")]
+    reported: Annotated[str, Key(write=_or_none, form=str | None)]
     expected: str | None
     since: float
     seen: float
-    instance: CheckInstance | None = None
+    instance: Annotated[CheckInstance | None, APART] = None
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the drift as ``checks drift -o json`` prints it."""
-        key = None if self.instance is None else self.instance.key
-        return {
-            "id": self.id,
-            "monitoring": self.system,
-            "check": None if key is None else key.check,
-            "path": None if key is None else key.path,
-            "number": None if key is None else key.number,
-            "host": None if key is None else key.host,
-            "name": None if self.instance is None else host_name(self.instance),
-            "reported": self.reported or None,
-            "expected": self.expected,
-            "since": self.since,
-            "seen": self.seen,
-        }
+    @property
+    def _key(self) -> InstanceKey | None:
+        return None if self.instance is None else self.instance.key
+
+    @shown("check")
+    def _check(self) -> str | None:
+        return None if self._key is None else self._key.check
+
+    @shown("path")
+    def _path(self) -> str | None:
+        return None if self._key is None else self._key.path
+
+    @shown("number")
+    def _number(self) -> int | None:
+        return None if self._key is None else self._key.number
+
+    @shown("host")
+    def _host(self) -> str | None:
+        return None if self._key is None else self._key.host
+
+    @shown("name")
+    def _name(self) -> str | None:
+        return None if self.instance is None else host_name(self.instance)
 
 
 def expected_configuration(instance: CheckInstance | None, system: str) -> str | None:

@@ -15,7 +15,7 @@ from zkdeployment.checks.rules.overview import (
     InstanceFilter,
     host_name,
     instance_to_view,
-    overview_to_json,
+    instance_view,
     read_instance_id,
     read_state,
     shown_configuration,
@@ -91,7 +91,7 @@ def instances(
         found = checks.select(wanted)
         results = checks.results(found, time.time())
     if output != "table":
-        shown = [overview_to_json(instance, results.get(instance.id)) for instance in found]
+        shown = [instance_view(instance, results.get(instance.id)).to_json() for instance in found]
         emit({"instances": shown}, output, schema="check-instances")
     elif found:
         now = time.time()
@@ -176,7 +176,7 @@ def retry(
         )
         changed = checks.retry(failed, act)
     if output != "table":
-        shown = [overview_to_json(instance, None) for instance in changed]
+        shown = [instance_view(instance, None).to_json() for instance in changed]
         emit({"instances": shown}, output, schema="check-instances")
         return
     for instance in changed:
@@ -299,7 +299,11 @@ def abandon(planned: AbandonSystem, ended: tuple[CheckInstance, ...], output: st
       zkdeployment checks abandon --system nagios1 --reason 'the machine was scrapped'
     """
     if output != "table":
-        emit({"instances": [overview_to_json(found, None) for found in ended]}, output, schema="check-instances")
+        emit(
+            {"instances": [instance_view(found, None).to_json() for found in ended]},
+            output,
+            schema="check-instances",
+        )
     else:
         echo(f"abandoned {planned.system}; ended check instances: {len(ended)}")
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import TreeError
+from zkdeployment.base.records import Record
 from zkdeployment.base.source_files import Severity
 from zkdeployment.checks.documents.kinds import CHECK
 from zkdeployment.checks.documents.on_call import ON_CALL
@@ -38,16 +39,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckError:
+class CheckError(Record):
     """The reason why instances of a configuration are not made or changed, with the service and their number."""
 
     path: str
     message: str
     instances: int
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the error as ``-o json`` prints it."""
-        return {"path": self.path, "message": self.message, "instances": self.instances}
 
 
 def check_errors(

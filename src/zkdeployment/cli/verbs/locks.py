@@ -23,8 +23,8 @@ from zkdeployment.fleet.views.locks import (
     check_release,
     find_lock,
     is_orphaned,
+    lock_views,
     plan_release,
-    to_json,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
         hosts = operator.fleet.snapshot().hosts
         locks = by_urgency(operator.locks.locks(), hosts)
     if output != "table":
-        emit({"locks": to_json(locks, hosts)}, output, schema="locks")
+        emit({"locks": [view.to_json() for view in lock_views(locks, hosts)]}, output, schema="locks")
     elif locks:
         console_for(stderr=False).print(_table(locks, hosts, time.time()), soft_wrap=True)
     else:

@@ -119,4 +119,4 @@ def _rows(host: ServiceHost) -> Iterator[tuple[Text | str, ...]]:
     for deployment in host.deployments:
         state = styled(deployment.state.value, _COLOURS.get(deployment.state, "red"))
         number, version = str(deployment.number), deployment.version or "-"
-        yield host.host.name, host.host.id, number, version, state, host.host.state.value
+        yield host.name, host.id, number, version, state, host.state.value

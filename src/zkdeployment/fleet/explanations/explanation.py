@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.host import ORDER_PREFIX
 from zkdeployment.base.lock import LockKind
+from zkdeployment.base.records import Key, Record
+from zkdeployment.base.stop import FailureOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from zkdeployment.base.host import Host
     from zkdeployment.base.lock import Contender, Lock, LockedWork
-    from zkdeployment.base.stop import FailureOutput
     from zkdeployment.checks.rules.findings import CheckFinding
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.tree.values import Value
 
 
 class Cause(Enum):
@@ -39,8 +39,12 @@ class Cause(Enum):
     ROLLOUT = "rollout"  # the rollout has not reached the host
 
 
+def _findings(findings: Iterable[CheckFinding]) -> list[dict[str, Any]]:
+    return [finding.to_json() for finding in findings]
+
+
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Record):
     """The cause, one sentence about it, facts that support the sentence, and advice for the operator.
 
     ``output`` is the end of the output of the script with which the host failed, if it is kept. ``checks`` holds
@@ -48,11 +52,11 @@ class Explanation:
     """
 
     cause: Cause
-    sentence: str
+    sentence: Annotated[str, Key("answer")]
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     output: FailureOutput | None = None
-    checks: tuple[CheckFinding, ...] = ()
+    checks: Annotated[tuple[Any, ...], Key(write=_findings)] = ()
 
     def with_output(self, output: FailureOutput | None) -> Explanation:
         """Return the explanation of a failure with the output of its script."""
@@ -65,17 +69,6 @@ class Explanation:
     def with_checks(self, checks: tuple[CheckFinding, ...]) -> Explanation:
         """Return the explanation with the findings of the checks of the host's services."""
         return replace(self, checks=checks)
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the explanation as ``-o json`` prints it."""
-        return {
-            "cause": self.cause.value,
-            "answer": self.sentence,
-            "facts": [*self.facts],
-            "advice": [*self.advice],
-            "output": None if self.output is None else self.output.to_json(),
-            "checks": [finding.to_json() for finding in self.checks],
-        }
 
 
 def explain_wait_for_lock(

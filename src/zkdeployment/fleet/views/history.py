@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.strategies.views import rollout_status
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.service.users.logins import FailedLogin
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.tree.values import Value
 
 
 def find_record(records: Sequence[PublicationRecord], name: str) -> PublicationRecord:
@@ -47,16 +46,6 @@ def by_importance(results: Iterable[HostResult]) -> list[HostResult]:
     return sorted(results, key=lambda result: (result.error is None, result.time, result.host_name))
 
 
-def to_json(record: PublicationRecord, acts: Iterable[Act]) -> dict[str, Value]:
-    """Return the details of one publication as ``-o json`` prints them."""
-    return {
-        **record.summary(),
-        "left_out": record.left_out,
-        "results": [result.to_json() for result in by_importance(record.results.values())],
-        "acts": [act.to_json() for act in acts],
-    }
-
-
 def publication_body(
     record: PublicationRecord,
     records: Sequence[PublicationRecord],
@@ -64,13 +53,18 @@ def publication_body(
     rollouts: Iterable[RolloutState],
     *,
     now: float,
-) -> dict[str, Value]:
+) -> dict[str, Any]:
     """Return the details of a publication as ``-o json`` prints them.
 
     ``records`` include the next publication, if there is one; ``now`` is in seconds since the epoch.
     """
-    attempts: list[Value] = [rollout_status(attempt, led=True, now=now).to_json() for attempt in rollouts]
-    return to_json(record, acts_during(records, record, acts)) | {"rollouts": attempts}
+    return {
+        **record.summary(),
+        "left_out": record.left_out,
+        "results": [result.to_json() for result in by_importance(record.results.values())],
+        "acts": [act.to_json() for act in acts_during(records, record, acts)],
+        "rollouts": [rollout_status(attempt, led=True, now=now).to_json() for attempt in rollouts],
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +74,7 @@ class AuditRecords:
     acts: tuple[Act, ...]
     failed_logins: tuple[FailedLogin, ...]
 
-    def to_json(self) -> dict[str, Value]:
+    def to_json(self) -> dict[str, Any]:
         """Return the records as the schema ``audit`` describes them."""
         return {
             "acts": [act.to_json() for act in self.acts],

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.base.lock import LockKind
+from zkdeployment.base.lock import LockedWork, LockKind
+from zkdeployment.base.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.base.host import Host
-    from zkdeployment.base.lock import Contender, Lock, LockedWork
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.lock import Contender, Lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,35 +110,51 @@ def is_orphaned(lock: Lock, registered: set[str]) -> bool:
     return stays and lock.holder is not None and lock.holder.host_id not in registered
 
 
-def to_json(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[Value]:
+@dataclass(frozen=True, slots=True)
+class ContenderView(Record):
+    """The holder of a lock, or a host that waits for it; ``registered`` is ``None`` for other processes."""
+
+    identity: str
+    host: str | None
+    since: float
+    registered: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockView(Record):
+    """A lock; ``left``: the host that worked under it has lost it; ``kept``: it is kept for the holder."""
+
+    kind: LockKind
+    name: str
+    path: str
+    holder: ContenderView | None
+    waiting: tuple[ContenderView, ...]
+    work: LockedWork | None
+    left: bool
+    kept: bool
+
+
+def lock_views(locks: Sequence[Lock], hosts: Iterable[Host]) -> list[LockView]:
     """Return the locks as ``-o json`` prints them."""
     registered = {host.identity.id for host in hosts}
+
+    def view(one: Contender) -> ContenderView:
+        is_registered = None if one.host_id is None else one.host_id in registered
+        return ContenderView(one.identity, one.host_id, one.since, is_registered)
+
     return [
-        {
-            "kind": lock.kind.value,
-            "name": lock.name,
-            "path": lock.path,
-            "holder": None if lock.holder is None else _contender_json(lock.holder, registered),
-            "waiting": [_contender_json(contender, registered) for contender in lock.waiting],
-            "work": _work_json(lock.work),
-            "left": lock.abandoned_work is not None,
-            "kept": lock.is_kept,
-        }
+        LockView(
+            lock.kind,
+            lock.name,
+            lock.path,
+            None if lock.holder is None else view(lock.holder),
+            tuple(map(view, lock.waiting)),
+            lock.work,
+            lock.abandoned_work is not None,
+            lock.is_kept,
+        )
         for lock in locks
     ]
-
-
-def _contender_json(contender: Contender, registered: set[str]) -> dict[str, Value]:
-    return {
-        "identity": contender.identity,
-        "host": contender.host_id,
-        "since": contender.since,
-        "registered": None if contender.host_id is None else contender.host_id in registered,
-    }
-
-
-def _work_json(work: LockedWork | None) -> dict[str, Value] | None:
-    return None if work is None else work.to_json()
 
 
 def _times(lock: Lock) -> list[float]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.cluster import ClusterState, Revision, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.publication import Published
+from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import listing
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, Refusal
-    from zkdeployment.tree.values import Value
 
 
 def describe_request(request: PublicationRequest, now: float) -> str:
@@ -68,28 +67,22 @@ class JobState(Enum):
     FAILED = "failed"  # the syncer refused the commit, or a tip that contains the commit
 
 
+def _text(revision: Revision | None) -> str | None:
+    return None if revision is None else str(revision)
+
+
 @dataclass(frozen=True, slots=True)
-class Job:
+class Job(Record):
     """A commit, its state, the sequence of the first publication with it, and the problems of its refusal.
 
     ``refused`` is the tip that was refused: the commit, or a revision that contains the commit.
     """
 
-    commit: str
+    commit: Annotated[str, Key("job")]
     state: JobState
     sequence: int | None = None
     problems: tuple[str, ...] = ()
-    refused: Revision | None = None
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the job as the API prints it."""
-        return {
-            "job": self.commit,
-            "state": self.state.value,
-            "sequence": self.sequence,
-            "problems": [*self.problems],
-            "refused": None if self.refused is None else str(self.refused),
-        }
+    refused: Annotated[Revision | None, Key(write=_text, form=str | None)] = None
 
 
 def job_of(

@@ -6,14 +6,17 @@ The published targets decide which services a host runs; the inventory of the ho
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.checkout import is_checkout
+from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.packages import has_version
+from zkdeployment.base.records import Key, Record, shown
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.intents.documents.values import subject_text
@@ -21,7 +24,7 @@ from zkdeployment.publishing.targets.assignments import unchecked_assignments
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.tree.values import Properties, Value
+    from zkdeployment.tree.values import Properties
 
 
 #  The limit of deployments that the sentence names.
@@ -122,40 +125,28 @@ class InstanceState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceStatus:
+class InstanceStatus(Record):
     """One deployment: its number, the version that the host has of its package or checkout, and its state."""
 
     number: int
     version: str | None
     state: InstanceState
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the deployment as ``-o json`` prints it."""
-        return {"number": self.number, "version": self.version, "state": self.state.value}
-
 
 @dataclass(frozen=True, slots=True)
-class ServiceHost:
-    """A host with deployments of a service; ``wanted`` is the number of instances that the host must run."""
+class ServiceHost(Record):
+    """A host with deployments of a service, and the number of instances that the host is to run."""
 
-    host: HostStatus
-    wanted: int
+    id: str
+    name: str
+    role: str | None
+    state: HostState
+    wanted: Annotated[int, Key("n")]
     deployments: tuple[InstanceStatus, ...]
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the host as ``-o json`` prints it."""
-        return {
-            "id": self.host.id,
-            "name": self.host.name,
-            "role": self.host.role,
-            "state": self.host.state.value,
-            "n": self.wanted,
-            "deployments": [deployment.to_json() for deployment in self.deployments],
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class ServiceStatus:
+class ServiceStatus(Record):
     """A service of the published tree, its hosts by name, and its registered instances: name to properties.
 
     ``version`` is the wanted version of ``package``; ``None`` if the package's name contains it. For a service
@@ -168,9 +159,10 @@ class ServiceStatus:
     version: str | None
     hosts: tuple[ServiceHost, ...] = ()
     unmatched: tuple[str, ...] = ()
-    providers: Mapping[str, Properties] | None = None
+    providers: Mapping[str, Mapping[str, Any]] | None = None
 
     @property
+    @shown("as_wanted")
     def as_wanted(self) -> bool:
         """Whether every deployment has the wanted state."""
         states = (deployment.state for host in self.hosts for deployment in host.deployments)
@@ -180,40 +172,19 @@ class ServiceStatus:
         """Return the number of deployments in a state."""
         return sum(1 for host in self.hosts for deployment in host.deployments if deployment.state is state)
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the service as ``-o json`` prints it."""
-        return {
-            "path": self.path,
-            "package": self.package,
-            "version": self.version,
-            "as_wanted": self.as_wanted,
-            "unmatched": [*self.unmatched],
-            "hosts": [host.to_json() for host in self.hosts],
-            "providers": None
-            if self.providers is None
-            else {name: dict(properties) for name, properties in self.providers.items()},
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class ServicesStatus:
+class ServicesStatus(Record):
     """The services at and below a path; ``wanted`` is the revision that hosts must have."""
 
-    wanted: str | int | None
+    wanted: Revision | None
     services: tuple[ServiceStatus, ...]
 
     @property
+    @shown("as_wanted")
     def as_wanted(self) -> bool:
         """Whether every deployment of every service has the wanted state."""
         return all(service.as_wanted for service in self.services)
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the services as ``-o json`` prints them."""
-        return {
-            "wanted": self.wanted,
-            "as_wanted": self.as_wanted,
-            "services": [service.to_json() for service in self.services],
-        }
 
 
 @dataclass(slots=True)
@@ -304,7 +275,8 @@ def _collect(
         found = collected[service_path]
         found.assignments += [] if assignment is None else [assignment]
         found.markers += left[service_path]
-        found.hosts.append(ServiceHost(host, 0 if assignment is None else assignment.n, tuple(deployments)))
+        number = 0 if assignment is None else assignment.n
+        found.hosts.append(ServiceHost(host.id, host.name, host.role, host.state, number, tuple(deployments)))
 
 
 def _deployments(
@@ -361,7 +333,7 @@ def _service(
     unmatched: Mapping[str, Assignment],
     providers: Mapping[str, Properties] | None,
 ) -> ServiceStatus:
-    hosts = tuple(sorted(found.hosts, key=lambda host: (host.host.name, host.host.id)))
+    hosts = tuple(sorted(found.hosts, key=lambda host: (host.name, host.id)))
     missing = tuple(sorted(unmatched))
     if found.assignments:
         first = found.assignments[0]

@@ -6,12 +6,16 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from zkdeployment.base.cluster import ClusterState, is_commit, short
-from zkdeployment.base.host import lease_text
+from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_commit, short
+from zkdeployment.base.host import Leased, lease_text
+from zkdeployment.base.records import APART, Key, Record, shown
+from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted
+from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.snapshot import stops_in_force
+from zkdeployment.publishing.records import PublicationRequest, Refusal
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import RolloutProgressState, describe_rollout, is_attempt_due, rollout_state
@@ -19,14 +23,9 @@ from zkdeployment.strategies.views import RolloutProgressState, describe_rollout
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from zkdeployment.base.cluster import Cluster, Revision
-    from zkdeployment.base.host import Host, Leased
-    from zkdeployment.base.stop import GroupStop, Stop
-    from zkdeployment.fleet.daemon_failures import DaemonFailure
+    from zkdeployment.base.host import Host
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.publishing.records import PublicationRequest, Refusal
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.tree.values import Value
 
 
 class HostState(Enum):
@@ -42,7 +41,7 @@ class HostState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class HostStatus:
+class HostStatus(Record):
     """The status of one host; ``steps`` are (done, total).
 
     ``former`` is the version that the host had before an unfinished deployment. ``since`` is when the state last
@@ -65,32 +64,13 @@ class HostStatus:
     error: str | None = None
     since: float | None = None
     expected: bool = True
-    idle_role: str | None = None
+    idle_role: Annotated[str | None, Key("lease")] = None
     leased: Leased | None = None
 
     @property
     def lease_text(self) -> str:
         """The lease as text for people; empty for absent hosts, and for hosts that cannot be leased."""
         return "" if self.state is HostState.ABSENT else lease_text(self.role, self.idle_role, self.leased)
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the host as ``-o json`` prints it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "role": self.role,
-            "state": self.state.value,
-            "version": self.version,
-            "former": self.former,
-            "wanted": self.wanted,
-            "step": self.step,
-            "steps": None if self.steps is None else [*self.steps],
-            "error": self.error,
-            "since": self.since,
-            "expected": self.expected,
-            "lease": self.idle_role,
-            "leased": None if self.leased is None else self.leased.to_json(),
-        }
 
 
 def select_hosts(
@@ -129,7 +109,43 @@ def is_revision(version: Revision | None, name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetStatus:
+class RequestView(Record):
+    """An operator's request for a publication; ``time`` is when ZooKeeper got it."""
+
+    by: str
+    reason: str
+    time: float
+    age_limit: float
+    error: str | None
+
+
+def _request(request: PublicationRequest | None) -> dict[str, Any] | None:
+    if request is None:
+        return None
+    view = RequestView(request.by, request.reason, request.written, request.age_limit, request.error)
+    return view.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStopView(Record):
+    """The stop of a deployment intent group: the failure of a host in the publication with this sequence."""
+
+    group: str
+    sequence: int
+    host: str
+    name: str
+    revision: Revision
+    step: str
+    reason: str
+    time: float
+
+
+def _group_stops(stops: Iterable[GroupStop]) -> list[dict[str, Any]]:
+    return [{"group": stop.group, **stop.to_json()} for stop in stops]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStatus(Record):
     """The status of the fleet, or of the hosts that the operator named.
 
     ``stops`` are the stops in force, the oldest first; ``summary`` is one sentence without their reasons.
@@ -140,50 +156,36 @@ class FleetStatus:
     ``group_stops`` the stops of deployment intent groups: hosts that lack a stopped group count as converged.
     """
 
-    cluster: Cluster | None
+    cluster: Annotated[Cluster | None, APART]
     wanted: Revision | None
     hosts: tuple[HostStatus, ...]
     converged: bool
     stops: tuple[Stop, ...]
     summary: str
     rollout: str | None = None
-    missed: bool = False
-    completed: bool = True
+    missed: Annotated[bool, APART] = False
+    completed: Annotated[bool, APART] = True
     warnings: tuple[str, ...] = ()
-    request: PublicationRequest | None = None
+    request: Annotated[PublicationRequest | None, Key(write=_request, form=RequestView | None)] = None
     refusal: Refusal | None = None
     failures: tuple[DaemonFailure, ...] = ()
-    group_stops: tuple[GroupStop, ...] = ()
+    group_stops: Annotated[tuple[GroupStop, ...], Key(write=_group_stops, form=tuple[GroupStopView, ...])] = ()
 
-    def to_json(self) -> dict[str, Value]:
-        """Return the fleet as ``-o json`` prints it; ``version`` is the present cluster version."""
-        return {
-            "version": None if self.cluster is None else self.cluster.version,
-            "cluster": None if self.cluster is None else self.cluster.state.value,
-            "wanted": self.wanted,
-            "converged": self.converged,
-            "summary": self.summary,
-            "rollout": self.rollout,
-            "warnings": [*self.warnings],
-            "stopped": [str(stop) for stop in self.stops],
-            "stops": [stop.to_json() for stop in self.stops],
-            "stops_recorded": sum(1 + stop.replaced for stop in self.stops),
-            "request": None if self.request is None else _request_json(self.request),
-            "refusal": None if self.refusal is None else self.refusal.to_json(),
-            "failures": [failure.to_json() for failure in self.failures],
-            "group_stops": [{"group": stop.group, **stop.to_json()} for stop in self.group_stops],
-            "hosts": [host.to_json() for host in self.hosts],
-        }
+    @shown("version")
+    def _version(self) -> Revision | Literal[False] | None:
+        return None if self.cluster is None else self.cluster.version
 
+    @shown("cluster")
+    def _state(self) -> ClusterState | None:
+        return None if self.cluster is None else self.cluster.state
 
-def _request_json(request: PublicationRequest) -> dict[str, Value]:
-    return {
-        "by": request.by,
-        "reason": request.reason,
-        "time": request.written,
-        "age_limit": request.age_limit,
-        "error": request.error,
-    }
+    @shown("stopped")
+    def _stopped(self) -> tuple[str, ...]:
+        return tuple(map(str, self.stops))
+
+    @shown("stops_recorded")
+    def _recorded(self) -> int:
+        return sum(1 + stop.replaced for stop in self.stops)
 
 
 def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> FleetStatus:

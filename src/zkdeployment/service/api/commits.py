@@ -4,15 +4,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.service.access.rights import Reader
-from zkdeployment.service.act_routes import wait_for_reading
+from zkdeployment.service.act_routes import OptionalReason, wait_for_reading
+from zkdeployment.service.bodies import body_of
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.models.acts import CommitJob, OptionalReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,11 @@ def find_job(adapters: ServerAdapters, name: str) -> Job:
 router = APIRouter(prefix="/api/v1", tags=["acts"], responses=ERRORS)
 
 
-@router.get("/jobs/{commit}")
+@router.get("/jobs/{commit}", response_model=body_of(Job))
 def show_job(
     adapters: ConnectedAdapters,
     _user: Reader,
     commit: Annotated[str, Path(pattern="^[0-9a-f]{4,64}$", description="The id of a commit of the branch.")],
-) -> CommitJob:
+) -> Response:
     """Return whether a commit is pending, processed (it is published) or failed (the syncer refused it)."""
-    return CommitJob.model_validate(find_job(adapters, commit).to_json())
+    return JSONResponse(find_job(adapters, commit).to_json())

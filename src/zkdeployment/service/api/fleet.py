@@ -9,27 +9,29 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from zkdeployment.base.act import Act
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.json_values import with_schema
-from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.checks.rules.overview import CheckInstanceView
+from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.history import audit_records
-from zkdeployment.fleet.views.locks import by_urgency, to_json
+from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (
+    ServicesStatus,
     hosts_of_services,
     paths_of_services,
     services_status,
     withheld_from_host,
 )
-from zkdeployment.fleet.views.status import HostState, fleet_status
+from zkdeployment.fleet.views.status import FleetStatus, HostState, fleet_status
 from zkdeployment.intents.feed import records_of
 from zkdeployment.service.access.rights import Reader, require
+from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.models.acts import AuditAnswer
-from zkdeployment.service.models.fleet import LocksBody, ServicesBody, StatusBody
-from zkdeployment.service.models.why import WhyBody
+from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import Right
 
 
@@ -58,13 +60,16 @@ def encoded_status(request: Request) -> EncodedStatus:
 
 router = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]})
 
+_STATUS = answer("status", FleetStatus)
+_SERVICES = answer("services", ServicesStatus)
+
 _MISSING: dict[int | str, dict[str, object]] = {404: ERRORS[404]}
 
 HostName = Annotated[str, Path(description="The id or the name of a host.")]
 ServicePath = Annotated[str, Path(description="The path of a service or of a node above services.")]
 
 
-@router.get("/status", response_model=StatusBody, responses={304: {"description": "Nothing has changed."}})
+@router.get("/status", response_model=_STATUS, responses={304: {"description": "Nothing has changed."}})
 def read_status(request: Request, user: Reader, adapters: Adapters) -> Response:
     """Return the status of the whole fleet from the service's memory.
 
@@ -81,7 +86,7 @@ def read_status(request: Request, user: Reader, adapters: Adapters) -> Response:
     return Response(encoded_status(request).body(cached.reading), media_type="application/json", headers=headers)
 
 
-@router.get("/hosts/{host}", response_model=StatusBody, responses=_MISSING)
+@router.get("/hosts/{host}", response_model=_STATUS, responses=_MISSING)
 def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
     """Return the status of one host."""
     del user
@@ -91,7 +96,11 @@ def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
     return JSONResponse(with_schema("status", status.to_json()))
 
 
-@router.get("/hosts/{host}/why", response_model=WhyBody, responses=_MISSING)
+@router.get(
+    "/hosts/{host}/why",
+    response_model=answer("why", Explanation, checks=list[CheckInstanceView]),
+    responses=_MISSING,
+)
 def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     """Explain why a host is not at the cluster version."""
     del user
@@ -111,23 +120,25 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     return JSONResponse(with_schema("why", explanation.to_json()))
 
 
-@router.get("/locks", response_model=LocksBody)
+@router.get(
+    "/locks", response_model=answer("locks", text="All locks, the urgent ones first.", locks=list[LockView])
+)
 def read_locks(user: Reader, adapters: Adapters) -> Response:
     """Return all locks that are held: their holders, the hosts that wait, and the work under them."""
     del user
     hosts = adapters.feed.snapshot().fleet.hosts
     locks = by_urgency(adapters.feed.locks(), hosts)
-    return JSONResponse(with_schema("locks", {"locks": to_json(locks, hosts)}))
+    return JSONResponse(with_schema("locks", {"locks": [view.to_json() for view in lock_views(locks, hosts)]}))
 
 
-@router.get("/services", response_model=ServicesBody)
+@router.get("/services", response_model=_SERVICES)
 def read_all_services(user: Reader, adapters: Adapters) -> Response:
     """Return the status of all services."""
     del user
     return _services(adapters, "")
 
 
-@router.get("/services/{path:path}", response_model=ServicesBody, responses=_MISSING)
+@router.get("/services/{path:path}", response_model=_SERVICES, responses=_MISSING)
 def read_services(path: ServicePath, user: Reader, adapters: Adapters) -> Response:
     """Return the status of the services at and below a path: versions, hosts, deployments and instances."""
     del user
@@ -148,12 +159,21 @@ audit_router = APIRouter(
 )
 
 
-@audit_router.get("/audit")
+@audit_router.get(
+    "/audit",
+    response_model=answer(
+        "audit",
+        text="The acts of operators and the failed logins, the newest first.",
+        acts=list[Act],
+        failed_logins=list[FailedLogin],
+    ),
+)
 def audit(
     adapters: ConnectedAdapters,
     who: Annotated[str, Query(max_length=200, description="A user, USER@HOST or an address; empty: all.")] = "",
     limit: Annotated[int, Query(ge=1, le=500, description="The most records of each kind.")] = 100,
-) -> AuditAnswer:
+) -> Response:
     """Return acts and failed logins, the newest first."""
     acts, failed = adapters.operator.fleet.acts(), adapters.logins.failed_logins()
-    return AuditAnswer.of(audit_records(acts, failed, who=who, limit=limit))
+    records = audit_records(acts, failed, who=who, limit=limit)
+    return JSONResponse(with_schema("audit", records.to_json()))

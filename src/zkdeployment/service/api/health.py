@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from typing import Literal
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict
 
 from zkdeployment.base.daemon.metrics import DaemonProcess, Metric
 from zkdeployment.base.errors import UnreachableError
@@ -17,7 +19,6 @@ from zkdeployment.service.access.rights import Reader
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.metrics import ServerFacts, server_metrics
-from zkdeployment.service.models.fleet import ServiceHealth
 from zkdeployment.service.request_log import request_counts
 
 router = APIRouter(tags=["service"])
@@ -48,6 +49,14 @@ def _take_error(asking: asyncio.Future[object]) -> None:
     """Take the error of a request that no probe waits for any more; else asyncio logs it."""
     if not asking.cancelled():
         asking.exception()
+
+
+class ServiceHealth(BaseModel):
+    """The service and its connection to ZooKeeper work."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    zookeeper: Literal["reachable"] = "reachable"
 
 
 @router.get("/healthz", responses={503: ERRORS[503]})

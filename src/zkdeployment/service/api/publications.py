@@ -1,23 +1,44 @@
 """``GET /api/v1/history``, ``rollout``, ``plan`` and ``tree``: what was, is and would be published."""
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import Field
 
+from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.names import RESERVED, NameKind, is_name
 from zkdeployment.fleet.views.history import publication_body
+from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.bodies import Described, answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
-from zkdeployment.service.models.publications import HistoryBody, PlanBody, PublicationBody, RolloutBody
 from zkdeployment.service.planner import planner_of
-from zkdeployment.strategies.views import rollout_status
+from zkdeployment.strategies.views import RolloutStatus, rollout_status
 
 router = APIRouter(prefix="/api/v1", tags=["publications"], responses={503: ERRORS[503]})
+
+#: The numbers of hosts that follow from the results of a publication, and when the last host ended.
+_OUTCOME: dict[str, Any] = {"done": int, "failed": int, "ended": float | None}
+
+_HISTORY = answer(
+    "history",
+    text="The last publications, the newest first.",
+    publications=list[answer(None, PublicationRecord, results=None, left_out=None, **_OUTCOME)],  # type: ignore[misc]
+)
+_PUBLICATION = answer(
+    "publication",
+    PublicationRecord,
+    "A publication with the results of hosts, the acts of operators until the next one, and its rollouts.",
+    **_OUTCOME,
+    acts=list[Act],
+    rollouts=list[RolloutStatus],
+)
 
 _MISSING: dict[int | str, dict[str, object]] = {404: ERRORS[404]}
 
@@ -28,7 +49,7 @@ _MOST = 500
 _LARGEST = 2**53
 
 
-@router.get("/history", response_model=HistoryBody)
+@router.get("/history", response_model=_HISTORY)
 def read_history(user: Reader, adapters: Adapters, last: Annotated[int, Query(ge=1, le=_MOST)] = 20) -> Response:
     """Return the last publications, the newest first."""
     del user
@@ -36,7 +57,7 @@ def read_history(user: Reader, adapters: Adapters, last: Annotated[int, Query(ge
     return JSONResponse(with_schema("history", {"publications": [record.summary() for record in records]}))
 
 
-@router.get("/history/{sequence}", response_model=PublicationBody, responses=_MISSING)
+@router.get("/history/{sequence}", response_model=_PUBLICATION, responses=_MISSING)
 def read_publication(
     sequence: Annotated[int, Path(ge=0, lt=_LARGEST)], user: Reader, adapters: Adapters
 ) -> Response:
@@ -52,7 +73,7 @@ def read_publication(
     return JSONResponse(with_schema("publication", body))
 
 
-@router.get("/rollout", response_model=RolloutBody, responses=_MISSING)
+@router.get("/rollout", response_model=answer("rollout", RolloutStatus), responses=_MISSING)
 def read_rollout(user: Reader, adapters: Adapters) -> Response:
     """Return the rollout of the published revision."""
     del user
@@ -70,6 +91,78 @@ def read_rollout(user: Reader, adapters: Adapters) -> Response:
         known=fleet.facts,
     )
     return JSONResponse(with_schema("rollout", status.to_json()))
+
+
+class PlannedHostBody(Described):
+    """The forecast of a host: its steps in order, and the deployments that are not run again."""
+
+    id: str
+    name: str
+    role: str | None
+    outlook: str
+    absent: bool
+    lease: str | None
+    reason: str | None
+    steps: list[dict[str, Any]]
+    unchanged: list[str]
+
+
+class PlannedTreeBody(Described):
+    """The paths of nodes that would be created, updated and deleted."""
+
+    create: list[str]
+    update: list[str]
+    delete: list[str]
+
+
+class PlannedDocumentBody(Described):
+    """A document beside the tree that changes."""
+
+    change: str
+    kind: str
+    subject: list[str]
+
+
+class PackageProblemBody(Described):
+    """A finding about the packages that a publication newly wants: ``error`` or ``warning``."""
+
+    severity: str
+    path: str | None
+    message: str
+
+
+class PackageCheckBody(Described):
+    """The check of packages: how many newly wanted ones were looked up, and what was found."""
+
+    checked: int
+    problems: list[PackageProblemBody]
+
+
+class CheckDifferenceBody(Described):
+    """The effect of a publication on check instances: at most 1,000 of each kind, and how many there are."""
+
+    counts: dict[Literal["added", "changed", "removed"], int]
+    added: list[dict[str, Any]]
+    changed: list[dict[str, Any]]
+    removed: list[dict[str, Any]]
+    errors: list[dict[str, Any]]
+
+
+class PlanBody(Described):
+    """The forecast of a publication."""
+
+    schema_: Annotated[Literal["zkdeployment/plan/v1"], Field(alias="schema")]
+    revision: Revision | None
+    changes: bool
+    summary: str
+    tree: PlannedTreeBody
+    hosts: list[PlannedHostBody]
+    strategy: dict[str, Any] | None
+    documents: list[PlannedDocumentBody]
+    order: dict[str, Any] | None
+    warnings: list[str]
+    packages: PackageCheckBody | None
+    checks: CheckDifferenceBody
 
 
 @router.get("/plan", response_model=PlanBody, responses={404: ERRORS[404], 409: ERRORS[409]})

@@ -10,9 +10,9 @@ from zkdeployment.checks.rules.overview import (
     SystemBacklog,
     host_name,
     instance_to_view,
+    instance_view,
     is_failed,
     listed_part,
-    overview_to_json,
     read_instance_id,
     read_state,
     selected,
@@ -73,7 +73,7 @@ def test_the_current_version_stands_for_an_instance_while_its_successor_waits():
 def test_an_instance_without_versions_has_no_name_of_its_host_yet():
     empty = instance()
     assert (host_name(empty), shown_state(empty)) == ("host1", CheckState.AWAITING_COMPUTATION)
-    assert overview_to_json(empty, None)["version"] is None
+    assert instance_view(empty, None).to_json()["version"] is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_listed_part_of_an_instance_is_listed_like_the_whole(whole, versions
     listed = listed_part(whole)
     assert [found.version for found in listed.configurations] == versions
     assert all(found.details == {"host": {"name": "host1.example.com"}} for found in listed.configurations)
-    assert overview_to_json(listed, None) == overview_to_json(whole, None)
+    assert instance_view(listed, None).to_json() == instance_view(whole, None).to_json()
     assert (listed.system, is_failed(listed)) == (whole.system, is_failed(whole))
 
 

@@ -3,7 +3,7 @@ import pytest
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, to_json
+from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, publication_body
 from zkdeployment.publishing.records import PublicationRecord
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -42,6 +42,6 @@ def test_hosts_that_failed_come_first():
     done, failed = HostResult("h1", "a", 1.0, 1.0), HostResult("h2", "b", 2.0, 1.0, "no")
     assert by_importance([done, failed]) == [failed, done]
     record = PublicationRecord("r", 1.0, results={"h1": done, "h2": failed})
-    document = to_json(record, ACTS[:1])
+    document = publication_body(record, [record], ACTS[:1], [], now=5.0)
     assert [result["id"] for result in document["results"]] == ["h2", "h1"]
     assert (document["acts"], document["failed"], document["left_out"]) == ([ACTS[0].to_json()], 1, 0)

@@ -7,7 +7,7 @@ from support.builders import make_contender, make_role_lock, make_service_lock
 from support.builders import make_host as host
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
-from zkdeployment.fleet.views.locks import by_urgency, find_lock, plan_release, to_json
+from zkdeployment.fleet.views.locks import by_urgency, find_lock, lock_views, plan_release
 
 NOW = 1000.0
 SYNCER = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (Contender("syncer on s1", 990.0, "/hosts-lock/a"),))
@@ -89,7 +89,7 @@ def test_the_host_for_which_a_lock_is_kept_is_its_holder_whoever_is_first_in_the
     assert lock.holder == Contender("h1.example.com (h1)", 940.0, "/zkdeployment/busy/shop,web", "h1")
     assert [contender.host_id for contender in lock.waiting] == ["h2", "h3"]
     assert (lock.abandoned_work, lock.since) == (None, 940.0)
-    (document,) = to_json([lock], [host("h2")])
+    (document,) = (view.to_json() for view in lock_views([lock], [host("h2")]))
     assert (document["kept"], document["left"], document["holder"]["registered"]) == (True, False, False)
     assert document["work"]["kept"] is True
 
@@ -132,7 +132,8 @@ def test_locks_of_absent_holders_come_first_then_the_oldest():
 
 
 def test_locks_as_json():
-    (document,) = to_json([service(who("h1"), who("h2"), work=at_work("h1"))], [host("h1")])
+    locks = [service(who("h1"), who("h2"), work=at_work("h1"))]
+    (document,) = (view.to_json() for view in lock_views(locks, [host("h1")]))
     assert document == {
         "kind": "service",
         "name": "/shop/web",
@@ -143,4 +144,4 @@ def test_locks_as_json():
         "left": False,
         "kept": False,
     }
-    assert to_json([SYNCER], [])[0]["holder"]["registered"] is None
+    assert lock_views([SYNCER], [])[0].to_json()["holder"]["registered"] is None

@@ -40,7 +40,7 @@ def status_of(
 def states(status: ServicesStatus) -> dict[str, list[tuple[str, int, str | None, str]]]:
     return {
         service.path: [
-            (host.host.id, deployment.number, deployment.version, deployment.state.value)
+            (host.id, deployment.number, deployment.version, deployment.state.value)
             for host in service.hosts
             for deployment in host.deployments
         ]

@@ -1,0 +1,86 @@
+"""The bodies of answers, made from the records that the answers encode, for the description of the API."""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import cleandoc
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from zkdeployment.base.records import Record, codec
+
+
+class Described(BaseModel):
+    """A JSON object with these keys; a later version may add keys, as in all output."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@cache
+def body_of(record: Any) -> type[BaseModel]:
+    """Return the body that describes a class of records, by its name and its docstring."""
+    return _model(record.__name__, record.__doc__, _keys(record))
+
+
+def answer(schema: str | None, record: Any = None, text: str = "", **more: Any) -> Any:
+    """Return the body of an answer: its ``schema``, the keys of a record, and ``more`` keys with their types.
+
+    ``text`` describes the answer, by default with the docstring of the record. Keys with the type ``None`` are
+    left out. A part of an answer has no schema.
+    """
+    keys = {} if schema is None else {"schema": (Literal[f"zkdeployment/{schema}/v1"], ...)}
+    keys |= ({} if record is None else _keys(record)) | {
+        key: (_described(hint), ...) for key, hint in more.items()
+    }
+    kept = {key: described for key, described in keys.items() if described[0] is not None}
+    name = record.__name__ if schema is None else "".join(part.capitalize() for part in schema.split("-"))
+    return _model(f"{name}Answer", text or record.__doc__, kept)
+
+
+def _model(name: str, text: str, keys: dict[str, Any]) -> type[BaseModel]:
+    described = {
+        f"key_{number}": (hint, Field(default, alias=key))
+        for number, (key, (hint, default)) in enumerate(keys.items())
+    }
+    return create_model(name, __base__=Described, __doc__=cleandoc(text).partition("\n\n")[0], **described)  # type: ignore[call-overload,no-any-return]
+
+
+def _keys(record: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the types of the keys of a record, and their defaults: ``...`` for keys that are never left out."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for form in codec(record).fields:
+        if form.flat and form.default is None:
+            found |= {key: (Union[hint, None], default) for key, (hint, default) in _keys(form.type).items()}  # noqa: UP007
+        elif form.flat:
+            found |= _keys(form.type)
+        else:
+            found[form.key] = (_described(_given(form.type)), None) if form.omit else (_described(form.type), ...)
+    return found | {shown.key: (_described(shown.type), ...) for shown in codec(record).shown}
+
+
+def _given(hint: Any) -> Any:
+    """Return the type of a key that is left out instead of being null."""
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)] if get_origin(hint) is UnionType else []
+    return Union[tuple(kinds)] if kinds else hint  # noqa: UP007  the types are computed
+
+
+def _described(hint: Any) -> Any:
+    """Return the type that describes the JSON form of a type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _described(arguments[1].form or arguments[0])
+    if origin in {Union, UnionType}:
+        return Union[tuple(map(_described, arguments))]  # noqa: UP007  the types are computed
+    if origin in {tuple, frozenset, list}:
+        return list[_described(arguments[0])]  # type: ignore[misc]
+    if origin is not None and origin is not Literal:
+        return dict[str, _described(arguments[1])]  # type: ignore[misc]
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return body_of(cast("Any", hint))
+    return Literal[tuple(member.value for member in hint)] if _is_enumeration(hint) else hint
+
+
+def _is_enumeration(hint: Any) -> bool:
+    return hasattr(hint, "__members__")
