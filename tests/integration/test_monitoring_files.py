@@ -17,7 +17,7 @@ from zkdeployment.base.daemon.metrics import DaemonProcess
 from zkdeployment.pools.metrics import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
-from zkdeployment.publishing.daemon.telemetry import SyncerFacts, syncer_metrics
+from zkdeployment.publishing.daemon.follower import SyncerFacts, syncer_metrics
 from zkdeployment.rollouts.daemon import FAILURE_KINDS, CoordinatorFacts, coordinator_metrics
 from zkdeployment.service.metrics import ServerFacts, server_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus

@@ -1,28 +1,36 @@
-"""Builds the syncer, for one run, for a preview or as a daemon, and the other objects that its verbs need."""
+"""``zkdeployment sync``: the syncer for one run, for a preview or as a daemon."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.agent.packages.host_repositories import own_repositories, syncer_repositories
+from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
-from zkdeployment.base.daemon.control import Control
-from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.daemon.control import Control, interrupted_by_signals, obey_signals
+from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.files import check_owner, sole_process, unfinished
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.cli.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.process import arm_failpoints, build_probe
+from zkdeployment.cli.terminal import echo
+from zkdeployment.config.settings import load
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import publication_signer
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.records import ForcedBy, GuardOverrides, SyncOptions
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.opening import open_source
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
     from zkdeployment.publishing.records import SyncerReport
     from zkdeployment.zookeeper.servers import Servers
+
 
 _SYNCER_SESSION = 10.0  # seconds
 
@@ -178,3 +187,168 @@ def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:
     return open_source(
         sync.url, mirror or sync.tree_directory, branch=sync.branch, allowed_signers=sync.allowed_signers
     )
+
+
+#: The value that click passes for ``--interval`` without a number.
+_CONFIGURED = "as configured"
+
+
+@click.command(name="sync")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-u", "--url", metavar="URL", help="The tree's repository, instead of the configuration's.")
+@click.option(
+    "-t",
+    "--tree-directory",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The directory of the repository's mirror, instead of the configuration's.",
+)
+@click.option("-b", "--branch", metavar="BRANCH", help="The branch, instead of the configuration's.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print what would be published and change nothing.")
+@click.option(
+    "-f",
+    "--force",
+    is_flag=True,
+    help="Publish even if all is stopped or hosts are behind; read the whole live tree and correct drift.",
+)
+@click.option(
+    "--prune", is_flag=True, help="Delete top-level nodes that were in a .zk file once and are in none now."
+)
+@override_options
+@click.option(
+    "--interval",
+    metavar="[SECONDS]",
+    is_flag=False,
+    flag_value=_CONFIGURED,
+    help="Follow the branch: sync again after so many seconds (default: interval of the configuration).",
+)
+@click.option("--notify", is_flag=True, help="Only wake the running syncers, as after a push, and return at once.")
+@reason_option(required=False)
+@click.option("-v", "--verbose", is_flag=True, help="Log everything.")
+def command(
+    config: Path,
+    *,
+    url: str | None,
+    tree_directory: Path | None,
+    branch: str | None,
+    dry_run: bool,
+    force: bool,
+    prune: bool,
+    overrides: GuardOverrides,
+    interval: str | None,
+    notify: bool,
+    reason: str,
+    verbose: bool,
+) -> None:
+    """Publish the tip of the tree's branch to ZooKeeper, once or whenever the branch changes.
+
+    Nothing is published while all is stopped (version null) or some host is not at the cluster version (exit code
+    3), or if the tree has errors (1). A tip that does not descend from the published revision, or that would end
+    more than 30 % of the deployments, is refused even with --force (3).
+
+    With --interval the syncer follows the branch until SIGTERM. SIGHUP, --notify (for a git server's post-receive
+    hook) and 'zkdeployment resume --latest' wake the syncer at once. A second process with the same mirror exits
+    with 0, or with 3 if --force, --prune or --allow-… asked for more than the first process does.
+
+    Usually only the nodes that differ from the last published text are read. Changes by hand elsewhere remain
+    until --force reads the whole tree.
+
+    \b
+    Example:
+      zkdeployment sync --dry-run /etc/zkdeployment/zkdeployment.cfg
+      zkdeployment sync /etc/zkdeployment/zkdeployment.cfg --interval 60
+      zkdeployment sync --notify /etc/zkdeployment/zkdeployment.cfg
+    """
+    log.configure(verbose=verbose)
+    given = {
+        "url": url,
+        "tree-directory": None if tree_directory is None else str(tree_directory.absolute()),
+        "branch": branch,
+        "interval": None if interval == _CONFIGURED else interval,
+    }
+    settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
+    options = SyncOptions(force, prune, overrides, forced=_forced(reason, force=force))
+    _check_combination(notify, interval, more=dry_run or options != SyncOptions())
+    if notify:
+        _notify(settings.servers)
+    elif dry_run:
+        _preview(settings, options)
+    else:
+        with exclusive_mirror(settings) as acquired:
+            if not acquired:
+                _give_way(settings, options)
+            elif interval is None:
+                with interrupted_by_signals(), build_syncer(settings) as syncer:
+                    echo(syncer.sync(options).sentence)
+            else:
+                _follow(settings)
+
+
+def _give_way(settings: Settings, options: SyncOptions) -> None:
+    """Report that another process syncs; raises ``RefusedError`` for options that a cycle does not have."""
+    directory = settings.require_sync().tree_directory
+    message = f"another process syncs with the mirror {directory}: nothing was done"
+    if options != SyncOptions():
+        raise RefusedError(
+            f"{message}; ask that process with 'zkdeployment resume --latest', or stop it before --prune"
+        )
+    echo(message, err=True)
+
+
+def _check_combination(notify: bool, interval: str | None, *, more: bool) -> None:
+    """Raise ``ConfigurationError`` for options that exclude each other."""
+    if notify and (interval is not None or more):
+        raise ConfigurationError("--notify only wakes running syncers; use it without other options")
+    if interval is not None and more:
+        raise ConfigurationError(
+            "--interval follows the branch permanently; use --dry-run, --force, --prune and --allow-… without it"
+        )
+
+
+def _notify(servers: Servers) -> None:
+    """Wake running syncers, and report whether one seems to be running."""
+    report = notify_syncers(servers, new_act("sync --notify", "").by)
+    if report is None:
+        echo("no syncer follows the branch: what was pushed waits for the next sync", err=True)
+    elif (silent := time.time() - report.time) > 2 * report.interval + NOTICE_TIMEOUT:
+        echo(
+            f"the last syncer ({report.by}) has been silent for {silent:.0f} s:"
+            " what was pushed waits for the next",
+            err=True,
+        )
+    else:
+        echo(f"notified the syncer ({report.by})", err=True)
+
+
+def _forced(reason: str, *, force: bool) -> ForcedBy | None:
+    """Return the record of a forced publication; raises ``ConfigurationError`` for a reason without force."""
+    if not force:
+        if reason:
+            raise ConfigurationError("--reason is recorded for a forced publication only; use it with --force")
+        return None
+    forcing = new_act("sync --force", reason)
+    return ForcedBy(forcing.by, forcing.reason)
+
+
+def _preview(settings: Settings, options: SyncOptions) -> None:
+    with interrupted_by_signals(), build_preview(settings) as syncer:
+        report = syncer.preview(options)
+    if report.draft is None:
+        echo(report.sentence, err=True)
+        return
+    for line in report.draft.describe():
+        echo(line)
+    for problem in report.draft.warnings:
+        echo(f"warning: {problem}", err=True)
+    echo(f"would be {report.sentence}; nothing was changed", err=True)
+
+
+def _follow(settings: Settings) -> None:
+    interval = settings.require_sync().interval
+    if interval is None:
+        raise ConfigurationError(
+            f"{settings.source}: interval not specified in [sync]; set it, or --interval SECONDS"
+        )
+    with build_follower(settings) as (follower, control):
+        obey_signals(control)
+        follower.run(interval)

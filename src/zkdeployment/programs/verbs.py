@@ -32,7 +32,7 @@ _OF_THE_FLEET = {
     "services": LazyVerb("cli.verbs.services", "Show services: the version and state of each deployment."),
     "status": LazyVerb("cli.verbs.status", "Show the fleet: version wanted, version had, state, error."),
     "stop": LazyVerb("cli.verbs.stops", "Stop the whole fleet.", "stop_fleet"),
-    "sync": LazyVerb("programs.sync_verb", "Publish the tree from git to ZooKeeper."),
+    "sync": LazyVerb("programs.syncer", "Publish the tree from git to ZooKeeper."),
     "tree": LazyVerb("cli.verbs.tree", "Show, read, compare and change the tree."),
     "user": LazyVerb("cli.verbs.user", "Add, list and retire users of the service."),
     "verify": LazyVerb("cli.verbs.verify", "Check the signed publication of the whole fleet."),

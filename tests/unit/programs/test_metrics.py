@@ -11,7 +11,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind
 from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.publishing.daemon.telemetry import LastPublication, SyncerFacts, syncer_metrics
+from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts, syncer_metrics
 from zkdeployment.rollouts.daemon import CoordinatorFacts, coordinator_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
