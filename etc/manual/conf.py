@@ -3,6 +3,7 @@
 import importlib.metadata
 import re
 import runpy
+from dataclasses import MISSING
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from zkdeployment.programs.verbs import program
+from zkdeployment.service.acts import all_acts
 
 project = "zkdeployment"
 release = version = importlib.metadata.version("zkdeployment")
@@ -50,9 +52,28 @@ class ConfigurationKeys(SphinxDirective):
         return self.parse_text_to_nodes(_CONFIGURATION["reference"](self.arguments[0]))
 
 
+class Acts(SphinxDirective):
+    """``.. acts::``: the acts with an operation below ``/api/v1``, with their fields."""
+
+    def run(self):
+        """Return the definitions of the acts."""
+        return self.parse_text_to_nodes("\n".join(self._lines()))
+
+    @staticmethod
+    def _lines():
+        for act in all_acts():
+            if act.PATH:
+                fields = [("reason", act.NEEDS_REASON)]
+                fields += [(name, default is MISSING) for name, _, default, _ in act.given_fields()]
+                named = (f"``{name}``" if needed else f"[``{name}``]" for name, needed in fields)
+                yield f"``POST {act.PATH}`` with {', '.join(named)}"
+                yield f"   {act.__doc__.partition(chr(10))[0]}"
+
+
 def setup(app):
     """Have the text of ``--help`` read as what it is: plain text with an example."""
     app.add_directive("configuration-keys", ConfigurationKeys)
+    app.add_directive("acts", Acts)
     app.connect("builder-inited", lambda _app: _load_verbs(program))
     app.connect("sphinx-click-process-description", _plain)
     app.connect("sphinx-click-process-options", _plain)

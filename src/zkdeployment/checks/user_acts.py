@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.checks.rules.overview import instance_to_view, instance_view, read_instance_id
@@ -14,35 +14,30 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.ports import CheckAdapters
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.service.act import Actor, Visit
+    from zkdeployment.service.act import Actor
 
 #: The right to the acts on checks.
 ACT_ON_CHECK = ActRight("act on checks of services")
 
 
-@dataclass(frozen=True, kw_only=True)
 class _ActOnChecks(PlannedAct["CheckAdapters"]):
-    RIGHT: ClassVar = ACT_ON_CHECK
+    RIGHT = ACT_ON_CHECK
 
-    @staticmethod
-    def served(visit: Visit) -> CheckAdapters:
-        """Return the adapters of operators for checks."""
-        return visit.adapters.operator_checks
+    ADAPTERS = "operator_checks"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryInstance(_ActOnChecks):
     """Let the monitoring system try a failed deployment, or undeployment, again; 409 in any other state."""
 
-    OPERATION: ClassVar = "retry_instance"
-    REQUEST: ClassVar = "An act that needs no reason."
-    NEEDS_BODY: ClassVar = False
-    NEEDS_REASON: ClassVar = False
+    OPERATION = "retry_instance"
+    REQUEST = "An act that needs no reason."
+    NEEDS_BODY = False
+    NEEDS_REASON = False
 
     uuid: str
 
     def perform(self, adapters: CheckAdapters, actor: Actor) -> Mapping[str, Any]:
-        """Let the monitoring system try again; return the instance afterwards."""
         instance = adapters.find(read_instance_id(self.uuid))
         path = (instance.key.path,) if instance.key.path else ()
         (changed,) = adapters.retry([instance], actor.record(self, f"checks retry {instance.id}", *path))
@@ -50,7 +45,6 @@ class RetryInstance(_ActOnChecks):
 
     @classmethod
     def answer(cls, outcome: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the instance."""
         return with_schema("check-instance", outcome)
 
 
@@ -58,17 +52,15 @@ class RetryInstance(_ActOnChecks):
 class AbandonSystem(_ActOnChecks):
     """End the instances of a monitoring system that is gone; return them. 409 while published checks name it."""
 
-    OPERATION: ClassVar = "abandon_system"
+    OPERATION = "abandon_system"
 
     system: str
 
     def perform(self, adapters: CheckAdapters, actor: Actor) -> tuple[CheckInstance, ...]:
-        """End the instances; return them afterwards."""
         return adapters.abandon(self.system, actor.record(self, f"checks abandon --system {self.system}"))
 
     @classmethod
     def answer(cls, outcome: tuple[CheckInstance, ...]) -> Mapping[str, Any]:
-        """Return the instances."""
         shown = [instance_view(instance, None).to_json() for instance in outcome]
         return with_schema("check-instances", {"instances": shown})
 
@@ -77,16 +69,14 @@ class AbandonSystem(_ActOnChecks):
 class AllowRemoval(_ActOnChecks):
     """Allow a bridge to remove many checks that the service does not know, for an hour."""
 
-    OPERATION: ClassVar = "allow_removal"
+    OPERATION = "allow_removal"
 
     system: str
 
     def perform(self, adapters: CheckAdapters, actor: Actor) -> Mapping[str, Any]:
-        """Allow the removal; return until when."""
         act = actor.record(self, f"checks allow-removal --system {self.system}")
         return {"monitoring": self.system, "until": adapters.allow_removal(self.system, act)}
 
     @classmethod
     def answer(cls, outcome: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return until when."""
         return with_schema("allowed-removal", outcome)

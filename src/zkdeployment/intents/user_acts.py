@@ -45,7 +45,7 @@ from zkdeployment.intents.views.page import (
 from zkdeployment.publishing.acts.commits import ActAudit, FileChanges
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.act import ActForm, FormAct, PlannedAct, Snapshot, given
-from zkdeployment.service.api.commits import UNCHANGED, CommitReference
+from zkdeployment.service.acts import UNCHANGED, CommitReference
 from zkdeployment.service.users.user import act_refusal
 from zkdeployment.service.views.frame import act_page, with_job
 from zkdeployment.service.views.plan import PlanView, plan_view, refused_plan
@@ -72,37 +72,27 @@ _NO_INSTANCE = "There is no such instance: expected one that the page of the int
 _APPROVED = "The content at the tip of the branch is approved already."
 
 
-@dataclass(frozen=True, kw_only=True)
 class _CommittingAct(FormAct[Snapshot, "ServerAdapters"]):
     """An act that is a commit; ``commit`` makes it, or only shows it."""
 
-    RIGHT: ClassVar = ACT_ON_INTENT
-    REQUEST: ClassVar = "An act that needs no reason."
-    NEEDS_REASON: ClassVar = False
-    NEEDS_BODY: ClassVar = False
-    ANSWER: ClassVar = CommitReference
-    ROUTE: ClassVar = {"status_code": 202}
-
-    @staticmethod
-    def served(visit: Visit) -> ServerAdapters:
-        """Return all adapters of the service."""
-        return visit.adapters
+    RIGHT = ACT_ON_INTENT
+    REQUEST = "An act that needs no reason."
+    NEEDS_REASON = False
+    NEEDS_BODY = False
+    ANSWER = CommitReference
+    ROUTE = {"status_code": 202}
 
     def perform(self, adapters: ServerAdapters, actor: Actor) -> CommitOutcome:
-        """Commit the act."""
         return self.commit(adapters, actor)
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        """Commit the act; a dry run pushes nothing."""
         raise NotImplementedError
 
     @classmethod
     def answer(cls, outcome: CommitOutcome) -> CommitReference:
-        """Refer to the commit."""
         return CommitReference(outcome.commit or "")
 
     def page_after(self, outcome: CommitOutcome, back: str) -> str:
-        """Return the page before with the state of the commit."""
         return with_job(back, outcome.commit or "")
 
 
@@ -119,29 +109,23 @@ class _ActOnIntent(_CommittingAct[PublishedIntent]):
     subject: IntentSubject
 
     @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:  # noqa: ARG003
-        """Return the act on the subject that the form names."""
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
         return cls(subject=tuple(values.get("subject", "").split("/")), reason=sanitize(values.get("reason", "")))
 
     def read(self, visit: Visit) -> PublishedIntent:
-        """Return the published intent."""
         return PublishedIntent(find_record(visit.adapters, self.subject), approvals_are_signed(visit.adapters))
 
     def concerned(self, found: PublishedIntent) -> tuple[str, ...]:
-        """Return the paths that the intent governs."""
         return intent_paths(found.record.intent)
 
     def form(self, found: PublishedIntent) -> ActForm:
-        """Return the form with the subject."""
         return replace(super().form(found), fields=(("subject", subject_text(self.subject)),))
 
 
-@dataclass(frozen=True, kw_only=True)
 class _ChangeState(_ActOnIntent):
     ACT: ClassVar[IntentAct]
 
-    def title(self, found: PublishedIntent) -> str:  # noqa: ARG002
-        """Name the act and the subject."""
+    def title(self, found: PublishedIntent) -> str:
         return f"{self.BUTTON} {subject_text(self.subject)}"
 
     def objection(self, found: PublishedIntent) -> str:
@@ -156,19 +140,16 @@ class _ChangeState(_ActOnIntent):
         return signature_hint(self.subject) if found.signed and self.ACT is IntentAct.APPROVE else ""
 
     def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
-        """Return that a new instance is deployed."""
         return (
             f"The governed services are deployed as a new instance: {', '.join(self.concerned(found))}.",
             "Until it is terminated, neither the document nor the content can change.",
             COMMITTED,
         )
 
-    def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:  # noqa: ARG002
-        """Return the form with the plan of hosts."""
+    def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
         return replace(form, plan=_plan(visit, self.commit(visit.adapters, visit.actor, dry_run=True).files))
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        """Change the state of the intent."""
         order = order_of(adapters, actor, self.subject, self.reason)
         return change_state(adapters.require_commits(), order, self.ACT, dry_run=dry_run)
 
@@ -177,23 +158,21 @@ class _ChangeState(_ActOnIntent):
 class ApproveIntent(_ChangeState):
     """Approve the content that a group has at the tip of the branch; the request may have no body."""
 
-    NAME: ClassVar = "intent-approve"
-    BUTTON: ClassVar = "Approve"
-    ROUTE: ClassVar = {"status_code": 202, "responses": UNCHANGED}
-    OPERATION: ClassVar = "approve_group"
-    REQUEST: ClassVar = "An approval; with ``content``, only the content with this digest is approved."
-    ACT: ClassVar = IntentAct.APPROVE
+    NAME = "intent-approve"
+    BUTTON = "Approve"
+    ROUTE = {"status_code": 202, "responses": UNCHANGED}
+    OPERATION = "approve_group"
+    REQUEST = "An approval; with ``content``, only the content with this digest is approved."
+    ACT = IntentAct.APPROVE
 
     content: str | None = given(None, pattern=DIGEST)
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        """Return the approval of the content that the form has shown."""
         act = super().of_form(values, visit)
         return None if act is None else replace(act, content=values.get("content") or None)
 
     def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
-        """Return what the approval permits."""
         if found.record.state.is_active:
             effect = "Hosts deploy the change in place when the syncer publishes it with the approval."
         else:
@@ -203,7 +182,6 @@ class ApproveIntent(_ChangeState):
         return effect, COMMITTED
 
     def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
-        """Return the form with the content that it approves."""
         tip = intent_overview(visit.state.planner, visit.adapters, self.subject).snapshot
         if tip.is_approved and tip.state is not IntentState.TERMINATED:
             return replace(form, objection=_APPROVED)
@@ -212,43 +190,38 @@ class ApproveIntent(_ChangeState):
         return _with_content(form, found.record, self.subject, outcome.files, visit)
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        """Write the approval."""
         order = order_of(adapters, actor, self.subject, self.reason)
         return approve_intent(adapters.require_commits(), order, content=self.content, dry_run=dry_run)
 
 
-@dataclass(frozen=True, kw_only=True)
 class InstantiateIntent(_ChangeState):
     """Deploy the services of an approved group, as a new instance."""
 
-    NAME: ClassVar = "intent-instantiate"
-    BUTTON: ClassVar = "Instantiate"
-    OPERATION: ClassVar = "instantiate_group"
-    ACT: ClassVar = IntentAct.INSTANTIATE
+    NAME = "intent-instantiate"
+    BUTTON = "Instantiate"
+    OPERATION = "instantiate_group"
+    ACT = IntentAct.INSTANTIATE
 
 
-@dataclass(frozen=True, kw_only=True)
 class ApplyIntent(_ChangeState):
     """Deploy the network intents of a cluster, as a new instance."""
 
-    NAME: ClassVar = "intent-apply"
-    BUTTON: ClassVar = "Apply"
-    OPERATION: ClassVar = "apply_cluster"
-    ACT: ClassVar = IntentAct.APPLY
+    NAME = "intent-apply"
+    BUTTON = "Apply"
+    OPERATION = "apply_cluster"
+    ACT = IntentAct.APPLY
 
 
-@dataclass(frozen=True, kw_only=True)
 class TerminateIntent(_ChangeState):
     """Undeploy the services of an instantiated group."""
 
-    NAME: ClassVar = "intent-terminate"
-    BUTTON: ClassVar = "Terminate"
-    STYLE: ClassVar = "danger"
-    OPERATION: ClassVar = "terminate_group"
-    ACT: ClassVar = IntentAct.TERMINATE
+    NAME = "intent-terminate"
+    BUTTON = "Terminate"
+    STYLE = "danger"
+    OPERATION = "terminate_group"
+    ACT = IntentAct.TERMINATE
 
     def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
-        """Return what hosts undeploy."""
         return (
             "All hosts undeploy the governed services. Other services of these hosts stay.",
             f"Governed are {', '.join(self.concerned(found))}.",
@@ -260,20 +233,19 @@ class TerminateIntent(_ChangeState):
 class RollBackIntent(_ActOnIntent):
     """Restore and approve the content that an instance of a group had."""
 
-    NAME: ClassVar = "intent-rollback"
-    BUTTON: ClassVar = "Roll back"
-    STYLE: ClassVar = "danger"
-    ROUTE: ClassVar = {"status_code": 202, "responses": UNCHANGED}
-    OPERATION: ClassVar = "roll_back_group"
-    REQUEST: ClassVar = "A rollback to the content that an instance had."
-    NEEDS_REASON: ClassVar = True
-    NEEDS_BODY: ClassVar = True
+    NAME = "intent-rollback"
+    BUTTON = "Roll back"
+    STYLE = "danger"
+    ROUTE = {"status_code": 202, "responses": UNCHANGED}
+    OPERATION = "roll_back_group"
+    REQUEST = "A rollback to the content that an instance had."
+    NEEDS_REASON = True
+    NEEDS_BODY = True
 
     instance: int = given(least=1, most=2**53)
 
     @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:  # noqa: ARG003
-        """Return the rollback to the instance of the form, 0 if it has no number."""
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
         number = values.get("instance", "")
         known = number.isascii() and number.isdecimal() and len(number) < len(str(2**53))
         return cls(
@@ -286,11 +258,9 @@ class RollBackIntent(_ActOnIntent):
         return self.instance if self.instance in {one.id for one in found.record.instances} else 0
 
     def title(self, found: PublishedIntent) -> str:
-        """Name the subject and the instance."""
         return f"Roll {subject_text(self.subject)} back to instance {self._instance(found)}"
 
     def objection(self, found: PublishedIntent) -> str:
-        """Refuse an unknown instance, and an approval without the signature that it needs."""
         instance = self._instance(found)
         if not instance:
             return _NO_INSTANCE
@@ -298,7 +268,6 @@ class RollBackIntent(_ActOnIntent):
         return f"this fleet needs signed approvals; use '{command}' at a terminal" if found.signed else ""
 
     def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
-        """Return what is restored, and when hosts deploy it."""
         update = _is_update(found.record)
         effect = "Hosts deploy it in place." if update else "Nothing is deployed before the group is instantiated."
         return (
@@ -307,19 +276,16 @@ class RollBackIntent(_ActOnIntent):
         )
 
     def form(self, found: PublishedIntent) -> ActForm:
-        """Return the form with the subject and the instance."""
         form = super().form(found)
         return replace(form, fields=(*form.fields, ("instance", str(self._instance(found)))))
 
     def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
-        """Return the form with the restored content."""
         outcome = self.commit(visit.adapters, visit.actor, dry_run=True)
         if not outcome.changed:
             return replace(form, objection=_APPROVED)
         return _with_content(form, found.record, self.subject, outcome.files, visit)
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        """Restore and approve the content."""
         order = order_of(adapters, actor, self.subject, self.reason)
         return roll_back_intent(adapters.require_commits(), order, self.instance, dry_run=dry_run)
 
@@ -337,9 +303,9 @@ _DESCRIPTION = ("apps", "profile")
 class AdoptServices(_CommittingAct[Intent]):
     """Put deployed services under a group whose document the branch has, without a change on hosts."""
 
-    NAME: ClassVar = "intent-adopt"
-    BUTTON: ClassVar = "Adopt"
-    OPERATION: ClassVar = "adopt_group"
+    NAME = "intent-adopt"
+    BUTTON = "Adopt"
+    OPERATION = "adopt_group"
 
     subject: IntentSubject
     new: Intent | None = None  # if the branch has no document of it yet
@@ -361,20 +327,16 @@ class AdoptServices(_CommittingAct[Intent]):
         )
 
     def read(self, visit: Visit) -> Intent:
-        """Return the intent, the new one or that at the tip of the branch."""
         intent: Intent = self.new or intent_overview(visit.state.planner, visit.adapters, self.subject).intent
         return intent
 
     def concerned(self, found: Intent) -> tuple[str, ...]:
-        """Return the paths that the intent governs."""
         return intent_paths(found)
 
     def title(self, found: Intent) -> str:
-        """Name the subject."""
         return f"Adopt the services of {subject_text(found.subject)}"
 
     def consequences(self, found: Intent) -> tuple[str, ...]:
-        """Return what needs an approval from now on."""
         becomes = "Applied" if isinstance(found, ClusterIntents) else "Instantiated"
         return (
             f"The intent becomes {becomes}, and hosts change nothing.",
@@ -383,18 +345,15 @@ class AdoptServices(_CommittingAct[Intent]):
         )
 
     def form(self, found: Intent) -> ActForm:
-        """Return the form with the subject and the description of a new intent."""
         fields = (("subject", subject_text(found.subject)), *self.description.items())
         return replace(super().form(found), fields=fields)
 
-    def preview(self, found: Intent, form: ActForm, visit: Visit) -> ActForm:  # noqa: ARG002
-        """Return the form with the adopted content."""
+    def preview(self, found: Intent, form: ActForm, visit: Visit) -> ActForm:
         seen_anew = replace(self, content=None)
         outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
         return _with_content(form, None, self.subject, outcome.files, visit)
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        """Approve and instantiate the content."""
         order = order_of(adapters, actor, self.subject, self.reason)
         return adopt_intent(adapters.require_commits(), order, new=self.new, content=self.content, dry_run=dry_run)
 
@@ -439,14 +398,14 @@ def _document(subject: IntentSubject, apps: Mapping[str, list[str]], profile: st
 class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
     """Deploy services that left the governance of their intents as the tip of the branch has them."""
 
-    NAME: ClassVar = "intent-release"
-    BUTTON: ClassVar = "Release"
-    STYLE: ClassVar = "danger"
-    ROUTE: ClassVar = {"status_code": 202, "responses": UNCHANGED}
-    OPERATION: ClassVar = "release_services"
-    REQUEST: ClassVar = "The release of the services at these paths."
-    NEEDS_REASON: ClassVar = True
-    NEEDS_BODY: ClassVar = True
+    NAME = "intent-release"
+    BUTTON = "Release"
+    STYLE = "danger"
+    ROUTE = {"status_code": 202, "responses": UNCHANGED}
+    OPERATION = "release_services"
+    REQUEST = "The release of the services at these paths."
+    NEEDS_REASON = True
+    NEEDS_BODY = True
 
     paths: list[str] = given(  # noqa: RUF009  a field
         least=1, most=1000, length=1000
@@ -454,8 +413,7 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
     contents: Collection[str] = ()
 
     @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:  # noqa: ARG003
-        """Return the release of the service at the path of the form."""
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
         return cls(
             paths=[values.get("path", "")],
             contents=values.get("contents", "").split(),
@@ -473,15 +431,12 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
         return left
 
     def concerned(self, found: tuple[LeftService, ...]) -> tuple[str, ...]:
-        """Return the path."""
         return (found[0].path,)
 
     def title(self, found: tuple[LeftService, ...]) -> str:
-        """Name the path."""
         return f"Release {found[0].path}"
 
     def consequences(self, found: tuple[LeftService, ...]) -> tuple[str, ...]:
-        """Return since when the service is ungoverned, and what hosts deploy."""
         return (
             *dict.fromkeys(
                 f"It left the governance of {subject_text(one.former)} with {short(one.revision)}"
@@ -494,11 +449,9 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
         )
 
     def form(self, found: tuple[LeftService, ...]) -> ActForm:
-        """Return the form with the path."""
         return replace(super().form(found), fields=(("path", found[0].path),))
 
     def preview(self, found: tuple[LeftService, ...], form: ActForm, visit: Visit) -> ActForm:
-        """Return the form with the released contents."""
         seen_anew = replace(self, contents=())
         outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
         if not outcome.changed:
@@ -514,7 +467,6 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
         )
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        """Write the releases."""
         order = ReleaseOrder(
             paths=self.paths,
             left=adapters.operator.intents.left(),
@@ -531,18 +483,12 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
 class ResumeGroup(PlannedAct["ServerAdapters"]):
     """End the stop of a group whose failures stop only the group."""
 
-    RIGHT: ClassVar = ACT_ON_INTENT
-    OPERATION: ClassVar = "resume_group"
+    RIGHT = ACT_ON_INTENT
+    OPERATION = "resume_group"
 
     subject: IntentSubject
 
-    @staticmethod
-    def served(visit: Visit) -> ServerAdapters:
-        """Return all adapters of the service."""
-        return visit.adapters
-
     def perform(self, adapters: ServerAdapters, actor: Actor) -> Act:
-        """End the stop of the group."""
         paths = intent_paths(find_record(adapters, self.subject).intent)
         group = subject_text(self.subject)
         act = actor.record(self, f"intent resume {group}", *paths)

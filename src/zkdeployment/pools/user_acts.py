@@ -80,20 +80,13 @@ def _whole(text: str, name: str, most: int) -> int:
     return int(text)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _PoolAct(FormAct[Snapshot, "PoolAdapters"]):
-    RIGHT: ClassVar = Right.MANAGE_POOLS
-    FORM_NEEDS_REASON: ClassVar = False
-    NEEDS_REASON: ClassVar = False
+    PAGE_AFTER: ClassVar[str] = _PAGE
+    RIGHT = Right.MANAGE_POOLS
+    FORM_NEEDS_REASON = False
+    NEEDS_REASON = False
 
-    @staticmethod
-    def served(visit: Visit) -> PoolAdapters:
-        """Return the adapters of pools."""
-        return visit.adapters.pools
-
-    def page_after(self, outcome: Any, back: str) -> str:  # noqa: ARG002
-        """Return the page of pools."""
-        return _PAGE
+    ADAPTERS = "pools"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +102,11 @@ class Lending:
 class RequestNodes(_PoolAct[Lending]):
     """Request a session; ``chosen`` is the pool of which the form proposes one node."""
 
-    NAME: ClassVar = "request"
-    RIGHT: ClassVar = Right.LEASE_NODES
-    BUTTON: ClassVar = "Request"
-    ASKS_REASON: ClassVar = False
+    NAME = "request"
+    RIGHT = Right.LEASE_NODES
+    BUTTON = "Request"
+    TITLE = "Request nodes"
+    ASKS_REASON = False
 
     properties: str = given(
         "",
@@ -129,7 +123,6 @@ class RequestNodes(_PoolAct[Lending]):
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        """Return the request with the numbers of nodes by pool."""
         act = super().of_form(values, visit)
         quantities = {
             name.removeprefix(QUANTITY): text for name, text in values.items() if name.startswith(QUANTITY)
@@ -137,22 +130,15 @@ class RequestNodes(_PoolAct[Lending]):
         return act and replace(act, chosen=values.get("pool", ""), quantities=quantities, visit=visit)
 
     def read(self, visit: Visit) -> Lending:
-        """Return the present pools."""
         reading = _pools(visit)
         return Lending(reading, pool_overviews(reading.configuration, reading.snapshot), visit.user)
 
-    def title(self, found: Lending) -> str:  # noqa: ARG002
-        """Return the title."""
-        return "Request nodes"
-
     def objection(self, found: Lending) -> str:
-        """Refuse a tenant without a key, and a fleet whose pools lend nothing."""
         if found.user.ssh_key is None:
             return "You have no SSH key, so that you cannot log in to the nodes. An admin can set one."
         return "" if any(pool.level is not None for pool in found.pools) else "No pool lends nodes at present."
 
     def consequences(self, found: Lending) -> tuple[str, ...]:
-        """Return how long the session lasts, what happens at its end, and the quota."""
         user, limits = found.user, effective_limits(found.user, found.reading.configuration.defaults)
         quota = (
             "As an admin you have no quota."
@@ -169,7 +155,6 @@ class RequestNodes(_PoolAct[Lending]):
         )
 
     def form(self, found: Lending) -> ActForm:
-        """Return the form with a field for each pool that lends nodes."""
         form = super().form(found)
         lending = (pool for pool in found.pools if pool.level is not None)
         return replace(form, inputs=(*(self._quantity(pool) for pool in lending), *form.inputs))
@@ -188,7 +173,6 @@ class RequestNodes(_PoolAct[Lending]):
         )
 
     def perform(self, adapters: PoolAdapters, actor: Actor) -> int:
-        """Request the session; return its id as soon as its nodes are reserved."""
         assert self.visit is not None  # noqa: S101  forms alone request nodes in this way
         assert actor.user is not None  # noqa: S101  as above
         properties, specs = self._properties(), []
@@ -207,8 +191,7 @@ class RequestNodes(_PoolAct[Lending]):
         except ValueError as error:
             raise RefusedError(f"cannot read the properties: {error}") from error
 
-    def page_after(self, outcome: int, back: str) -> str:  # noqa: ARG002
-        """Return the page with the session, when the cached fleet has it."""
+    def page_after(self, outcome: int, back: str) -> str:
         from zkdeployment.pools.feed import POOLS_PART  # noqa: PLC0415  as above
         from zkdeployment.service.act_routes import wait_for_reading  # noqa: PLC0415
 
@@ -231,14 +214,14 @@ class ShownSession:
 
 @dataclass(frozen=True, kw_only=True)
 class _ActOnSession(_PoolAct[ShownSession]):
-    RIGHT: ClassVar = Right.LEASE_NODES
-    ASKS_REASON: ClassVar = False
+    PAGE_AFTER = _SESSIONS
+    RIGHT = Right.LEASE_NODES
+    ASKS_REASON = False
 
     session: int = given(hidden=True)
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        """Return the act on the session with the number of the form."""
         act = super().of_form(values, visit)
         return act and replace(act, session=_number(values, "session"))
 
@@ -250,29 +233,22 @@ class _ActOnSession(_PoolAct[ShownSession]):
         return ShownSession(session, owner, reading, visit.user, visit.adapters.clock.now())
 
     def objection(self, found: ShownSession) -> str:
-        """Refuse a session that has ended."""
         return "" if found.session.is_active else "The session has ended."
-
-    def page_after(self, outcome: Any, back: str) -> str:  # noqa: ARG002
-        """Return the list of sessions."""
-        return _SESSIONS
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendSession(_ActOnSession):
     """Change the end of a session."""
 
-    NAME: ClassVar = "extend"
-    BUTTON: ClassVar = "Extend the session"
+    NAME = "extend"
+    BUTTON = "Extend the session"
 
     hours: str = given(label="Hours to add", kind="number", value="1", least=1, most=MOST_HOURS, required=True)
 
     def title(self, found: ShownSession) -> str:
-        """Name the session."""
         return f"Extend session {found.session.id}"
 
     def consequences(self, found: ShownSession) -> tuple[str, ...]:
-        """Return the present end, and the latest one."""
         session, defaults = found.session, found.reading.configuration.defaults
         limits = defaults if found.owner is None else effective_limits(found.owner, defaults)
         end = moment(session.expires_at, found.now)
@@ -283,26 +259,22 @@ class ExtendSession(_ActOnSession):
         return tuple(filter(None, (f"It ends at {end.clock} now." if end is not None else "", ceiling)))
 
     def perform(self, adapters: PoolAdapters, actor: Actor) -> None:
-        """Change the end of the session."""
         assert actor.user is not None  # noqa: S101  only users of the service have sessions
         hours = _whole(self.hours, "hours", MOST_HOURS)
         extend_session(self.session, adapters, SessionActor.of_user(actor.user), delta=hours * _HOUR)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RetireSession(_ActOnSession):
     """End a session."""
 
-    NAME: ClassVar = "retire-session"
-    BUTTON: ClassVar = "Retire the session"
-    STYLE: ClassVar = "danger"
+    NAME = "retire-session"
+    BUTTON = "Retire the session"
+    STYLE = "danger"
 
     def title(self, found: ShownSession) -> str:
-        """Name the session."""
         return f"Retire session {found.session.id}"
 
     def consequences(self, found: ShownSession) -> tuple[str, ...]:
-        """Return what happens to the nodes."""
         nodes = counted(len(found.session.nodes), "node", ",")
         return (
             f"The SSH key is removed from {nodes}, and open connections end.",
@@ -310,7 +282,6 @@ class RetireSession(_ActOnSession):
         )
 
     def perform(self, adapters: PoolAdapters, actor: Actor) -> None:
-        """End the session."""
         assert actor.user is not None  # noqa: S101  only users of the service have sessions
         retire_session(self.session, adapters, SessionActor.of_user(actor.user))
 
@@ -319,8 +290,8 @@ class RetireSession(_ActOnSession):
 class FillPool(_PoolAct["PoolOverview"]):
     """Let a worker fill a pool at once."""
 
-    NAME: ClassVar = "fill"
-    BUTTON: ClassVar = "Fill the pool"
+    NAME = "fill"
+    BUTTON = "Fill the pool"
 
     pool: str = given(hidden=True)
 
@@ -330,17 +301,14 @@ class FillPool(_PoolAct["PoolOverview"]):
         return find_pool(self.pool, pool_overviews(reading.configuration, reading.snapshot))
 
     def title(self, found: PoolOverview) -> str:
-        """Name the pool."""
         return f"Fill {found.name}"
 
     def objection(self, found: PoolOverview) -> str:
-        """Refuse a pool that lacks nothing."""
         if found.level is None:
             return "The pool has no level, so there is nothing to fill."
         return "The pool has its level." if found.shortage is None else ""
 
     def consequences(self, found: PoolOverview) -> tuple[str, ...]:
-        """Return which failures are forgotten, and who makes the nodes."""
         forgotten = counted(found.failures, "failure", ",")
         return (
             *(
@@ -352,7 +320,6 @@ class FillPool(_PoolAct["PoolOverview"]):
         )
 
     def perform(self, adapters: PoolAdapters, actor: Actor) -> None:
-        """Let a worker fill the pool; does not wait for it."""
         with suppress(WaitTimeoutError):
             fill_pool(self.pool, adapters, actor.record(self, f"fill pool {self.pool}"), timeout=0.0)
 
@@ -361,8 +328,10 @@ class FillPool(_PoolAct["PoolOverview"]):
 class AddNode(_PoolAct[None]):
     """Add a machine or a host of the fleet as an unused node."""
 
-    NAME: ClassVar = "add-node"
-    BUTTON: ClassVar = "Add the node"
+    NAME = "add-node"
+    BUTTON = "Add the node"
+    TITLE = "Add a node"
+    PAGE_AFTER = f"{_PAGE}?state=unused#nodes"
 
     hostname: str = given(
         label="Host name", explanation="Of a host of this fleet: its name or id.", most=255, required=True
@@ -390,19 +359,13 @@ class AddNode(_PoolAct[None]):
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        """Return the act with the visit, which knows the hosts of the fleet."""
         act = super().of_form(values, visit)
         return act and replace(act, visit=visit)
 
     def read(self, visit: Visit) -> None:
         """Read nothing."""
 
-    def title(self, found: None) -> str:  # noqa: ARG002
-        """Return the title."""
-        return "Add a node"
-
-    def consequences(self, found: None) -> tuple[str, ...]:  # noqa: ARG002
-        """Return which pools take the node."""
+    def consequences(self, found: None) -> tuple[str, ...]:
         return (
             "The node is unused at first. A pool below its level takes it if it has the values of reuse-nodes.",
             "Hosts of this fleet with the idle role of a pool become nodes by themselves.",
@@ -432,14 +395,11 @@ class AddNode(_PoolAct[None]):
         )
         return node_of_host(known, name, comment=comment, data=data)
 
-    def page_after(self, outcome: PoolNode, back: str) -> str:  # noqa: ARG002
-        """Return the list of unused nodes."""
-        return with_query(_PAGE, {"state": "unused"}) + "#nodes"
-
 
 @dataclass(frozen=True, kw_only=True)
 class _ActOnNode(_PoolAct["PoolNode"]):
-    FORM_NEEDS_REASON: ClassVar = True
+    PAGE_AFTER = _NODES
+    FORM_NEEDS_REASON = True
     VERB: ClassVar[str]
     CONSEQUENCES: ClassVar[Mapping[NodeState, tuple[str, ...]]]
     CHANGE: ClassVar[staticmethod[[int, PoolAdapters, Act], PoolNode]]
@@ -447,8 +407,7 @@ class _ActOnNode(_PoolAct["PoolNode"]):
     node: int = given(hidden=True)
 
     @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:  # noqa: ARG003
-        """Return the act on the node with the number of the form."""
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
         return cls(node=_number(values, "node"), reason=sanitize(values.get("reason", "")))
 
     def read(self, visit: Visit) -> PoolNode:
@@ -456,74 +415,63 @@ class _ActOnNode(_PoolAct["PoolNode"]):
         return find_node(self.node, visit.adapters.pools)
 
     def title(self, found: PoolNode) -> str:
-        """Name the node."""
         name = "" if found.hostname is None else f" ({found.hostname})"
         return f"{self.VERB.capitalize()} node {found.id}{name}"
 
     def objection(self, found: PoolNode) -> str:
-        """Refuse a node in another state."""
         if self.CONSEQUENCES.get(found.state):
             return ""
         words = " or ".join(state.value for state in self.CONSEQUENCES)
         return f"The state of the node is {found.state.value}; expected {words}."
 
     def consequences(self, found: PoolNode) -> tuple[str, ...]:
-        """Return what happens to a node in its state."""
         return self.CONSEQUENCES.get(found.state, ())
 
     def perform(self, adapters: PoolAdapters, actor: Actor) -> PoolNode:
-        """Change the node; return it afterwards."""
         return self.CHANGE(self.node, adapters, actor.record(self, f"{self.VERB} node {self.node}"))
 
-    def page_after(self, outcome: PoolNode, back: str) -> str:  # noqa: ARG002
-        """Return the list of nodes."""
-        return _NODES
 
-
-@dataclass(frozen=True, kw_only=True)
 class DrainNode(_ActOnNode):
     """Take a node out of the pools for good."""
 
-    NAME: ClassVar = "drain"
-    VERB: ClassVar = "drain"
-    BUTTON: ClassVar = "Drain the node"
-    CONSEQUENCES: ClassVar = {
+    NAME = "drain"
+    VERB = "drain"
+    BUTTON = "Drain the node"
+    CONSEQUENCES = {
         NodeState.READY: ("The node leaves its pool now: it is cleaned, and not used again.",),
         NodeState.DEPLOYED: ("Its session continues. After it, the node is cleaned, and not used again.",),
         NodeState.UNUSED: ("The node is taken off the list of nodes at once.",),
     }
-    CHANGE: ClassVar = staticmethod(drain_node)
+    CHANGE = staticmethod(drain_node)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RetireNode(_ActOnNode):
     """Take an unused or failed node off the list."""
 
-    NAME: ClassVar = "retire-node"
-    VERB: ClassVar = "retire"
-    BUTTON: ClassVar = "Retire the node"
-    STYLE: ClassVar = "danger"
-    CONSEQUENCES: ClassVar = {
+    NAME = "retire-node"
+    VERB = "retire"
+    BUTTON = "Retire the node"
+    STYLE = "danger"
+    CONSEQUENCES = {
         NodeState.UNUSED: ("The node is taken off the list of nodes. Nothing is done on it.",),
         NodeState.FAILED: (
             "The node is taken off the list of nodes.",
             "It is not cleaned: the key and data of a tenant may be on it.",
         ),
     }
-    CHANGE: ClassVar = staticmethod(retire_node)
+    CHANGE = staticmethod(retire_node)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ForgiveNode(_ActOnNode):
     """Let a failed node be deprovisioned again."""
 
-    NAME: ClassVar = "forgive"
-    VERB: ClassVar = "forgive"
-    BUTTON: ClassVar = "Forgive the node"
-    CONSEQUENCES: ClassVar = {
+    NAME = "forgive"
+    VERB = "forgive"
+    BUTTON = "Forgive the node"
+    CONSEQUENCES = {
         NodeState.FAILED: ("The node is deprovisioned again. If that succeeds, it can be used again.",)
     }
-    CHANGE: ClassVar = staticmethod(forgive_node)
+    CHANGE = staticmethod(forgive_node)
 
 
 ACTS: tuple[type[FormAct[Any, Any]], ...] = (

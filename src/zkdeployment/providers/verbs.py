@@ -16,14 +16,13 @@ from rich.console import Group
 from zkdeployment.base import log
 from zkdeployment.base.errors import ConfigurationError, LinkError, UnreachableError
 from zkdeployment.base.json_values import with_schema
-from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.providers.instance import build_instance
 from zkdeployment.providers.reader import open_providers
 from zkdeployment.providers.selection import DEFAULT_MAJORITY, parse_majority, provider_version, select_providers
-from zkdeployment.tree.literal import LiteralError, evaluate
+from zkdeployment.tree.literal import read_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,21 +69,16 @@ _SCRIPT_VARIABLES = {
 
 
 def _properties(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, Value]:
-    """Parse KEY=VALUE; a value that is not a literal is text, and so is a version that reads as a number."""
+    """Read properties; a version that reads as a number is text."""
     properties: dict[str, Value] = {}
     for text in given:
-        name, equals, value = text.partition("=")
-        problem = name_problem(NameKind.PROPERTY, name)
-        if not equals or problem is not None:
-            raise click.BadParameter(
-                f"{text!r} is not a property: expected KEY=VALUE" + (f"; {problem}" if equals else "")
-            )
         try:
-            properties[name] = evaluate(value)
-        except LiteralError:
-            properties[name] = value
-        if name == _VERSION and isinstance(properties[name], int | float):
-            properties[name] = value  # as numbers, 1.1 and 1.10 would be the same version
+            name, value = read_assignment(text)
+        except ValueError as error:
+            problem = f"; {error}" if str(error) else ""
+            raise click.BadParameter(f"{text!r} is not a property: expected KEY=VALUE{problem}") from error
+        is_number = name == _VERSION and isinstance(value, int | float)
+        properties[name] = text.partition("=")[2] if is_number else value  # 1.1 and 1.10 are two versions
     return properties
 
 

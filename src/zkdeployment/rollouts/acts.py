@@ -31,33 +31,28 @@ class DirectedRollout:
 class DirectRollout(OperatorAct["RolloutState | None"]):
     """A directive to the coordinator of the present rollout."""
 
-    RIGHT: ClassVar = ActRight("direct the rollout")
-    ANSWER: ClassVar = DirectedRollout
+    RIGHT = ActRight("direct the rollout")
+    ANSWER = DirectedRollout
     DIRECTIVE: ClassVar[Directive]
     CONSEQUENCES: ClassVar[tuple[str, ...]] = ()
 
     group: str | None = None
 
     def read(self, visit: Visit) -> RolloutState | None:
-        """Return the cached rollout."""
         return visit.adapters.feed.snapshot().fleet.rollout
 
     def objection(self, found: RolloutState | None) -> str:
-        """Return why the rollout does not accept the directive."""
         if found is None:
             return "There is no rollout at present."
         return directive_objection(found, self.DIRECTIVE, self.group or None) or ""
 
     def title(self, found: RolloutState | None) -> str:
-        """Name the directive, if there is a rollout."""
         return "Act on the rollout" if found is None else self.BUTTON
 
-    def consequences(self, found: RolloutState | None) -> tuple[str, ...]:  # noqa: ARG002  a promotion needs it
-        """Return what hosts do then."""
+    def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
         return self.CONSEQUENCES
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> DirectedRollout:
-        """Record the directive for the coordinator."""
         act = actor.record(self, directive_description(self.DIRECTIVE, self.group))
         state = adapters.rollouts.direct(self.DIRECTIVE, act, self.group)
         return DirectedRollout(RecordedAct.of(act), state.id, adapters.rollouts.coordinator() is not None)
@@ -67,65 +62,60 @@ class DirectRollout(OperatorAct["RolloutState | None"]):
 class PromoteGroup(DirectRollout):
     """Permit a group of the present rollout to begin as soon as all groups that it depends on have succeeded."""
 
-    NAME: ClassVar = "rollout-promote"
-    BUTTON: ClassVar = "Promote the group"
-    PATH: ClassVar = "rollout/promote"
-    OPERATION: ClassVar = "promote"
-    REQUEST: ClassVar = "The promotion of a group of the present rollout."
-    DIRECTIVE: ClassVar = Directive.PROMOTE
+    NAME = "rollout-promote"
+    BUTTON = "Promote the group"
+    PATH = "rollout/promote"
+    OPERATION = "promote"
+    REQUEST = "The promotion of a group of the present rollout."
+    DIRECTIVE = Directive.PROMOTE
 
     group: str = given(least=1, most=200, hidden=True)
 
     def title(self, found: RolloutState | None) -> str:
-        """Name the group."""
         return super().title(found) if found is None else f"Promote group {self.group}"
 
     def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
-        """Return how many hosts begin."""
         members = frozenset() if found is None else found.rollout.members.get(self.group, frozenset())
         return (f"The group begins as soon as its turn comes: {counted(len(members), 'host', ',')}.",)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PauseRollout(DirectRollout):
     """Start no further hosts in the present rollout."""
 
-    NAME: ClassVar = "rollout-pause"
-    BUTTON: ClassVar = "Pause the rollout"
-    PATH: ClassVar = "rollout/pause"
-    OPERATION: ClassVar = "pause"
-    DIRECTIVE: ClassVar = Directive.PAUSE
-    CONSEQUENCES: ClassVar = (
+    NAME = "rollout-pause"
+    BUTTON = "Pause the rollout"
+    PATH = "rollout/pause"
+    OPERATION = "pause"
+    DIRECTIVE = Directive.PAUSE
+    CONSEQUENCES = (
         "Hosts that deploy now finish. No other host begins.",
         "The rollout continues when an operator resumes it.",
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ResumeRollout(DirectRollout):
     """Continue a paused rollout."""
 
-    NAME: ClassVar = "rollout-resume"
-    BUTTON: ClassVar = "Resume the rollout"
-    PATH: ClassVar = "rollout/resume"
-    OPERATION: ClassVar = "resume_rollout"
-    REQUEST: ClassVar = "An act that needs no reason."
-    NEEDS_REASON: ClassVar = False
-    DIRECTIVE: ClassVar = Directive.RESUME
-    CONSEQUENCES: ClassVar = ("The rollout continues where it was paused.",)
+    NAME = "rollout-resume"
+    BUTTON = "Resume the rollout"
+    PATH = "rollout/resume"
+    OPERATION = "resume_rollout"
+    REQUEST = "An act that needs no reason."
+    NEEDS_REASON = False
+    DIRECTIVE = Directive.RESUME
+    CONSEQUENCES = ("The rollout continues where it was paused.",)
 
 
-@dataclass(frozen=True, kw_only=True)
 class AbortRollout(DirectRollout):
     """End the present rollout as failed, which stops the fleet."""
 
-    NAME: ClassVar = "rollout-abort"
-    BUTTON: ClassVar = "Abort the rollout"
-    STYLE: ClassVar = "danger"
-    PATH: ClassVar = "rollout/abort"
-    OPERATION: ClassVar = "abort"
-    DIRECTIVE: ClassVar = Directive.ABORT
-    CONSEQUENCES: ClassVar = (
+    NAME = "rollout-abort"
+    BUTTON = "Abort the rollout"
+    STYLE = "danger"
+    PATH = "rollout/abort"
+    OPERATION = "abort"
+    DIRECTIVE = Directive.ABORT
+    CONSEQUENCES = (
         "Hosts that deploy now finish. No other host begins, and the fleet stops.",
         "Hosts that have the new revision keep it. To go back, roll back to an older publication.",
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.errors import ForbiddenError
@@ -218,7 +218,7 @@ class PlannedAct(ABC, Generic[Adapters]):
     ``OPERATION`` identifies the operation, whose description is the docstring of the act. ``REQUEST`` describes
     the body of its requests, which they need not have unless ``NEEDS_BODY``; ``ANSWER`` is the type of the answer,
     and ``ROUTE`` has further arguments of FastAPI's route. ``NEEDS_REASON`` is whether requests and verbs have to
-    give a reason.
+    give a reason. ``ADAPTERS`` names those adapters of the service that perform the act; empty: all.
     """
 
     RIGHT: ClassVar[ActRight | Right]
@@ -229,6 +229,7 @@ class PlannedAct(ABC, Generic[Adapters]):
     ANSWER: ClassVar[Any] = RecordedAct
     ROUTE: ClassVar[Mapping[str, Any]] = {}
     NEEDS_REASON: ClassVar[bool] = True
+    ADAPTERS: ClassVar[str] = ""
 
     reason: str = ""
 
@@ -242,10 +243,11 @@ class PlannedAct(ABC, Generic[Adapters]):
     def check(self) -> None:
         """Raise ``ValueError`` if the fields do not go together."""
 
-    @staticmethod
-    @abstractmethod
-    def served(visit: Visit) -> Adapters:
+    @classmethod
+    def served(cls, visit: Visit) -> Adapters:
         """Return the adapters of the service that perform the act."""
+        adapters: Any = visit.adapters
+        return cast("Adapters", getattr(adapters, cls.ADAPTERS) if cls.ADAPTERS else adapters)
 
     @abstractmethod
     def perform(self, adapters: Adapters, actor: Actor) -> Any:
@@ -261,13 +263,16 @@ class PlannedAct(ABC, Generic[Adapters]):
 class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
     """An act with a form, ``/acts/NAME``, which shows what the act would do.
 
-    ``BUTTON`` is the text of the button, in one of the styles of ``ActForm``. ``ASKS_REASON`` is whether the form
-    has a field for the reason, and ``FORM_NEEDS_REASON`` whether people have to fill it in.
+    ``BUTTON`` is the text of the button, in one of the styles of ``ActForm``, and the title of the form unless it
+    has a ``TITLE``. ``PAGE_AFTER`` is the page after the act; empty: the one before. ``ASKS_REASON`` is whether
+    the form has a field for the reason, and ``FORM_NEEDS_REASON`` whether people have to fill it in.
     """
 
     NAME: ClassVar[str]
     BUTTON: ClassVar[str]
     STYLE: ClassVar[str] = "primary"
+    TITLE: ClassVar[str] = ""
+    PAGE_AFTER: ClassVar[str] = ""
     ASKS_REASON: ClassVar[bool] = True
     FORM_NEEDS_REASON: ClassVar[bool] = True
 
@@ -298,7 +303,7 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
 
     def title(self, found: Snapshot) -> str:  # noqa: ARG002  some need it
         """Return the title of the form."""
-        return self.BUTTON
+        return self.TITLE or self.BUTTON
 
     def objection(self, found: Snapshot) -> str:  # noqa: ARG002  some need it
         """Return why the act is not possible now, or an empty text."""
@@ -347,4 +352,4 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
 
     def page_after(self, outcome: Any, back: str) -> str:  # noqa: ARG002  some need it
         """Return the page to show after the act; ``back`` is the one from which the form was opened."""
-        return back
+        return self.PAGE_AFTER or back

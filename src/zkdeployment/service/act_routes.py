@@ -14,12 +14,11 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.act import MAX_REASON_LENGTH, sanitize
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.base.features import installed
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.service.access.rights import Operator
 from zkdeployment.service.act import ActForm, FormAct, PlannedAct, Visit
-from zkdeployment.service.acts import ACTS
+from zkdeployment.service.acts import all_acts
 from zkdeployment.service.dependencies import ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS, error_status
 from zkdeployment.service.pages.live_page import show_page
@@ -41,11 +40,6 @@ OptionalReason = Annotated[
 Reason = Annotated[OptionalReason, Field(min_length=1), AfterValidator(_given)]
 
 
-def acts() -> tuple[type[AnyAct], ...]:
-    """Return all acts of the service: those on the fleet, and those of the features."""
-    return (*ACTS, *(act for feature in installed() for act in feature.acts()))
-
-
 #: The longest wait in seconds.
 _LONGEST = 1.0
 
@@ -62,7 +56,7 @@ def wait_for_reading(feed: ZooKeeperFeed, is_wanted: Callable[[FleetReading], bo
         unsubscribe()
 
 
-def body_of(act: type[AnyAct]) -> type[BaseModel]:
+def request_body(act: type[AnyAct]) -> type[BaseModel]:
     """Return the model of the body of a request for an act."""
     given: dict[str, Any] = {"reason": (Reason, ...) if act.NEEDS_REASON else (OptionalReason, "")}
     for name, kind, default, bounds in act.given_fields():
@@ -89,7 +83,7 @@ def add_operation(
     ``route`` has further arguments of the router. An act without a change is answered by 200 if ``responses`` have
     that.
     """
-    body: Any = body_of(act)
+    body: Any = request_body(act)
 
     def endpoint(**parameters: Any) -> Any:
         response, given = parameters.pop("response"), parameters.pop("body")
@@ -141,7 +135,7 @@ def add_operation(
 def act_operations() -> APIRouter:
     """Return the operations of the acts that have one below ``/api/v1``."""
     router = APIRouter(prefix="/api/v1", tags=["acts"], responses=ERRORS)
-    for act in acts():
+    for act in all_acts():
         if act.PATH:
             add_operation(router, f"/{act.PATH}", act)
     return router
@@ -180,7 +174,7 @@ def forms(
     return router
 
 
-forms_router = forms("/acts", Operator, acts)
+forms_router = forms("/acts", Operator, all_acts)
 
 
 @dataclass(frozen=True, slots=True)

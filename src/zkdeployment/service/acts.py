@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import (
@@ -12,13 +12,14 @@ from zkdeployment.base.cluster import (
     short,
 )
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
+from zkdeployment.base.features import installed
 from zkdeployment.base.text import counted
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.service.act import ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Self
+    from typing import Self
 
     from zkdeployment.base.act import Act
     from zkdeployment.fleet.ports import OperatorAdapters
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.publishing.records import PublicationRecord
-    from zkdeployment.service.act import Actor, Visit
+    from zkdeployment.service.act import Actor, PlannedAct, Visit
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
 
@@ -40,43 +41,34 @@ _FORM_TIMEOUT = 30.0
 _DIGITS = 17
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperatorAct(FormAct[Snapshot, "OperatorAdapters"]):
     """An act that the adapters of operators perform."""
 
-    @staticmethod
-    def served(visit: Visit) -> OperatorAdapters:
-        """Return the adapters of an operator."""
-        return visit.adapters.operator
+    ADAPTERS = "operator"
 
 
-@dataclass(frozen=True, kw_only=True)
 class _FleetAct(OperatorAct["tuple[FleetSnapshot, FleetStatus]"]):
     RIGHT: ClassVar[ActRight]
 
     def read(self, visit: Visit) -> tuple[FleetSnapshot, FleetStatus]:
-        """Return the cached fleet."""
         cached = visit.adapters.feed.snapshot()
         return cached.fleet, cached.status
 
 
-@dataclass(frozen=True, kw_only=True)
 class StopFleet(_FleetAct):
     """Stop the whole fleet: hosts finish their present step and start no other step."""
 
-    NAME: ClassVar = "stop"
-    RIGHT: ClassVar = ActRight("stop the fleet", is_safe=True)
-    BUTTON: ClassVar = "Stop the fleet"
-    STYLE: ClassVar = "danger"
-    PATH: ClassVar = "stop"
-    OPERATION: ClassVar = "stop"
+    NAME = "stop"
+    RIGHT = ActRight("stop the fleet", is_safe=True)
+    BUTTON = "Stop the fleet"
+    STYLE = "danger"
+    PATH = "stop"
+    OPERATION = "stop"
 
     def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
-        """Refuse to stop a fleet without a publication."""
         return "" if found[0].cluster is not None else "Nothing is published yet, so there is nothing to stop."
 
     def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
-        """Return what the stop ends, and what it does not end."""
         return (
             _deploying(found[1]),
             "No new revision is published.",
@@ -84,24 +76,21 @@ class StopFleet(_FleetAct):
         )
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
-        """Stop the fleet."""
         act = actor.record(self, "stop")
         adapters.cluster.stop(act)
         return act
 
 
-@dataclass(frozen=True, kw_only=True)
 class HoldFleet(_FleetAct):
     """Hold all hosts until the next publication."""
 
-    NAME: ClassVar = "hold"
-    RIGHT: ClassVar = ActRight("hold the fleet")
-    BUTTON: ClassVar = "Hold the fleet"
-    PATH: ClassVar = "hold"
-    OPERATION: ClassVar = "hold"
+    NAME = "hold"
+    RIGHT = ActRight("hold the fleet")
+    BUTTON = "Hold the fleet"
+    PATH = "hold"
+    OPERATION = "hold"
 
     def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
-        """Refuse to hold a fleet that a hold would set going, or where a publication would end the hold."""
         objections = {
             None: "Nothing is published yet, so there is nothing to hold.",
             ClusterState.STOPPED: "The fleet is stopped, and a hold would end the stop.",
@@ -110,14 +99,12 @@ class HoldFleet(_FleetAct):
         return objections.get(_state(found[0]), "")
 
     def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
-        """Return what the hold ends, and what ends the hold."""
         return (
             _deploying(found[1]),
             "The hold ends when an operator resumes the fleet, or when a new revision is published.",
         )
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
-        """Hold the fleet."""
         act = actor.record(self, "hold")
         adapters.cluster.hold(act)
         return act
@@ -135,18 +122,18 @@ class ResumedFleet:
 class ResumeFleet(_FleetAct):
     """End a stop or a hold; with ``latest``, a syncer publishes the tip of the branch first."""
 
-    NAME: ClassVar = "resume"
-    RIGHT: ClassVar = ActRight("resume the fleet")
-    BUTTON: ClassVar = "Resume the fleet"
-    PATH: ClassVar = "resume"
-    OPERATION: ClassVar = "resume"
-    REQUEST: ClassVar = """The end of a stop or a hold.
+    NAME = "resume"
+    RIGHT = ActRight("resume the fleet")
+    BUTTON = "Resume the fleet"
+    PATH = "resume"
+    OPERATION = "resume"
+    REQUEST = """The end of a stop or a hold.
 
 With ``latest``, a syncer first publishes the tip of the branch; the answer waits for it, at most ``timeout``
 seconds."""
-    ANSWER: ClassVar = ResumedFleet
-    NEEDS_REASON: ClassVar = False
-    FORM_NEEDS_REASON: ClassVar = False
+    ANSWER = ResumedFleet
+    NEEDS_REASON = False
+    FORM_NEEDS_REASON = False
 
     latest: bool = given(
         default=False,
@@ -166,7 +153,6 @@ seconds."""
         return GuardOverrides(self.allow_rewind, self.allow_mass_removal, self.allow_package_problems)
 
     def check(self) -> None:
-        """Raise ``ValueError`` if guards are to be overridden, but nothing is to be published."""
         if not self.latest and self.overrides != GuardOverrides():
             raise ValueError(
                 "expected latest with allow_rewind, allow_mass_removal or allow_package_problems: without it"
@@ -175,18 +161,15 @@ seconds."""
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        """Return the act with the timeout of a form."""
         act = super().of_form(values, visit)
         return None if act is None else replace(act, timeout=_FORM_TIMEOUT)
 
     def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
-        """Refuse to resume a fleet that is not halted."""
         if _state(found[0]) in {ClusterState.STOPPED, ClusterState.HELD}:
             return ""
         return "The fleet is neither stopped nor held, so there is nothing to resume."
 
     def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
-        """Return what hosts deploy, how many try again, and which records are removed."""
         snapshot, status = found
         stops, failed = len(status.stops), _count(status, "failed")
         behind = sum(host.expected and host.version != snapshot.published for host in status.hosts)
@@ -246,13 +229,13 @@ def fleet_acts(snapshot: FleetSnapshot, back: str, user: User) -> tuple[ActLink,
 class ReleaseLock(OperatorAct["Release"]):
     """Release the lock of a service or of a role, so that the next host in the queue acquires it."""
 
-    NAME: ClassVar = "release"
-    RIGHT: ClassVar = ActRight("release the lock")
-    BUTTON: ClassVar = "Release the lock"
-    STYLE: ClassVar = "danger"
-    PATH: ClassVar = "locks/release"
-    OPERATION: ClassVar = "release"
-    REQUEST: ClassVar = """The release of the lock of a service, named by its path, or of a role.
+    NAME = "release"
+    RIGHT = ActRight("release the lock")
+    BUTTON = "Release the lock"
+    STYLE = "danger"
+    PATH = "locks/release"
+    OPERATION = "release"
+    REQUEST = """The release of the lock of a service, named by its path, or of a role.
 
 With ``force``, the lock is released even while its holder works under it."""
 
@@ -267,21 +250,17 @@ With ``force``, the lock is released even while its holder works under it."""
         return plan_release(lock, visit.adapters.feed.snapshot().fleet.hosts, now=visit.adapters.clock.now())
 
     def concerned(self, found: Release) -> tuple[str, ...]:
-        """Return the services that the lock protects."""
         return found.lock.services
 
     def title(self, found: Release) -> str:
-        """Name the lock."""
         return f"Release {found.lock}"
 
     def consequences(self, found: Release) -> tuple[str, ...]:
-        """Name the loser of the lock, and the next holder."""
         next_host = found.lock.waiting[0].identity if found.lock.waiting else ""
         follower = f"{next_host} acquires the lock next." if next_host else "No host waits for the lock."
         return f"{found.owner} loses the lock. A script that it runs continues.", follower
 
     def form(self, found: Release) -> ActForm:
-        """Return the form, which offers force only against an objection."""
         form = replace(super().form(found), fields=(("lock", found.lock.path),))
         if found.objection is None:
             return replace(form, options=())
@@ -298,6 +277,22 @@ With ``force``, the lock is released even while its holder works under it."""
         act = actor.record(self, planned.description, *lock.services)
         adapters.locks.release(planned.node, act)
         return act
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReference:
+    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
+
+    The id is that of the branch's tip if there was nothing to change.
+    """
+
+    job: str
+
+
+#: The response to an act that changes nothing.
+UNCHANGED: dict[int | str, dict[str, Any]] = {
+    200: {"model": CommitReference, "description": "There was nothing to change."}
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,20 +329,20 @@ class CommittedAct:
 class RollBackFleet(FormAct["PublicationRecord", "ServerAdapters"]):
     """Commit the tree of an earlier revision to the branch; 202 if a commit was made, else 200."""
 
-    NAME: ClassVar = "rollback"
-    RIGHT: ClassVar = ActRight("roll the fleet back")
-    BUTTON: ClassVar = "Roll back"
-    STYLE: ClassVar = "danger"
-    PATH: ClassVar = "rollback"
-    OPERATION: ClassVar = "roll_back"
-    REQUEST: ClassVar = """\
+    NAME = "rollback"
+    RIGHT = ActRight("roll the fleet back")
+    BUTTON = "Roll back"
+    STYLE = "danger"
+    PATH = "rollback"
+    OPERATION = "roll_back"
+    REQUEST = """\
 A rollback to a revision, by default to the last successful revision before the current one.
 
 With ``now``, a syncer publishes the commit at once; the answer waits for it, at most ``timeout`` seconds.
 ``quarantine`` puts each version that the undone commits introduced into quarantine. ``dry_run`` commits
 nothing."""
-    ANSWER: ClassVar = CommittedAct
-    ROUTE: ClassVar = {
+    ANSWER = CommittedAct
+    ROUTE = {
         "status_code": 202,
         "responses": {200: {"model": CommittedAct, "description": "No commit"}},
     }
@@ -367,7 +362,6 @@ nothing."""
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        """Return the rollback to the publication with the sequence of the form."""
         number = values.get("sequence", "")
         records = (
             visit.adapters.feed.publication(int(number)) if number.isdecimal() and len(number) < _DIGITS else ()
@@ -378,16 +372,13 @@ nothing."""
         revision = str(records[-1].revision)
         return replace(act, revision=revision, timeout=_FORM_TIMEOUT, publications=tuple(records))
 
-    def read(self, visit: Visit) -> PublicationRecord:  # noqa: ARG002  the form was read with it
-        """Return the publication to go back to."""
+    def read(self, visit: Visit) -> PublicationRecord:
         return self.publications[-1]
 
     def title(self, found: PublicationRecord) -> str:
-        """Name the revision."""
         return f"Roll back to {short(found.revision)}"
 
     def consequences(self, found: PublicationRecord) -> tuple[str, ...]:
-        """Return what is committed, and what follows from the commit."""
         subject = f" ({found.origin.subject})" if found.origin is not None and found.origin.subject else ""
         return (
             f"A new commit restores the tree and the strategies of {short(found.revision)}{subject}.",
@@ -395,13 +386,7 @@ nothing."""
         )
 
     def form(self, found: PublicationRecord) -> ActForm:
-        """Return the form with the sequence of the publication."""
         return replace(super().form(found), fields=(("sequence", str(found.sequence)),))
-
-    @staticmethod
-    def served(visit: Visit) -> ServerAdapters:
-        """Return all adapters of the service."""
-        return visit.adapters
 
     def perform(self, adapters: ServerAdapters, actor: Actor) -> CommittedAct:
         """Commit the rollback; its commit is made even if it could not be published in time.
@@ -442,3 +427,8 @@ nothing."""
 
 #: The acts on the fleet; the features add theirs.
 ACTS: tuple[type[FormAct[Any, Any]], ...] = (StopFleet, HoldFleet, ResumeFleet, ReleaseLock, RollBackFleet)
+
+
+def all_acts() -> tuple[type[PlannedAct[Any]], ...]:
+    """Return the acts on the fleet, and those of the features."""
+    return (*ACTS, *(act for feature in installed() for act in feature.acts()))

@@ -16,6 +16,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from zkdeployment.base.errors import TreeError
+from zkdeployment.base.names import NameKind, name_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +76,25 @@ def evaluate(text: str) -> Value:
     if number := _NUMBER.fullmatch(text):
         return float(text) if number[1] else int(text)
     return _Reader(text).read(_parse(text), 1)
+
+
+def read_assignment(text: str) -> tuple[str, Value]:
+    """Return the name and the value of ``KEY=VALUE``, with which verbs and forms give properties.
+
+    The value is a literal, ``true`` or ``false``. Everything else is text, and so is a number that would be
+    written differently, such as ``1.10`` or ``3-1``. Raises ``ValueError`` with the problem of the name; without
+    ``=``, the text is empty.
+    """
+    name, equals, given = text.partition("=")
+    problem = name_problem(NameKind.PROPERTY, name) if equals else ""
+    if problem is not None:
+        raise ValueError(problem)
+    try:
+        value = evaluate(given.capitalize() if given in {"true", "false"} else given)
+    except LiteralError:
+        return name, given
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return name, given if is_number and str(value) != given else value
 
 
 def _parse(text: str) -> ast.expr:

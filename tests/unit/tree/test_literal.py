@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from support.generated_trees import values
 from zkdeployment.tree.diff import format_value, stored_alike
-from zkdeployment.tree.literal import MAX_DEPTH, LiteralError, evaluate
+from zkdeployment.tree.literal import MAX_DEPTH, LiteralError, evaluate, read_assignment
 
 VALUES = [
     ("1", 1),
@@ -151,3 +151,31 @@ def test_any_text_gives_a_json_value_or_a_literal_error(text):
 @given(values | st.text(st.characters(exclude_categories=["Cs"])))
 def test_formatted_values_evaluate_to_themselves(value):
     assert stored_alike(evaluate(format_value(value)), value)
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ("8", 8),
+        ("-0.5", -0.5),
+        ("true", True),
+        ("False", False),
+        ('"8"', "8"),
+        ("[1, 'a']", [1, "a"]),
+        ("x86_64", "x86_64"),
+        ("a=b", "a=b"),
+        ("", ""),
+        ("1.10", "1.10"),
+        ("007", "007"),
+        ("3-1", "3-1"),
+        ("1e3", "1e3"),
+    ],
+)
+def test_the_value_of_an_assignment_is_a_literal_or_text_and_numbers_keep_their_form(given, value):
+    assert read_assignment(f"key={given}") == ("key", value)
+
+
+@pytest.mark.parametrize(("text", "problem"), [("key", "^$"), ("=1", "property name"), ("a b=1", "property name")])
+def test_an_assignment_without_a_name_or_a_value_is_refused(text, problem):
+    with pytest.raises(ValueError, match=problem):
+        read_assignment(text)

@@ -36,7 +36,8 @@ from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.service.access.rights import Operator, Reader
 from zkdeployment.service.act import Actor
 from zkdeployment.service.act_routes import add_operation
-from zkdeployment.service.api.commits import UNCHANGED, CommitReference, ReasonParameter, refer_to
+from zkdeployment.service.acts import UNCHANGED, CommitReference
+from zkdeployment.service.api.commits import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.users.user import User

@@ -22,7 +22,8 @@ from zkdeployment.intents.rules.overview import compare_content
 from zkdeployment.intents.rules.status import read_query, require_apps, status_body
 from zkdeployment.intents.user_acts import AdoptServices
 from zkdeployment.service.act import Actor
-from zkdeployment.service.api.commits import CommitReference, refer_to
+from zkdeployment.service.acts import CommitReference
+from zkdeployment.service.api.commits import refer_to
 from zkdeployment.service.dependencies import ServerAdapters
 from zkdeployment.service.planner import planner_of
 from zkdeployment.service.users.user import User

@@ -50,7 +50,8 @@ from zkdeployment.intents.user_acts import (
 from zkdeployment.service.access.rights import Operator, Reader
 from zkdeployment.service.act import PlannedAct
 from zkdeployment.service.act_routes import add_operation
-from zkdeployment.service.api.commits import UNCHANGED, CommitReference, ReasonParameter, refer_to
+from zkdeployment.service.acts import UNCHANGED, CommitReference
+from zkdeployment.service.api.commits import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
 

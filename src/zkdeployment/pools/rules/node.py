@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_keys
+from zkdeployment.tree.literal import read_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.tree.values import Value
 
 
 #: The most characters of a recorded reason.
@@ -268,8 +270,6 @@ def end_of_deprovisioning(node: PoolNode, now: float) -> PoolNode:
     return node.after(NodeEvent.DEPROVISIONED if node.reusable else NodeEvent.REMOVED, now)
 
 
-_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
-
 #  A part of a line of values. A single quotation mark without a partner is an ordinary character.
 _VALUE = re.compile(r'(?:"[^"]*"|\S)+')
 
@@ -293,19 +293,17 @@ class NewPoolNode:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-def node_data(texts: Iterable[str]) -> Mapping[str, int | str]:
+def node_data(texts: Iterable[str]) -> Mapping[str, Value]:
     """Return the values of a new node, each given as ``KEY=VALUE``.
 
-    Whole numbers become numbers. All other values are text, and so are values in quotes: ``"2"``. If a key is
-    given twice, the last value counts. Raises ``ConfigurationError`` for other texts.
+    Of a key that is given twice, the last value counts. Raises ``ConfigurationError`` for other texts.
     """
-    values: dict[str, int | str] = {}
+    values: dict[str, Value] = {}
     for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise ConfigurationError(f"expected KEY=VALUE such as architecture=x86_64, found {text!a}")
-        quoted = len(value) > 1 and value[0] == value[-1] == '"'
-        values[key] = value[1:-1] if quoted else int(value) if _WHOLE_NUMBER.fullmatch(value) else value
+        try:
+            key, values[key] = read_assignment(text)
+        except ValueError as error:
+            raise ConfigurationError(f"expected KEY=VALUE such as architecture=x86_64, found {text!a}") from error
     return values
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -90,9 +91,7 @@ def log(*, connection: Servers, number: int, output: str) -> None:
         echo(f"no run of a playbook is recorded for node {number}", err=True)
 
 
-def _read_data(
-    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
-) -> Mapping[str, int | str]:
+def _read_data(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Mapping[str, Value]:
     """Return the values of a node."""
     try:
         return node_data(given)
@@ -121,7 +120,7 @@ def add(
     hostname: str | None,
     address: str | None,
     host: str | None,
-    data: Mapping[str, int | str],
+    data: Mapping[str, Value],
     comment: str | None,
     reason: str,
     output: str,

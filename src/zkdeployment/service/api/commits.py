@@ -1,7 +1,6 @@
 """Acts that are commits, in the API: the reference to a commit, and ``GET /api/v1/jobs/COMMIT``, its outcome."""
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
@@ -11,28 +10,13 @@ from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.service.access.rights import Reader
 from zkdeployment.service.act_routes import OptionalReason, wait_for_reading
+from zkdeployment.service.acts import CommitReference
 from zkdeployment.service.bodies import body_of
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS
 
-
-@dataclass(frozen=True, slots=True)
-class CommitReference:
-    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
-
-    The id is that of the branch's tip if there was nothing to change.
-    """
-
-    job: str
-
-
 #: The reason of an act whose request has another body, or none.
 ReasonParameter = Annotated[OptionalReason, Query()]
-
-#: The response to an act that changes nothing.
-UNCHANGED: dict[int | str, dict[str, Any]] = {
-    200: {"model": CommitReference, "description": "There was nothing to change."}
-}
 
 
 def refer_to(outcome: CommitOutcome, response: Response | None = None) -> CommitReference:

@@ -143,10 +143,12 @@ def test_a_new_node_has_no_templates(changes: dict[str, object]) -> None:
         ("", {}),
         ("architecture=x86_64 cores=8", {"architecture": "x86_64", "cores": 8}),
         ('cores="8"  rack="a b" name=a"b c"d', {"cores": "8", "rack": "a b", "name": 'a"b c"d'}),
-        ("n=-5 m=--5 long=1234567890123456", {"n": -5, "m": "--5", "long": "1234567890123456"}),
+        ("n=-5 m=--5 long=1234567890123456", {"n": -5, "m": "--5", "long": 1234567890123456}),
         ("arabic=\u0663 a=b=c empty=", {"arabic": "\u0663", "a": "b=c", "empty": ""}),
         ('q="" open="a b=1', {"q": "", "open": '"a', "b": 1}),
         ("twice=1 twice=2", {"twice": 2}),
+        ("kvm=true ssd=False load=0.5 disks=[1,2]", {"kvm": True, "ssd": False, "load": 0.5, "disks": [1, 2]}),
+        ("release=1.10 rack=3-1 port=007", {"release": "1.10", "rack": "3-1", "port": "007"}),
     ],
 )
 def test_the_values_of_a_new_node_have_one_meaning(line: str, values: dict[str, object]) -> None:
