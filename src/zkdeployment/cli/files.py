@@ -1,13 +1,17 @@
-"""Reads the tree files and documents in a verb's arguments, and the text that hosts last had to deploy."""
+"""Reads the files, the documents and the repositories in arguments of verbs, and the text that hosts last had."""
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from zkdeployment.base.cluster import is_commit
+import click
+
+from zkdeployment.base.cluster import Revision, is_commit
+from zkdeployment.base.daemon.control import interrupted_by_signals
 from zkdeployment.base.errors import ConfigurationError, SourceError
 from zkdeployment.base.source_files import (
     DOCUMENT_SUFFIXES,
@@ -17,15 +21,16 @@ from zkdeployment.base.source_files import (
     may_hold_documents,
 )
 from zkdeployment.cli.options import configured_revision
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.documents.registry import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
 from zkdeployment.publishing.rules.interruption import ordered_revision
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from zkdeployment.base.cluster import Revision
+    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.fleet.views.forecast import PredictionBasis
 
 
@@ -137,3 +142,52 @@ def _read_ordered(revision: Revision, config: Path | None) -> Sequence[SourceFil
         except SourceError:
             pass  # the revision is in another repository, or there is no repository
     return configured_revision(config, revision)[1]
+
+
+R = TypeVar("R")
+
+#  The message of a command without repositories.
+NO_REPOSITORIES = (
+    "no repositories are configured: set repositories in [sync] of the configuration, or use --repositories"
+)
+
+
+def repositories_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--repositories``; the verb receives ``repositories``, the values of all occurrences."""
+    return click.option(
+        "--repositories",
+        metavar="VALUE",
+        multiple=True,
+        help="Where hosts get packages from, instead of the configuration's: a directory of *.repo files, a URL or"
+        " dnf's configuration file. May be repeated.",
+    )(function)
+
+
+def chosen_repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
+    """Return the given repositories, else those of the configuration (default: the system's, if there is one)."""
+    if given:
+        return _named_repositories([value for values in given for value in values.split()])
+    if config is None and not os.access(SYSTEM_CONFIGURATION, os.R_OK):
+        return ()
+    sync = load(config or SYSTEM_CONFIGURATION, host=False).sync
+    return () if sync is None else sync.repositories
+
+
+def _named_repositories(values: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of the option, with absolute paths; raises ``ConfigurationError`` for an invalid one."""
+    from zkdeployment.agent.packages.host_repositories import check_repositories  # noqa: PLC0415  as below
+
+    if not values:
+        raise ConfigurationError("--repositories: expected a directory, a URL or a file, found nothing")
+    repositories = tuple(str(Path(value).absolute()) if Path(value).exists() else value for value in values)
+    check_repositories(repositories, "--repositories")
+    return repositories
+
+
+@contextmanager
+def open_repositories(repositories: Sequence[str]) -> Iterator[DnfHostRepositories]:
+    """Yield the repositories, as ``check_packages`` reads them; a signal inside the block ends dnf, too."""
+    from zkdeployment.agent.packages.host_repositories import own_repositories  # noqa: PLC0415  for quick commands without
+
+    with interrupted_by_signals():
+        yield own_repositories(repositories)

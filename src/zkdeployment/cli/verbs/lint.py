@@ -13,8 +13,13 @@ from zkdeployment.agent.package_check import check_packages
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import Severity
 from zkdeployment.base.text import counted
-from zkdeployment.cli.files import read_trees
-from zkdeployment.cli.package_options import MISSING, chosen_repositories, open_repositories, repositories_option
+from zkdeployment.cli.files import (
+    NO_REPOSITORIES,
+    chosen_repositories,
+    open_repositories,
+    read_trees,
+    repositories_option,
+)
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.sections import paths_problem
 from zkdeployment.config.settings import load
@@ -184,7 +189,7 @@ def _repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
     """Return the chosen repositories; raises ``ConfigurationError`` without any."""
     repositories = chosen_repositories(given, config)
     if not repositories:
-        raise ConfigurationError(MISSING)
+        raise ConfigurationError(NO_REPOSITORIES)
     return repositories
 
 

@@ -13,9 +13,16 @@ from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.cluster import short as shortened
 from zkdeployment.base.text import counted, listing
-from zkdeployment.cli.files import is_whole_tree, read_trees, with_ordered_text
+from zkdeployment.cli.files import (
+    NO_REPOSITORIES,
+    chosen_repositories,
+    is_whole_tree,
+    open_repositories,
+    read_trees,
+    repositories_option,
+    with_ordered_text,
+)
 from zkdeployment.cli.options import configured_revision, emit, output_option, zookeeper_options
-from zkdeployment.cli.package_options import MISSING, chosen_repositories, open_repositories, repositories_option
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
@@ -139,7 +146,7 @@ def _checked(predicted: Prediction, basis: PredictionBasis, given: Sequence[str]
         with open_repositories(repositories) as opened:
             return with_package_check(predicted, basis, opened)
     if sys.stderr is not None and sys.stderr.isatty():
-        echo(f"the packages are not checked: {MISSING}", err=True)
+        echo(f"the packages are not checked: {NO_REPOSITORIES}", err=True)
     return predicted
 
 
