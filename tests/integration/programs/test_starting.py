@@ -105,7 +105,6 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
         "zkdeployment.publishing.sources",
         "zkdeployment.agent.packages.dnf",
         "zkdeployment.agent.telemetry",
-        "zkdeployment.agent.store.service_orders",
         "zkdeployment.programs.verbs",
         "zkdeployment.config.server",
         "zkdeployment.base.daemon.metrics",
