@@ -14,6 +14,7 @@ from benchmarks.results import Result, Scale, seconds
 from support.service import RunningService, running_service
 from zkdeployment.checks.nagios.batch import CheckAnswer, request_parts
 from zkdeployment.checks.nagios.service import HttpMonitoringService
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.rules.workflow import WantedConfiguration, want
 from zkdeployment.service.users.user import Role
@@ -54,7 +55,7 @@ def _add(service: RunningService, number: int) -> Sequence[str]:
     keys = [InstanceKey("tcp", "/shop/web", each, "h1") for each in range(number)]
     wanted = WantedConfiguration({"arguments": ["-H", "h1.example.com", "-p", "80"]}, _SYSTEM, 1)
     made = {key.id: want(CheckInstance(key), wanted, 5.0, is_reported=True) for key in keys}
-    service.adapters.checks.change(made, lambda instance, _: made[instance])
+    check_adapters_of(service.adapters).instances.change(made, lambda instance, _: made[instance])
     return [*made]
 
 

@@ -10,6 +10,7 @@ from zkdeployment.base.errors import ServiceError
 from zkdeployment.checks.nagios.batch import CheckAnswer
 from zkdeployment.checks.nagios.service import HttpMonitoringService
 from zkdeployment.checks.nagios.status_file import NagiosResult
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.zookeeper.paths import check_system_path
 from zkdeployment.zookeeper.transactions import Set
 
@@ -146,7 +147,9 @@ class TestHttp:
             assert fetch(first, instance)["task"] == "rollout"
 
             node = f"{check_system_path('nagios1')}/lease"
-            running.adapters.monitoring._session.commit(Set(node, b'{"holder": "one:/o", "until": 5}'))
+            check_adapters_of(running.adapters).systems._session.commit(
+                Set(node, b'{"holder": "one:/o", "until": 5}')
+            )
             assert second.list_pending() == {instance}
             with running_service(zookeeper) as other:
                 elsewhere = HttpMonitoringService(other.url, served.user, served.key, "one:/o")

@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.checks.nagios.service import HttpMonitoringService
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceKey
 from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, life_cycle_turn, want
 from zkdeployment.service.users.user import Role
@@ -43,26 +44,26 @@ class ServedMonitoringService:
 
     def turn(self) -> None:
         """Run one turn of the life cycle."""
-        for found in [*self._adapters.checks.scan()]:
+        for found in [*check_adapters_of(self._adapters).instances.scan()]:
             self._change(found.id, lambda found: life_cycle_turn(_existing(found), next(self._times)))
 
     def state(self, instance: str) -> CheckState | None:
         """Return the state of the current configuration."""
-        current = self._adapters.checks.find([instance])[instance].current_configuration
+        current = check_adapters_of(self._adapters).instances.find([instance])[instance].current_configuration
         return None if current is None else current.state
 
     def reason(self, instance: str) -> str:
         """Return the words of the last answer about the current configuration."""
-        current = self._adapters.checks.find([instance])[instance].current_configuration
+        current = check_adapters_of(self._adapters).instances.find([instance])[instance].current_configuration
         return "" if current is None else current.reason
 
     def result(self, instance: str) -> tuple[str, str] | None:
         """Return the state and the output of the last result."""
-        found = self._adapters.monitoring.results(self.user, [instance]).get(instance)
+        found = check_adapters_of(self._adapters).systems.results(self.user, [instance]).get(instance)
         return None if found is None else (found.state.value, found.output)
 
     def _change(self, instance: str, change: Callable[[CheckInstance | None], CheckInstance]) -> None:
-        self._adapters.checks.change([instance], lambda _, found: change(found))
+        check_adapters_of(self._adapters).instances.change([instance], lambda _, found: change(found))
 
 
 def _existing(instance: CheckInstance | None) -> CheckInstance:

@@ -16,6 +16,7 @@ from zkdeployment.agent.packages.host_repositories import syncer_repositories
 from zkdeployment.base.act import Act
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.programs.server import server_adapters
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application
@@ -91,7 +92,7 @@ def running_service(
                 repositories=syncer_repositories(repository.require_sync()),
             )
         if clock is not None:
-            adapters = replace(adapters, pools=replace(adapters.pools, clock=clock))
+            adapters.operator.made[pool_adapters] = replace(pool_adapters(session), clock=clock)
         listener = open_listener("127.0.0.1", 0)
         port = listener.getsockname()[1]
         site = site or Site(

@@ -12,24 +12,33 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fastapi import APIRouter
 
     from zkdeployment.agent.adapters import HostLeases
+    from zkdeployment.base.act import Act
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.config.settings import Settings
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.kinds import DocumentKind
+    from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
+    from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.fleet.views.forecast import PlanAddition, Prediction, PredictionBasis
     from zkdeployment.publishing.rules.review import Review, ReviewRule
     from zkdeployment.publishing.section import PublicationSection
     from zkdeployment.service.act import PlannedAct
+    from zkdeployment.service.daemon import ServicePart
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.strategies.state import OutsideCriterion
     from zkdeployment.zookeeper.session import Session
+
+    FindOnHosts = Callable[[OperatorAdapters, Collection[str], float, str | None], Sequence[HostFinding]]
 
 
 def _nothing() -> tuple[()]:
@@ -38,6 +47,14 @@ def _nothing() -> tuple[()]:
 
 def _accept(_settings: Settings) -> None:
     """Find no mistake in the settings."""
+
+
+def _no_parts(_adapters: ServerAdapters) -> tuple[()]:
+    return ()
+
+
+def _no_concern(_operator: OperatorAdapters, _user: User, _users: ZooKeeperUsers, _act: Act) -> None:
+    return None
 
 
 def _no_entries() -> Mapping[str, Any]:
@@ -83,6 +100,15 @@ class Feature:
     page_routers: Callable[[], Sequence[APIRouter]] = _nothing
     #: Values that the service keeps for these routers, by the names of attributes of the application's state.
     service_state: Callable[[], Mapping[str, Any]] = _no_entries
+    #: Threads of the service, which run in the background.
+    service_parts: Callable[[ServerAdapters], Sequence[ServicePart]] = _no_parts
+    #: The findings on hosts (by id), the worst first; with a path, only those about one service. The time is in
+    #: seconds since the epoch. The body describes a finding in the API.
+    host_findings: FindOnHosts | None = None
+    finding_body: Callable[[], Any] | None = None
+    #: Retires a user together with what only the feature knows of the user, and returns warnings; ``None`` for a
+    #: user that is not its concern.
+    retire_user: Callable[[OperatorAdapters, User, ZooKeeperUsers, Act], Sequence[str] | None] = _no_concern
     #: The verbs of the command line, by name.
     verbs: Callable[[], Mapping[str, LazyVerb]] = _no_entries
 

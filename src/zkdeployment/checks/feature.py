@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.features import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from fastapi import APIRouter
 
+    from zkdeployment.base.act import Act
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.config.settings import Settings
     from zkdeployment.documents.kinds import DocumentKind
+    from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart
+    from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.fleet.views.forecast import PlanAddition, Prediction, PredictionBasis
     from zkdeployment.publishing.rules.review import Review, ReviewRule
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.strategies.state import OutsideCriterion
     from zkdeployment.zookeeper.session import Session
 
@@ -85,7 +90,30 @@ def _plan_addition(reviewed: Review, basis: PredictionBasis, predicted: Predicti
     return PlanAddition("checks", found.to_json(), tuple(found.describe()), bool(found))
 
 
+def _host_findings(
+    operator: OperatorAdapters, hosts: Collection[str], now: float, path: str | None
+) -> Sequence[HostFinding]:
+    from zkdeployment.checks.opening import host_findings
+
+    return host_findings(operator, hosts, now, path)
+
+
+def _finding_body() -> Any:
+    from zkdeployment.checks.rules.overview import CheckInstanceView
+
+    return CheckInstanceView
+
+
+def _retire_user(operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act) -> Sequence[str] | None:
+    from zkdeployment.checks.opening import retire_monitoring
+
+    return retire_monitoring(operator, user, users, act)
+
+
 FEATURE = Feature(
+    host_findings=_host_findings,
+    finding_body=_finding_body,
+    retire_user=_retire_user,
     criterion=_criterion,
     document_kinds=_document_kinds,
     review_rules=_review_rules,

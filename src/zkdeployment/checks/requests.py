@@ -12,6 +12,7 @@ from zkdeployment.base.errors import (
     NotFoundError,
     RefusedError,
 )
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules import requests
 from zkdeployment.checks.rules.instance import DEPLOYED
 from zkdeployment.checks.rules.monitoring_system import SystemContact
@@ -66,7 +67,7 @@ def check_system(user: str, system: str) -> None:
 
 def hold_lease(adapters: ServerAdapters, system: str, bridge: str) -> None:
     """Renew the lease of a monitoring system for a bridge; raises ``LeaseHeldError`` if another one holds it."""
-    lease = adapters.monitoring.lease(system, bridge, adapters.clock.now())
+    lease = check_adapters_of(adapters).systems.lease(system, bridge, adapters.clock.now())
     if lease is not None and lease.holder != bridge:
         raise LeaseHeldError(
             f"another bridge gets the updates of the monitoring system {system}: {lease.holder}, until"
@@ -88,8 +89,8 @@ def fetch_deployment(adapters: ServerAdapters, system: str, text: str) -> Mappin
         after, fetched = outcome
         return after
 
-    adapters.checks.change([instance_id], change)
-    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    check_adapters_of(adapters).instances.change([instance_id], change)
+    check_adapters_of(adapters).systems.note_contact(system, SystemContact(fetched=now))
     assert fetched is not None  # noqa: S101  the change either raised or was made
     return fetched.to_json()
 
@@ -114,7 +115,7 @@ def answer_deployment(
             raise RefusedError(f"no such answer is expected for the check instance {instance_id}: {after.reason}")
         return after
 
-    _, after = adapters.checks.change([instance_id], change)[instance_id]
+    _, after = check_adapters_of(adapters).instances.change([instance_id], change)[instance_id]
     assert after is not None  # noqa: S101  no answer removes an instance
     return after
 
@@ -140,8 +141,8 @@ def fetch_deployments(adapters: ServerAdapters, system: str, texts: Collection[s
         fetched[instance_id] = deployment.to_json()
         return after
 
-    written = adapters.checks.change(ids, change, failed.update)
-    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    written = check_adapters_of(adapters).instances.change(ids, change, failed.update)
+    check_adapters_of(adapters).systems.note_contact(system, SystemContact(fetched=now))
     return ManyFetched(
         {instance: details for instance, details in sorted(fetched.items()) if instance in written},
         {instance: reason for instance, reason in sorted(missing.items()) if instance in written},
@@ -174,7 +175,7 @@ def answer_deployments(adapters: ServerAdapters, system: str, answers: Mapping[s
             return instance
         return after
 
-    written = adapters.checks.change(by_id, change, failed.update)
+    written = check_adapters_of(adapters).instances.change(by_id, change, failed.update)
     answered = {
         instance_id: after
         for instance_id, (_, after) in written.items()
@@ -185,19 +186,19 @@ def answer_deployments(adapters: ServerAdapters, system: str, answers: Mapping[s
 
 def list_flagged(adapters: ServerAdapters, system: str) -> Collection[str]:
     """Return the instances with an update of which the system was not notified, and record the notification."""
-    return _list(adapters, system, adapters.checks.flagged(system), requests.list_flagged)
+    return _list(adapters, system, check_adapters_of(adapters).instances.flagged(system), requests.list_flagged)
 
 
 def list_open(adapters: ServerAdapters, system: str) -> Collection[str]:
     """Return the instances that wait for the monitoring system, and record that it was notified of all."""
-    return _list(adapters, system, adapters.checks.open(system), requests.list_open)
+    return _list(adapters, system, check_adapters_of(adapters).instances.open(system), requests.list_open)
 
 
 def list_deployed(adapters: ServerAdapters, system: str) -> Mapping[str, InstanceConfiguration]:
     """Return the configurations that the monitoring system has, by instance: active ones, and failed removals."""
     return {
         instance.id: current
-        for instance in adapters.checks.scan()
+        for instance in check_adapters_of(adapters).instances.scan()
         if instance.system == system
         and (current := instance.current_configuration) is not None
         and current.state in DEPLOYED
@@ -211,7 +212,7 @@ def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, 
     configuration.
     """
     reported = {read_instance_id(instance): result for instance, result in results.items()}
-    found = adapters.checks.find([*reported])
+    found = check_adapters_of(adapters).instances.find([*reported])
     expected = {instance: expected_configuration(found.get(instance), system) for instance in reported}
     own = {
         instance: result
@@ -220,9 +221,9 @@ def report_results(adapters: ServerAdapters, system: str, results: Mapping[str, 
     }
     dropped = {instance: result.config_id or "" for instance, result in reported.items() if instance not in own}
     now = adapters.clock.now()
-    adapters.monitoring.record_results(system, own)
-    adapters.monitoring.record_drift(system, dropped, own.keys(), now)
-    adapters.monitoring.note_contact(system, SystemContact(reported=now))
+    check_adapters_of(adapters).systems.record_results(system, own)
+    check_adapters_of(adapters).systems.record_drift(system, dropped, own.keys(), now)
+    check_adapters_of(adapters).systems.note_contact(system, SystemContact(reported=now))
     return dropped.keys()
 
 
@@ -248,8 +249,8 @@ def _list(
     def change(_: str, instance: CheckInstance | None) -> CheckInstance | None:
         return instance if instance is None or instance.system != system else request(instance, now)[0]
 
-    changed = adapters.checks.change(instances, change)
-    adapters.monitoring.note_contact(system, SystemContact(fetched=now))
+    changed = check_adapters_of(adapters).instances.change(instances, change)
+    check_adapters_of(adapters).systems.note_contact(system, SystemContact(fetched=now))
     return [
         instance
         for instance, (before, _) in changed.items()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.overview import instance_to_view, instance_view, read_instance_id
 from zkdeployment.service.act import ActRight, PlannedAct
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.ports import CheckAdapters
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.service.act import Actor
+    from zkdeployment.service.act import Actor, Visit
 
 #: The right to the acts on checks.
 ACT_ON_CHECK = ActRight("act on checks of services")
@@ -23,7 +24,10 @@ ACT_ON_CHECK = ActRight("act on checks of services")
 class _ActOnChecks(PlannedAct["CheckAdapters"]):
     RIGHT = ACT_ON_CHECK
 
-    ADAPTERS = "operator_checks"
+    @classmethod
+    def served(cls, visit: Visit) -> CheckAdapters:
+        """Return the adapters of operators for checks."""
+        return check_adapters_of(visit.adapters)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.features import installed
 from zkdeployment.fleet.ports import OperatorAdapters
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
@@ -16,8 +17,9 @@ from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.zookeeper.servers import Servers
     from zkdeployment.zookeeper.session import Session
 
@@ -41,3 +43,11 @@ def operator_adapters(session: Session) -> OperatorAdapters:
         acts=ZooKeeperActLog(session),
         session=session,
     )
+
+
+def find_on_hosts(
+    operator: OperatorAdapters, hosts: Collection[str], now: float, path: str | None = None
+) -> tuple[HostFinding, ...]:
+    """Return the findings of all features on hosts (by id), or only those about the service at a path."""
+    places = (feature.host_findings for feature in installed())
+    return tuple(found for place in places if place is not None for found in place(operator, hosts, now, path))

@@ -5,10 +5,12 @@ Every act is recorded with its author, time and reason, in the transaction that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from zkdeployment.base.act import Act
     from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import GuardOverrides
     from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
     from zkdeployment.zookeeper.session import Session
+
+T = TypeVar("T")
 
 
 class ClusterControl(Protocol):
@@ -67,7 +71,7 @@ class ClusterControl(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAdapters:
-    """The adapters that operators' commands depend on; features use others on the same ``session``."""
+    """The adapters of operators' commands; ``made`` keeps those of features, which use the same ``session``."""
 
     fleet: ZooKeeperFleetReader
     tree: ZooKeeperLiveTree
@@ -77,6 +81,14 @@ class OperatorAdapters:
     intents: ZooKeeperIntents
     acts: ZooKeeperActLog
     session: Session
+    made: dict[object, object] = field(default_factory=dict)
+
+    def of(self, make: Callable[[Session], T]) -> T:
+        """Return the one object that ``make`` returned for the session, such as the adapters of a feature."""
+        if make not in self.made:
+            self.made[make] = make(self.session)
+        found: Any = self.made[make]
+        return cast("T", found)
 
     def prediction_basis(self) -> PredictionBasis:
         """Read the facts for the prediction of a publication."""

@@ -43,6 +43,7 @@ from zkdeployment.pools.models import (
     TenantResult,
     TenantsResult,
 )
+from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NewPoolNode
 from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.rules.usage import UsageFilter, pool_usage, usage_window
@@ -61,7 +62,7 @@ PoolManager = Annotated[User, Depends(require(Right.MANAGE_POOLS))]
 @pools_router.get("/pools", tags=["pools"])
 def list_pools(adapters: ConnectedAdapters, _user: PoolReader) -> PoolsResult:
     """Return the pools that have a level; the others lend no nodes."""
-    pools = sorted(adapters.pools.store.configuration().pools.items())
+    pools = sorted(pool_adapters_of(adapters).store.configuration().pools.items())
     return PoolsResult(pools=[ListedPool.of(pool) for _, pool in pools if pool.fill_level is not None])
 
 
@@ -70,8 +71,8 @@ def show_pool(
     adapters: ConnectedAdapters, _user: PoolReader, name: Annotated[str, Path(description="The name of a pool.")]
 ) -> PoolResult:
     """Return a pool with the number of its nodes in each state; 422 for a pool without a level."""
-    pool = lending_pool(adapters.pools.store.configuration(), name)
-    levels = PoolLevels.of(pool, adapters.pools.store.read().nodes.values())
+    pool = lending_pool(pool_adapters_of(adapters).store.configuration(), name)
+    levels = PoolLevels.of(pool, pool_adapters_of(adapters).store.read().nodes.values())
     shown = ShownPool(name=pool.name, fill_level=pool.fill_level or 0, levels=levels, node_quota=pool.node_quota)
     return PoolResult(pool=shown)
 
@@ -79,7 +80,7 @@ def show_pool(
 @pools_router.get("/nodes", tags=["nodes"])
 def list_nodes(adapters: ConnectedAdapters, _user: PoolReader) -> NodesResult:
     """Return all nodes that are not done."""
-    nodes = adapters.pools.store.read().nodes
+    nodes = pool_adapters_of(adapters).store.read().nodes
     return NodesResult(nodes=[NodeBody.of(node) for _, node in sorted(nodes.items())])
 
 
@@ -88,7 +89,7 @@ def show_node(
     adapters: ConnectedAdapters, _user: PoolReader, number: Annotated[int, Path(description="The id of a node.")]
 ) -> NodeResult:
     """Return a node, which may be done."""
-    return NodeResult(node=NodeBody.of(find_node(number, adapters.pools)))
+    return NodeResult(node=NodeBody.of(find_node(number, pool_adapters_of(adapters))))
 
 
 @pools_router.get("/nodes/{number}/log", tags=["nodes"])
@@ -96,7 +97,7 @@ def show_node_log(
     adapters: ConnectedAdapters, _user: PoolManager, number: Annotated[int, Path(description="The id of a node.")]
 ) -> NodeLogResult:
     """Return the runs of playbooks for a node with the end of their output, the last run last. Only admins may."""
-    return NodeLogResult(runs=[PlaybookRunBody.of(run) for run in node_runs(number, adapters.pools)])
+    return NodeLogResult(runs=[PlaybookRunBody.of(run) for run in node_runs(number, pool_adapters_of(adapters))])
 
 
 @pools_router.post("/nodes", tags=["nodes"], status_code=201)
@@ -109,7 +110,9 @@ def create_node(adapters: ConnectedAdapters, user: PoolManager, body: NewNodeBod
         reusable=body.reusable,
         data=body.data,
     )
-    node = add_node(new, adapters.pools, Actor.of_user(adapters, user).note(f"add node {new.hostname}"))
+    node = add_node(
+        new, pool_adapters_of(adapters), Actor.of_user(adapters, user).note(f"add node {new.hostname}")
+    )
     return NewNodeResult(node=NodeBody.of(node))
 
 
@@ -127,7 +130,7 @@ _STATUSES = {
 @_routes.get("")
 def list_sessions(adapters: ConnectedAdapters, user: Tenant) -> SessionsResult:
     """Return the active sessions: a tenant's own, for admins all."""
-    read, only = adapters.pools.store.read(), SessionActor.of_user(user).tenant
+    read, only = pool_adapters_of(adapters).store.read(), SessionActor.of_user(user).tenant
     listed = [
         SessionDetails(session, tuple(read.nodes[node] for node in session.nodes if node in read.nodes))
         for _, session in sorted(read.sessions.items())
@@ -139,7 +142,9 @@ def list_sessions(adapters: ConnectedAdapters, user: Tenant) -> SessionsResult:
 @_routes.get("/{number}")
 def show_session(adapters: ConnectedAdapters, user: Tenant, number: SessionId) -> SessionResult:
     """Return a session, which may have ended; 403 for those of other tenants."""
-    return SessionResult(session=_body(adapters, find_session(number, adapters.pools, SessionActor.of_user(user))))
+    return SessionResult(
+        session=_body(adapters, find_session(number, pool_adapters_of(adapters), SessionActor.of_user(user)))
+    )
 
 
 @_routes.post("", status_code=201)
@@ -195,7 +200,7 @@ def _bodies(adapters: ServerAdapters, listed: list[SessionDetails]) -> list[Sess
     if not listed:
         return []
     owners = service_requests.owners(adapters, [details.session for details in listed])
-    defaults = adapters.pools.store.configuration().defaults
+    defaults = pool_adapters_of(adapters).store.configuration().defaults
     return [SessionBody.of(details, TenantBody.of(owners[details.session.tenant], defaults)) for details in listed]
 
 
@@ -221,8 +226,8 @@ def show_pool_usage(
 ) -> PoolUsageAnswer:
     """Return the use of pools by tenant and pool, the largest first: a tenant's own, for admins all."""
     wanted = own_usage(user, UsageFilter(tenant, pool))
-    uses, names = adapters.pools.uses(), {owner.id: owner.name for owner in adapters.users.users()}
-    now = adapters.pools.clock.now()
+    uses, names = pool_adapters_of(adapters).uses(), {owner.id: owner.name for owner in adapters.users.users()}
+    now = pool_adapters_of(adapters).clock.now()
     return PoolUsageAnswer.of(pool_usage(uses, names, usage_window(now - since, now), wanted))
 
 
@@ -289,4 +294,4 @@ def change_tenant(
 
 
 def _defaults(adapters: ServerAdapters) -> TenantLimits:
-    return adapters.pools.store.configuration().defaults
+    return pool_adapters_of(adapters).store.configuration().defaults

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.features import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fastapi import APIRouter
 
     from zkdeployment.agent.adapters import HostLeases
+    from zkdeployment.base.act import Act
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.cli.verb_group import LazyVerb
     from zkdeployment.config.settings import Settings
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
+    from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
+    from zkdeployment.service.daemon import ServicePart
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.session import Session
 
 
@@ -91,7 +97,23 @@ def _host_leases() -> HostLeases:
     return HOST_LEASES
 
 
+def _service_parts(adapters: ServerAdapters) -> Sequence[ServicePart]:
+    from zkdeployment.pools.daemon.session_warnings import SessionWarnings
+    from zkdeployment.pools.opening import pool_adapters_of
+
+    pools = pool_adapters_of(adapters)
+    return (SessionWarnings(adapters.feed, pools.store, pools.clock),)
+
+
+def _retire_user(operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act) -> Sequence[str] | None:
+    from zkdeployment.pools.opening import retire_pool_tenant
+
+    return retire_pool_tenant(operator, user, users, act)
+
+
 FEATURE = Feature(
+    service_parts=_service_parts,
+    retire_user=_retire_user,
     host_leases=_host_leases,
     check_settings=_check_settings,
     document_kinds=_document_kinds,

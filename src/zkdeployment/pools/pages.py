@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from zkdeployment.pools.feed import POOLS_PART, ended_sessions, pools_of
+from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.tenant_session import TenantSession
 from zkdeployment.pools.rules.usage import SessionUse, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.service_requests import own_usage
@@ -64,8 +65,8 @@ def show_usage(request: Request, adapters: Adapters, user: Tenant) -> Response:
     """Return the page of the use of pools: a tenant's own, for admins that of all tenants."""
     parameters = {name: request.query_params.getlist(name) for name in request.query_params}
     wanted = UsageFilter(last_value(parameters, "tenant") or None, last_value(parameters, "pool") or None)
-    reading, now = pools_of(adapters.feed), adapters.pools.clock.now()
-    uses = last_known(request).read(Known.USES, adapters.pools.uses, _NO_USES)
+    reading, now = pools_of(adapters.feed), pool_adapters_of(adapters).clock.now()
+    uses = last_known(request).read(Known.USES, pool_adapters_of(adapters).uses, _NO_USES)
     window = usage_window(now - usage_seconds(parameters), now)
     usage = pool_usage(uses, reading.tenants, window, own_usage(user, wanted))
     shows_tenants = user.may(Right.READ_ALL_SESSIONS)

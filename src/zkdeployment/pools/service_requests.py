@@ -27,6 +27,7 @@ from zkdeployment.pools.acts.sessions import (
     retire_session,
     retire_tenant,
 )
+from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.reservation import RequestRefusal
 from zkdeployment.service.act import Actor
 from zkdeployment.service.users.user import Right, Role, User
@@ -115,7 +116,7 @@ def order_session(
         if found is None:
             raise TreeError(f"can't find tenant with id {tenant}")
         owner = found
-    return request_session(owner, specs, adapters.pools, by=user.name, ssh_key=ssh_key)
+    return request_session(owner, specs, pool_adapters_of(adapters), by=user.name, ssh_key=ssh_key)
 
 
 def change_session(
@@ -128,12 +129,12 @@ def change_session(
     delta: float | None = None,
 ) -> SessionDetails:
     """Change the end of a session, or end it, and return it; raises what ``find_active_session`` raises."""
-    details = find_active_session(number, adapters.pools, SessionActor.of_user(user))
+    details = find_active_session(number, pool_adapters_of(adapters), SessionActor.of_user(user))
     if until is not None or delta is not None:
         details = extend_session(
-            number, adapters.pools, SessionActor.of_user(user), until=until, delta=delta or 0.0
+            number, pool_adapters_of(adapters), SessionActor.of_user(user), until=until, delta=delta or 0.0
         )
-    return retire_session(number, adapters.pools, SessionActor.of_user(user)) if ends else details
+    return retire_session(number, pool_adapters_of(adapters), SessionActor.of_user(user)) if ends else details
 
 
 def add_tenant(adapters: ServerAdapters, user: User, new: NewUser) -> IssuedKey:
@@ -145,7 +146,7 @@ def end_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
     """Retire a tenant, whose sessions end at once; raises what ``find_active_tenant`` raises."""
     tenant = find_active_tenant(adapters, user, number)
     act = Actor.of_user(adapters, user).note(f"retire user {tenant}")
-    return retire_tenant(tenant, adapters.users, adapters.pools, act)
+    return retire_tenant(tenant, adapters.users, pool_adapters_of(adapters), act)
 
 
 def find_active_tenant(adapters: ServerAdapters, user: User, number: int) -> User:

@@ -19,6 +19,7 @@ from zkdeployment.pools.acts.nodes import (
     retire_node,
 )
 from zkdeployment.pools.acts.sessions import SessionActor, extend_session, find_session, retire_session
+from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NewPoolNode, NodeState, node_data, node_of_host, split_values
 from zkdeployment.pools.rules.overview import find_pool, pool_overviews
 from zkdeployment.pools.rules.properties import NodeProperty, read_properties
@@ -86,7 +87,10 @@ class _PoolAct(FormAct[Snapshot, "PoolAdapters"]):
     FORM_NEEDS_REASON = False
     NEEDS_REASON = False
 
-    ADAPTERS = "pools"
+    @classmethod
+    def served(cls, visit: Visit) -> PoolAdapters:
+        """Return the adapters of pools."""
+        return pool_adapters_of(visit.adapters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +231,9 @@ class _ActOnSession(_PoolAct[ShownSession]):
 
     def read(self, visit: Visit) -> ShownSession:
         """Return the session; raises ``NotFoundError``, and ``ForbiddenError`` for that of another tenant."""
-        session = find_session(self.session, visit.adapters.pools, SessionActor.of_user(visit.user)).session
+        session = find_session(
+            self.session, pool_adapters_of(visit.adapters), SessionActor.of_user(visit.user)
+        ).session
         owner = next((each for each in visit.adapters.users.users() if each.id == session.tenant), None)
         reading = _pools(visit)
         return ShownSession(session, owner, reading, visit.user, visit.adapters.clock.now())
@@ -412,7 +418,7 @@ class _ActOnNode(_PoolAct["PoolNode"]):
 
     def read(self, visit: Visit) -> PoolNode:
         """Return the node; raises ``NotFoundError``."""
-        return find_node(self.node, visit.adapters.pools)
+        return find_node(self.node, pool_adapters_of(visit.adapters))
 
     def title(self, found: PoolNode) -> str:
         name = "" if found.hostname is None else f" ({found.hostname})"

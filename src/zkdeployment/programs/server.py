@@ -14,20 +14,16 @@ from zkdeployment.agent.packages.host_repositories import temporary_repositories
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.daemon.metrics import render
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.features import installed
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.files import read_secret
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.checks.opening import check_adapters
-from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
-from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.fleet.webhooks.delivery import HttpWebhookSender, ZooKeeperWebhookLead
 from zkdeployment.fleet.webhooks.outbox import signed_request
 from zkdeployment.fleet.webhooks.sender import WebhookDispatcher
-from zkdeployment.pools.daemon.session_warnings import SessionWarnings
-from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application
@@ -76,7 +72,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                 lambda: Session(settings.servers, session_timeout=_SESSION, call_timeout=_CALL, create_chroot=True)
             )
             adapters = server_adapters(session, feed, service, commits)
-            adapters = replace(adapters, pools=replace(adapters.pools, is_ending=lambda: control.stopping))
+            adapters = replace(adapters, is_ending=lambda: control.stopping)
             if settings.sync is not None:
                 adapters = replace(
                     adapters,
@@ -87,15 +83,15 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             application = build_application(adapters, site)
             limits = ConnectionLimits(service.limits.connections_per_address, site.proxies.trusts)
             server = HttpServer(application, listener, encryption, limits)
-            warnings = SessionWarnings(feed, adapters.pools.store, adapters.pools.clock)
             webhooks = open_webhooks(session, feed, service)
+            parts = [part for feature in installed() for part in feature.service_parts(adapters)]
             yield (
                 ServiceDaemon(
                     server,
                     control,
                     url=service.url,
                     connect=session.open,
-                    parts=(feed, warnings) if webhooks is None else (feed, warnings, webhooks),
+                    parts=(feed, *parts) if webhooks is None else (feed, *parts, webhooks),
                     notifier=SystemdNotifier(),
                 ),
                 control,
@@ -127,10 +123,6 @@ def server_adapters(
     users, operator = ZooKeeperUsers(session, users_acl, hasher, clock), operator_adapters(session)
     return ServerAdapters(
         operator=replace(operator, cluster=LimitedCluster(operator.cluster)),
-        checks=ZooKeeperCheckInstances(session),
-        monitoring=ZooKeeperMonitoringSystems(session),
-        operator_checks=check_adapters(session),
-        pools=pool_adapters(session, users),
         feed=feed,
         render_metrics=render,
         connection=lambda: session.link,

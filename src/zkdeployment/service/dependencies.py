@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.checks.ports import CheckAdapters
-    from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
-    from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.ports import OperatorAdapters
-    from zkdeployment.pools.ports import PoolAdapters
     from zkdeployment.publishing.acts.commits import TreeCommits
     from zkdeployment.service.openid import IdentityProvider
     from zkdeployment.service.users.login_store import ZooKeeperLogins
@@ -42,15 +38,11 @@ class ServerAdapters:
     present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
     files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
     configured repository. ``repositories`` are the repositories from which hosts install packages, if they are
-    configured. ``commits`` is ``None`` without a git repository. ``render_metrics`` returns metrics in Prometheus'
-    text format.
+    configured. ``commits`` is ``None`` without a git repository. ``is_ending`` returns whether this process was
+    asked to end, so that waiting requests give up. ``render_metrics`` returns metrics in Prometheus' text format.
     """
 
     operator: OperatorAdapters
-    checks: ZooKeeperCheckInstances
-    monitoring: ZooKeeperMonitoringSystems
-    operator_checks: CheckAdapters
-    pools: PoolAdapters
     feed: ZooKeeperFeed
     users: ZooKeeperUsers
     logins: ZooKeeperLogins
@@ -61,6 +53,7 @@ class ServerAdapters:
     read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
     commits: TreeCommits | None = None
     repositories: DnfHostRepositories | None = None
+    is_ending: Callable[[], bool] = lambda: False
 
     def require_commits(self) -> TreeCommits:
         """Return the branch as a place for commits; raises ``RefusedError`` if the service has no repository."""

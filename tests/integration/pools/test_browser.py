@@ -20,6 +20,7 @@ from support.written_fleet import WrittenFleet
 from support.zookeeper import connected
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.pools.feed import pools_of
+from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NodeState, fail
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
@@ -47,7 +48,7 @@ class PoolStage:
 
     @property
     def store(self) -> ZooKeeperPools:
-        return self.service.adapters.pools.store
+        return pool_adapters_of(self.service.adapters).store
 
     def page(
         self, login: tuple[str, str], path: str = "/pools", **options: object

@@ -16,6 +16,7 @@ from support.service import running_service
 from support.ssh_nodes import SshNodes, make_key
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
+from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.service.users.user import NewUser, Role
 
@@ -74,7 +75,7 @@ def test_the_released_client_leases_real_machines_and_gives_them_back(
         new = NewUser(name="ci", role=Role.TENANT, ssh_key=key, node_quota=1)
         issued = service.adapters.users.add(new, Act("tests", "user", "a test", 0.0))
         client = DuffyClient.configured(tmp_path / "duffy.yaml", service.url, ("ci", issued.key))
-        store = service.adapters.pools.store
+        store = pool_adapters_of(service.adapters).store
         wait_until(lambda: NodeState.READY in {node.state for node in store.read().nodes.values()}, "a ready node")
         session = lend_and_return(client, "el9", 1, admits)
         refused = client.call("request-session", "pool=el9,quantity=2")

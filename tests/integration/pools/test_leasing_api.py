@@ -16,6 +16,7 @@ from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_ready_nodes, add_tenant
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
+from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.results import PlaybookRun
 from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.service.users.user import Role
@@ -97,7 +98,7 @@ def service(zookeeper: str, publishing: Publishing, clock: ManualClock) -> Itera
 
 @pytest.fixture
 def store(service: RunningService) -> ZooKeeperPools:
-    return service.adapters.pools.store
+    return pool_adapters_of(service.adapters).store
 
 
 @pytest.fixture
@@ -213,7 +214,7 @@ def test_a_session_is_requested_shown_extended_and_retired(
     assert (again.status_code, again.json()) == (422, {"detail": "session 4 is retired"})
     assert ci.status("PUT", "/sessions/4", {"expires_at": "+1h"}) == 422
     assert ci.get("/pools/web")["pool"]["levels"]["deprovisioning"] == 2
-    read = service.adapters.pools.store.session(4)
+    read = pool_adapters_of(service.adapters).store.session(4)
     assert read is not None
     assert (read.requested_by, read.retired_by) == ("ci", "ci")
 

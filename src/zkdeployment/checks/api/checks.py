@@ -20,6 +20,7 @@ from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
 from zkdeployment.checks.documents.on_call import ON_CALL
 from zkdeployment.checks.feed import check_reading_of
 from zkdeployment.checks.models import CheckDocument
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.edits import check_content
 from zkdeployment.checks.rules.overview import (
     InstanceFilter,
@@ -126,14 +127,14 @@ def list_drift(adapters: ConnectedAdapters, _user: Reader) -> Response:
 
     Their results are dropped. Differences that were not reported for an hour are left out.
     """
-    found = adapters.operator_checks.drift(adapters.clock.now())
+    found = check_adapters_of(adapters).drift(adapters.clock.now())
     return JSONResponse(with_schema("check-drift", {"drift": [entry.to_json() for entry in found]}))
 
 
 @router.get("/instances/{uuid}", response_model=models.INSTANCE)
 def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) -> Response:
     """Return a check instance with all its versions, their states, reasons and times."""
-    checks = adapters.operator_checks
+    checks = check_adapters_of(adapters)
     instance = checks.find(read_instance_id(uuid))
     results = checks.results([instance], adapters.clock.now())
     body = instance_to_view(instance, results.get(instance.id))
@@ -155,14 +156,14 @@ add_operation(
 @router.get("/summary", response_model=models.SUMMARY)
 def summarize(adapters: ConnectedAdapters, _user: Reader) -> Response:
     """Return each monitoring system with its last fetch, and how many instances wait for it."""
-    summary = adapters.operator_checks.summary(adapters.clock.now())
+    summary = check_adapters_of(adapters).summary(adapters.clock.now())
     return JSONResponse(with_schema("checks-summary", summary.to_json()))
 
 
 @router.get("/{name}", response_model=models.CHECK)
 def show_check(adapters: ConnectedAdapters, _user: Reader, name: CheckName) -> Response:
     """Return a published check: its document, its instances by state, and its errors."""
-    checks = adapters.operator_checks
+    checks = check_adapters_of(adapters)
     document: dict[str, Any] = dict(checks.document(name))
     wanted = instances_of(checks.sources.read().basis, name)
     states = state_counts(selected(check_reading_of(adapters.feed).instances.values(), InstanceFilter(check=name)))

@@ -21,6 +21,7 @@ from zkdeployment.checks.models import (
     RecordedResults,
     ReportedResults,
 )
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.service.access.rights import Monitoring
 from zkdeployment.service.dependencies import ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS, ErrorDetail
@@ -107,7 +108,7 @@ def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitorin
     Deploy again what is missing, or has another configuration. Do not touch those whose removal failed.
     """
     _check_system(user, system)
-    allowed = adapters.monitoring.removal_allowed_until(system) > adapters.clock.now()
+    allowed = check_adapters_of(adapters).systems.removal_allowed_until(system) > adapters.clock.now()
     return ActiveDeployments.of(requests.list_deployed(adapters, system), removal_allowed=allowed)
 
 

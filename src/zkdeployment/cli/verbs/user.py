@@ -12,6 +12,7 @@ import click
 
 from zkdeployment.base.durations import age, ago, duration_seconds
 from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.features import installed
 from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.cli.operator_options import new_act, read_ssh_keys, reason_option, ssh_key_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
@@ -19,6 +20,7 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
+from zkdeployment.fleet.operator import open_operator
 from zkdeployment.service.users.user import (
     NewUser,
     Role,
@@ -29,9 +31,11 @@ from zkdeployment.service.users.user import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from zkdeployment.base.act import Act
+    from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.service.users.user import IssuedKey, User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import AclEntry, Servers
@@ -271,32 +275,20 @@ def retire(connection: Servers, name: str, reason: str) -> None:
     Example:
       zkdeployment user retire alice --reason 'left the team'
     """
-    from zkdeployment.pools.acts.sessions import retire_tenant  # noqa: PLC0415  other commands start faster
-    from zkdeployment.pools.opening import open_pools  # noqa: PLC0415
-
     act = new_act(f"retire user {name}", reason)
-    with users_of_service(connection) as users:
+    with users_of_service(connection) as users, open_operator(connection) as operator:
         user = users.user(name)
-        if user is None or not user.is_tenant:
+        warnings = None if user is None else _retire_with_features(operator, user, users, act)
+        if warnings is None:
             users.retire(name, act)
-            if user is not None and user.role is Role.MONITORING:
-                _warn_of_checks(connection, name)
-        else:
-            with open_pools(connection) as pools:
-                retire_tenant(user, users, pools, act)
+    for warning in warnings or ():
+        echo(f"warning: {warning}", err=True)
     echo(f"retired {name}")
 
 
-def _warn_of_checks(connection: Servers, system: str) -> None:
-    """Warn of the check instances that a retired monitoring system can no longer remove."""
-    from zkdeployment.checks.opening import open_checks  # noqa: PLC0415  other commands start faster
-
-    with open_checks(connection) as checks:
-        count = len(checks.held(system))
-    if count:
-        echo(
-            f"warning: the monitoring system {system} still has check instances ({count}), which it cannot remove"
-            " any more: let no check name it, and run"
-            f" 'zkdeployment checks abandon --system {system} --reason TEXT'",
-            err=True,
-        )
+def _retire_with_features(
+    operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act
+) -> Sequence[str] | None:
+    """Let a feature retire its own user, and return the warnings; return ``None`` for other users."""
+    retirements = (feature.retire_user(operator, user, users, act) for feature in installed())
+    return next((warnings for warnings in retirements if warnings is not None), None)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.checks.opening import open_checks
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import find_on_hosts, open_operator
 from zkdeployment.fleet.views.services import unchanged_deployments, withheld_from_host
 
 if TYPE_CHECKING:
@@ -53,9 +52,7 @@ def command(connection: Servers, host: str, output: str) -> None:
             if explanation.cause is Cause.CONVERGED:
                 known = operator.fleet.known_host(identity.id)
                 explanation = explanation.with_facts(unchanged_deployments(known))
-    if identity is not None:
-        with open_checks(connection) as checks:
-            explanation = explanation.with_checks(checks.findings([identity.id], time.time()))
+            explanation = explanation.with_checks(find_on_hosts(operator, [identity.id], time.time()))
     if output != "table":
         emit(explanation.to_json(), output, schema="why")
     else:

@@ -13,11 +13,10 @@ from zkdeployment.base.records import Key, Record
 from zkdeployment.base.stop import FailureOutput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.base.host import Host
     from zkdeployment.base.lock import Contender, Lock, LockedWork
-    from zkdeployment.checks.rules.findings import CheckFinding
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 
@@ -39,8 +38,23 @@ class Cause(Enum):
     ROLLOUT = "rollout"  # the rollout has not reached the host
 
 
-def _findings(findings: Iterable[CheckFinding]) -> list[dict[str, Any]]:
-    return [finding.to_json() for finding in findings]
+@dataclass(frozen=True, slots=True)
+class HostFinding:
+    """A finding of a feature on a host, such as the last result of a check of one of its services.
+
+    ``word`` is the finding in a word, ``subject`` what was checked, ``host`` the name of the host. ``body`` is the
+    finding as ``-o json`` prints it.
+    """
+
+    word: str
+    subject: str
+    host: str
+    detail: str
+    body: Mapping[str, Any]
+
+
+def _findings(findings: Iterable[HostFinding]) -> list[Mapping[str, Any]]:
+    return [finding.body for finding in findings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class Explanation(Record):
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     output: FailureOutput | None = None
-    checks: Annotated[tuple[Any, ...], Key(write=_findings)] = ()
+    checks: Annotated[tuple[HostFinding, ...], Key(write=_findings)] = ()
 
     def with_output(self, output: FailureOutput | None) -> Explanation:
         """Return the explanation of a failure with the output of its script."""
@@ -66,7 +80,7 @@ class Explanation(Record):
         """Return the explanation with further facts."""
         return replace(self, facts=(*self.facts, *facts))
 
-    def with_checks(self, checks: tuple[CheckFinding, ...]) -> Explanation:
+    def with_checks(self, checks: tuple[HostFinding, ...]) -> Explanation:
         """Return the explanation with the findings of the checks of the host's services."""
         return replace(self, checks=checks)
 

@@ -4,18 +4,19 @@ import json
 import threading
 import time
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Union
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import NotFoundError
+from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
-from zkdeployment.checks.rules.overview import CheckInstanceView
 from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (
@@ -63,6 +64,9 @@ router = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]
 _STATUS = answer("status", FleetStatus)
 _SERVICES = answer("services", ServicesStatus)
 
+_FINDINGS = tuple(feature.finding_body() for feature in installed() if feature.finding_body is not None)
+_Finding: Any = Union[_FINDINGS] if _FINDINGS else dict[str, Any]  # noqa: UP007  the members are computed
+
 _MISSING: dict[int | str, dict[str, object]] = {404: ERRORS[404]}
 
 HostName = Annotated[str, Path(description="The id or the name of a host.")]
@@ -98,7 +102,7 @@ def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
 
 @router.get(
     "/hosts/{host}/why",
-    response_model=answer("why", Explanation, checks=list[CheckInstanceView]),
+    response_model=answer("why", Explanation, checks=list[_Finding]),
     responses=_MISSING,
 )
 def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
@@ -115,7 +119,7 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
         explanation = explanation.with_facts(
             withheld_from_host(identity, feed.withheld(), partial(records_of, feed), feed.left())
         )
-        findings = adapters.operator_checks.findings([identity.id], time.time())
+        findings = find_on_hosts(adapters.operator, [identity.id], time.time())
         explanation = explanation.with_checks(findings)
     return JSONResponse(with_schema("why", explanation.to_json()))
 

@@ -11,9 +11,9 @@ from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.publication import Targets
 from zkdeployment.base.text import printable
-from zkdeployment.checks.rules.findings import CheckFinding
-from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.explanation import Cause, HostFinding
 from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostStatus
 from zkdeployment.service.access.rights import PoolReader, Reader, require
@@ -122,7 +122,7 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     if explanation.cause is Cause.FAILED:
         output = read_or(lambda: adapters.operator.fleet.failure_output(status.id), None)
         explanation = explanation.with_output(output)
-    findings = read_or(lambda: adapters.operator_checks.findings([status.id], now), ())
+    findings = read_or(lambda: find_on_hosts(adapters.operator, [status.id], now), ())
     explanation = explanation.with_checks(findings)
     view = host_view(
         status,
@@ -200,8 +200,8 @@ def show_service(
     return show_page(request, adapters, user, "service.html", events=FLEET_EVENTS, view=view, withheld=withheld)
 
 
-def _findings(adapters: ServerAdapters, path: str, hosts: Sequence[HostStatus]) -> tuple[CheckFinding, ...]:
-    return adapters.operator_checks.findings([host.id for host in hosts], adapters.clock.now(), path)
+def _findings(adapters: ServerAdapters, path: str, hosts: Sequence[HostStatus]) -> tuple[HostFinding, ...]:
+    return find_on_hosts(adapters.operator, [host.id for host in hosts], adapters.clock.now(), path)
 
 
 def _targets(request: Request, adapters: ServerAdapters) -> Targets:

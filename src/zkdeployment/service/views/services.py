@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Targets
-    from zkdeployment.checks.rules.findings import CheckFinding
+    from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
     from zkdeployment.intents.documents.values import Intent
@@ -183,7 +183,7 @@ class ServiceView:
     range: str
     previous: str | None
     next: str | None
-    checks: tuple[CheckFinding, ...] = ()
+    checks: tuple[HostFinding, ...] = ()
 
 
 def find_services(snapshot: FleetSnapshot, targets: Targets) -> Mapping[str, ServiceHosts]:
@@ -242,7 +242,7 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
     providers: Mapping[str, Properties],
     properties: Properties,
     *,
-    checks: tuple[CheckFinding, ...] = (),
+    checks: tuple[HostFinding, ...] = (),
     page: int = 1,
 ) -> ServiceView:
     """Return the page of a service.

@@ -19,6 +19,7 @@ from support.described_answers import DESCRIBED
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import sent_requests, write_node
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper import paths
@@ -219,7 +220,10 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
     listed, shown = site.get("/instances"), site.get("/tcp")
     assert [one["result"] and one["result"]["state"] for one in _by_id(listed, site)] == [None, "critical"]
     sent = [
-        *(sent_requests(session, monkeypatch) for session in (adapters.feed._session, adapters.checks._session))
+        *(
+            sent_requests(session, monkeypatch)
+            for session in (adapters.feed._session, check_adapters_of(adapters).instances._session)
+        )
     ]
     with site.service.browser(site.viewer) as browser:
         for _ in range(5):
@@ -296,7 +300,7 @@ def test_an_operator_allows_the_removal_of_unknown_checks_for_an_hour(site: Roll
     assert is_allowed()
     act = client.get("/api/v1/audit", auth=operator).json()["acts"][0]
     assert (act["what"], act["reason"]) == ("checks allow-removal --system nagios1", "an old backup")
-    site.service.adapters.monitoring.allow_removal("nagios1", time.time() - 1)
+    check_adapters_of(site.service.adapters).systems.allow_removal("nagios1", time.time() - 1)
     assert not is_allowed()
     assert site.table("allow-removal", "--system", "nagios1", "--reason", "x").startswith("nagios1 may remove")
     assert is_allowed()

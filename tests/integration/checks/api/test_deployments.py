@@ -16,6 +16,7 @@ from support.zookeeper import connected
 from zkdeployment.checks import models
 from zkdeployment.checks.feed import CHECKS_PART
 from zkdeployment.checks.nagios.batch import MOST_INSTANCES
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.rules.workflow import WantedConfiguration, want
 from zkdeployment.fleet.events.event import EventKind
@@ -41,7 +42,7 @@ def add_instances(service: RunningService, count: int, system: str = "nagios1", 
         )
         for key in keys
     }
-    service.adapters.checks.change(made, lambda instance, _: made[instance])
+    check_adapters_of(service.adapters).instances.change(made, lambda instance, _: made[instance])
     return sorted(made)
 
 
@@ -89,7 +90,7 @@ class TestErrors:
         assert monitor.fetch(own)["task"] == "rollout"
         assert monitor.answer(own, "success", {"config_id": str(uuid.uuid4())}) == 409
         assert monitor.answer(own, "failed", {"reason": "no such plugin"}) == 200
-        current = service.adapters.checks.find([own])[own].current_configuration
+        current = check_adapters_of(service.adapters).instances.find([own])[own].current_configuration
         assert current is not None
         assert (current.state.value, current.reason) == ("rollout_failed", "no such plugin")
         assert monitor.answer(own, "failed") == 409
@@ -183,7 +184,7 @@ class TestResults:
             "PUT", "monitoring/nagios1/results", {second: {**result, "state": "critical", "checked": 13}}
         )
         monitor.request("PUT", "monitoring/nagios1/results", {})
-        monitoring = service.adapters.monitoring
+        monitoring = check_adapters_of(service.adapters).systems
         results = monitoring.results("nagios1")
         assert {instance: found.state.value for instance, found in results.items()} == {
             first: "ok",

@@ -82,7 +82,7 @@ def test_the_sessions_of_a_tenant_end_when_it_is_retired(run, zookeeper, tmp_pat
     run("add", "ci", "--role", "tenant", "--ssh-key", str(tmp_path / "ci.pub"))
     with Session(zookeeper) as session:
         users = ZooKeeperUsers(session, (), KeyHasher(), SystemClock())
-        pools = pool_adapters(session, users)
+        pools = pool_adapters(session)
         monkeypatch.setattr(pools.store, "configuration", lambda: POOLS)
         add_ready_nodes(pools.store, 1)
         with contextualizing(pools.store):

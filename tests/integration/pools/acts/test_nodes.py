@@ -17,7 +17,6 @@ from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NewPoolNode, NodeEvent, NodeState
 from zkdeployment.pools.rules.overview import ShortageCause
 from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.service.users.user_records import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import Session
 
 ACT = Act("ann@console", "a test", "", 1.0)
@@ -26,7 +25,7 @@ ACT = Act("ann@console", "a test", "", 1.0)
 @pytest.fixture
 def adapters(zookeeper, monkeypatch):
     with Session(zookeeper) as session:
-        real = pool_adapters(session, ZooKeeperUserReader(session))
+        real = pool_adapters(session)
         monkeypatch.setattr(real.store, "configuration", lambda: POOLS)
         yield replace(real, clock=ManualClock())
 

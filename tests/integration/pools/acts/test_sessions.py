@@ -50,7 +50,7 @@ OPERATOR = SessionActor("ann@console")
 def adapters(zookeeper, monkeypatch):
     with Session(zookeeper) as session:
         users = ZooKeeperUsers(session, (), KeyHasher(), SystemClock())
-        real = pool_adapters(session, users)
+        real = replace(pool_adapters(session), users=users)
         monkeypatch.setattr(real.store, "configuration", lambda: POOLS)
         yield replace(
             real,

@@ -25,7 +25,6 @@ from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.rules.tenant_session import NodesSpec
 from zkdeployment.pools.rules.waiting_request import WaitingRequest
-from zkdeployment.service.users.user_records import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"
@@ -71,7 +70,7 @@ def site(zookeeper):
         fleet.add_nodes(2, kind="metal")
         with TestWorker(zookeeper, machines, clock) as worker:
             worker.settle()
-            real = pool_adapters(session, ZooKeeperUserReader(session))
+            real = pool_adapters(session)
             adapters = replace(real, clock=clock, wait=lambda _: threading.Event().wait(0.01))
             yield Site(fleet, worker, machines, adapters, clock)
 

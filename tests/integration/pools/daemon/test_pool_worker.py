@@ -18,7 +18,6 @@ from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, reque
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.tenant_session import NodesSpec
 from zkdeployment.pools.store.store import ZooKeeperPools
-from zkdeployment.service.users.user_records import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"
@@ -256,7 +255,7 @@ def test_playbooks_of_a_pool_that_hang_hold_up_no_key_and_no_other_pool(zookeepe
         fleet.add_nodes(9, kind="metal")
         worker.begin()
         wait_until(lambda: len(worker.tasks.busy) == 4, "four playbooks that hang")
-        pools = pool_adapters(worker.session, ZooKeeperUserReader(worker.session))
+        pools = pool_adapters(worker.session)
         retire_session(held.id, pools, SessionActor("ann"))
         try:
             wait_until(
@@ -349,7 +348,7 @@ def test_three_workers_and_fifty_tenants_share_too_few_nodes_fairly(zookeeper, m
         for name in ("w1", "w2", "w3"):
             stack.enter_context(TestWorker(zookeeper, machines, fleet.clock, name=name)).begin()
         sessions = [stack.enter_context(Session(zookeeper)) for _ in range(4)]
-        pools = [pool_adapters(session, ZooKeeperUserReader(session)) for session in sessions]
+        pools = [pool_adapters(session) for session in sessions]
         wait_until(lambda: fleet.states() == ["ready"] * nodes, "a full pool")
 
         def ask(number: int, quantity: int) -> None:

@@ -20,7 +20,6 @@ from support.waiting import wait_until
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.pools.acts.sessions import SessionActor, retire_session
 from zkdeployment.pools.opening import pool_adapters
-from zkdeployment.service.users.user_records import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def test_a_worker_that_is_killed_or_ended_leaves_nothing_behind(zookeeper, machi
             node = next(node for node in machines.nodes if node.address == fleet.store.node(1).ipaddr)
             assert machines.login(node, tmp_path / "tenant", "true").status == 0
             (books / "gate").unlink()
-            adapters = pool_adapters(session, ZooKeeperUserReader(session))
+            adapters = pool_adapters(session)
             retire_session(lent.id, adapters, SessionActor("root@adm"))
             wait_until(lambda: playbooks_of(books), "the playbook that waits")
             second.send_signal(signal.SIGTERM)

@@ -190,7 +190,7 @@ def test_a_request_gets_only_nodes_with_its_properties(pools):
 
 
 def test_a_waiting_request_is_listed_shown_and_cancelled(pools):
-    adapters = pool_adapters(pools.session, pools.users)
+    adapters = pool_adapters(pools.session)
     queued = queue_request(pools.users.user("ci"), (NodesSpec("web", 2),), adapters, wait=60, by="ci")
     number, state = queued.id, "waiting: 1st of 1 for pool web; 0 nodes ready of 2 wanted"
     assert state in pools.run("session", "list").stdout
@@ -209,7 +209,7 @@ def test_the_verb_shows_the_place_of_a_request_and_ends_with_its_outcome(pools, 
         with Session(zookeeper) as session:
             store = ZooKeeperPools(session)
             wait_until(lambda: store.read().waiting, "the request")
-            cancel_request(*store.read().waiting, pool_adapters(session, pools.users), SessionActor("bob"))
+            cancel_request(*store.read().waiting, pool_adapters(session), SessionActor("bob"))
 
     thread = threading.Thread(target=cancel)
     thread.start()

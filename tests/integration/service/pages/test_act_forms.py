@@ -36,7 +36,8 @@ from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.pools.feed import pools_of
-from zkdeployment.pools.rules.node import NodeState, fail
+from zkdeployment.pools.opening import pool_adapters_of
+from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.syncer import Syncer
@@ -268,7 +269,7 @@ class PoolStage:
 
     def add(self, state: NodeState, name: str) -> int:
         """Add a node in a state, and wait until the service has read it."""
-        store = self.service.adapters.pools.store
+        store = pool_adapters_of(self.service.adapters).store
         (number,) = store.take_ids(1)
         node = make_node(number, state, pool="web", hostname=name, reusable=True)
         if state is NodeState.FAILED:
@@ -296,7 +297,7 @@ def pools(zookeeper: str, publishing: Publishing) -> Iterator[PoolStage]:
 
 
 def test_a_tenant_requests_extends_and_retires_a_session(pools: PoolStage):
-    store, browser = pools.service.adapters.pools.store, pools.tenant
+    store, browser = pool_adapters_of(pools.service.adapters).store, pools.tenant
     add_ready_nodes(store, 1)
     wait_until(lambda: "pool=web" in browser.get("/pools").text, "the service has read the node")
     with contextualizing(store):
@@ -329,7 +330,7 @@ def test_an_admin_acts_on_a_node(pools: PoolStage, state: NodeState, label: str,
     number = pools.add(state, "n1.example.com")
     form = follow(pools.admin, pools.admin.get("/pools"), label, of="/pools/acts/")
     assert submit(pools.admin, form, button, {"reason": "the switch"}).status_code == 303
-    assert pools.service.adapters.pools.store.node(number).state is after
+    assert pool_adapters_of(pools.service.adapters).store.node(number).state is after
     assert pools.acts() == [f"{label.lower()} node {number}"]
 
 
@@ -345,7 +346,7 @@ def test_an_admin_adds_a_machine_and_a_host_of_the_fleet(pools: PoolStage, publi
     form = follow(pools.admin, page, "Add a node")
     added = submit(pools.admin, form, "Add the node", {"hostname": "h1", "comment": "spare"}, "host")
     assert added.status_code == 303, added.text
-    first, second = pools.service.adapters.pools.store.read().nodes.values()
+    first, second = pool_adapters_of(pools.service.adapters).store.read().nodes.values()
     assert (first.hostname, first.reusable, first.data) == (
         "m1.example.com",
         False,
@@ -355,7 +356,7 @@ def test_an_admin_adds_a_machine_and_a_host_of_the_fleet(pools: PoolStage, publi
 
 
 def test_an_admin_fills_a_pool(pools: PoolStage):
-    pools.service.adapters.pools.store.announce("worker on adm1")
+    pool_adapters_of(pools.service.adapters).store.announce("worker on adm1")
     pools.add(NodeState.FAILED, "n1.example.com")
     form = follow(pools.admin, pools.admin.get("/pools"), "Fill now", of="pool=web")
     assert submit(pools.admin, form, "Fill the pool", {"reason": "a demonstration"}).status_code == 303
@@ -387,8 +388,10 @@ def test_a_person_logs_in_and_out(stage: Stage):
 )
 def test_a_page_shows_what_its_search_form_asked_for(stage: Stage, path: str, button: str, field: str):
     stage.fleet.record(recorded(replace(GROUP, state=IntentState.INSTANTIATED), IntentState.INSTANTIATED, begun()))
-    pools = stage.service.adapters.pools.store
-    pools.commit(PoolChange(nodes=(make_node(1, NodeState.UNUSED),)), pools.read())
+    pools = pool_adapters_of(stage.service.adapters).store
+    pools.commit(
+        PoolChange(nodes=(PoolNode(id=1, state=NodeState.UNUSED, created_at=1, changed=1),)), pools.read()
+    )
     wait_until(partial(records_of, stage.service.adapters.feed), "the service has read the intent")
     admin = stage.service.add_user(Role.ADMIN, "boss")
     with stage.service.browser(admin) as browser:
