@@ -70,7 +70,7 @@ class Explanation(Record):
     facts: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     output: FailureOutput | None = None
-    checks: Annotated[tuple[HostFinding, ...], Key(write=_findings)] = ()
+    checks: Annotated[tuple[Any, ...], Key(write=_findings)] = ()
 
     def with_output(self, output: FailureOutput | None) -> Explanation:
         """Return the explanation of a failure with the output of its script."""
