@@ -46,7 +46,7 @@ threading.Event().wait()
 """
 
 #: The same with the libraries that the agent needs: the least that its private memory can be.
-_WITH_LIBRARIES = f"import configparser, subprocess, tempfile, tenacity, zkdeployment.base.log.lines\n{_BARE}"
+_WITH_LIBRARIES = f"import configparser, subprocess, tempfile, zkdeployment.base.log.lines\n{_BARE}"
 
 
 def measure(scale: Scale) -> Iterator[Result]:

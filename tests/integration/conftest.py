@@ -67,5 +67,5 @@ def config(tmp_path: Path, zookeeper: str) -> Path:
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds of each wait between two attempts; the waits themselves are skipped."""
     naps: list[float] = []
-    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=naps.append))
+    monkeypatch.setattr("zkdeployment.base.machine.retrying.time", SimpleNamespace(sleep=naps.append))
     return naps

@@ -23,6 +23,7 @@ HEAVY = {
     "psutil",
     "rich",
     "smtplib",
+    "tenacity",
     "urllib3",
     "yaml",
     "zkdeployment.sandbox",
@@ -33,7 +34,6 @@ HEAVY = {
 #: Modules that agents need, and few commands.
 OF_AGENTS = {
     "structlog",
-    "tenacity",
     "zkdeployment.agent.daemon",
     "zkdeployment.agent.rules",
     "zkdeployment.strategies.permission",

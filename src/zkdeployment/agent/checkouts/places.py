@@ -20,11 +20,10 @@ import errno
 import os
 import shutil
 import stat
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
-
-import tenacity
 
 from zkdeployment.agent.checkouts.working_copies import PristineCopies, copy_built, move_others
 from zkdeployment.base.checkout import parse_checkout
@@ -309,18 +308,26 @@ def _opened_mode(mode: int) -> int:
     return mode | (0o555 if stat.S_ISDIR(mode) or mode & stat.S_IXUSR else 0o444)
 
 
-# A process of a killed agent may still create files until it notices that the directory has moved.
-@tenacity.retry(
-    stop=tenacity.stop_after_attempt(10),
-    wait=tenacity.wait_fixed(0.1),
-    retry=tenacity.retry_if_exception(lambda error: isinstance(error, OSError) and error.errno == errno.ENOTEMPTY),
-    reraise=True,
-)
+#: Attempts at the deletion of a directory, and the seconds between two of them.
+_DELETIONS, _DELETION_GAP = 10, 0.1
+
+
 def _delete(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
+    """Delete a file or a directory.
+
+    A process of a killed agent may still create files until the process notices that the directory has moved.
+    """
+    if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
+        return
+    for attempt in range(1, _DELETIONS + 1):
+        try:
+            shutil.rmtree(path)
+            break
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or attempt == _DELETIONS:
+                raise
+        time.sleep(_DELETION_GAP)
 
 
 def _entries(directory: Path) -> list[Path]:

@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import platform
+import random
 import re
 import shutil
 import time
@@ -20,8 +21,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
-
-import tenacity
 
 from zkdeployment.agent.packages import failures
 from zkdeployment.agent.packages.failures import LockedError, OfflineError
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
 
 #: The directories below the root that dnf reads by default.
 _SYSTEM_DIRECTORIES = ("etc/yum.repos.d", "etc/yum/repos.d", "etc/distro.repos.d")
+
+#: The most seconds between two attempts while dnf's lock is held: they double from the first to the longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 
@@ -252,14 +254,15 @@ class DnfCommand:
 
         Raises ``LockedError`` after ``patience`` seconds.
         """
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(LockedError),
-            wait=tenacity.wait_random_exponential(multiplier=0.2, max=10),
-            stop=tenacity.stop_after_delay(self._patience),
-            sleep=self._sleep,
-            reraise=True,
-        )
-        return retrying(attempt, *args, **keywords)
+        end, longest = time.monotonic() + self._patience, _FIRST_PAUSE
+        while True:
+            try:
+                return attempt(*args, **keywords)
+            except LockedError:
+                if time.monotonic() >= end:
+                    raise
+            self._sleep(random.uniform(0, longest))  # noqa: S311  agents are not to ask at the same time
+            longest = min(2 * longest, _LONGEST_PAUSE)
 
     def _sleep(self, seconds: float) -> None:
         end = time.monotonic() + seconds

@@ -6,10 +6,9 @@ Failures belong to ``failures``, metrics to ``telemetry``.
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
-
-import tenacity
 
 from zkdeployment.agent.reporting.failures import FailureReporter, PhaseReporter
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, DeploymentResult, HostResult
@@ -109,28 +108,28 @@ class ZooKeeperRetry:
         return cluster
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
-        attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type((UnreachableError, DeniedError)),
-            wait=_pause,
-            stop=lambda _: give_up(),
-            before_sleep=self._show_waiting,
-            reraise=True,
-        )
-        try:
-            result = attempts(call)
-        except (UnreachableError, DeniedError) as error:
-            raise ShutdownError(f"asked to end while ZooKeeper did not answer ({error})") from error
-        if attempts.statistics["attempt_number"] > 1:
-            self._write_status(self.local.host.step)
-        return result
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                result = call()
+            except (UnreachableError, DeniedError) as error:
+                if give_up():
+                    raise ShutdownError(f"asked to end while ZooKeeper did not answer ({error})") from error
+                self._show_waiting(attempt, str(error))
+                pause = _DENIED_PAUSE if isinstance(error, DeniedError) else _UNREACHABLE_PAUSE
+            else:
+                if attempt > 1:
+                    self._write_status(self.local.host.step)
+                return result
+            time.sleep(pause)
 
-    def _show_waiting(self, state: tenacity.RetryCallState) -> None:
+    def _show_waiting(self, attempt: int, reason: str) -> None:
         self.adapters.notifier.watchdog()
         self.telemetry.beat(self.local.host)
-        if state.attempt_number == 1:
+        if attempt == 1:
             self._write_status("wait for ZooKeeper")
-        if state.attempt_number % _LOG_EVERY == 1 and state.outcome is not None:
-            reason = str(state.outcome.exception())
+        if attempt % _LOG_EVERY == 1:
             get_logger().warning("waiting-for-zookeeper", reason=reason)
             self.adapters.notifier.ready()  # an agent without ZooKeeper is up and must not delay the boot
             self.adapters.notifier.status(f"waiting for ZooKeeper: {reason}")
@@ -141,12 +140,6 @@ class ZooKeeperRetry:
         if deploying is not None and step is not None:
             with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it
                 self.adapters.run.write_status(deploying, step)
-
-
-def _pause(state: tenacity.RetryCallState) -> float:
-    """Return the seconds until the next attempt."""
-    denied = state.outcome is not None and isinstance(state.outcome.exception(), DeniedError)
-    return _DENIED_PAUSE if denied else _UNREACHABLE_PAUSE
 
 
 _PACE = 1.0  # seconds between two updates of the node with progress

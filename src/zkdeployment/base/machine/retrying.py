@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
-
-import tenacity
 
 from zkdeployment.base.errors import ZkdeploymentError
 
@@ -22,10 +21,11 @@ def retry(
 
     There are at most ``attempts`` calls, with ``gap`` seconds in between. Raises the error of the last call.
     """
-    retrying = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(attempts),
-        wait=tenacity.wait_fixed(gap),
-        retry=tenacity.retry_if_exception(lambda error: isinstance(error, kind) and error.retry_helps),
-        reraise=True,
-    )
-    return retrying(act)
+    for _ in range(attempts - 1):
+        try:
+            return act()
+        except kind as error:
+            if not error.retry_helps:
+                raise
+        time.sleep(gap)
+    return act()
