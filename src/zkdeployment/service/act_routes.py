@@ -75,7 +75,7 @@ def request_body(act: type[AnyAct]) -> type[BaseModel]:
 
 
 def add_operation(
-    router: APIRouter, path: str, act: type[AnyAct], *named: inspect.Parameter, user: Any = Operator, **route: Any
+    router: APIRouter, path: str, act: type[AnyAct], *named: inspect.Parameter, **route: Any
 ) -> None:
     """Add the operation of an act to a router.
 
@@ -109,27 +109,20 @@ def add_operation(
     kinds = {
         "request": Request,
         "adapters": ConnectedAdapters,
-        "user": user,
+        "user": Operator,
         "response": Response,
         "body": body if act.NEEDS_BODY else body | None,
     }
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    shared = [
-        inspect.Parameter(
-            name,
-            keyword,
-            annotation=kind,
-            default=inspect.Parameter.empty if act.NEEDS_BODY or name != "body" else None,
-        )
-        for name, kind in kinds.items()
-    ]
+    shared = [address_field(name, kind) for name, kind in kinds.items()]
+    if not act.NEEDS_BODY:
+        shared[-1] = shared[-1].replace(default=None)
     endpoint.__signature__ = inspect.Signature([*named, *shared])  # type: ignore[attr-defined]
-    router.add_api_route(
-        path,
-        endpoint,
-        methods=["POST"],
-        **route,
-    )
+    router.add_api_route(path, endpoint, methods=["POST"], **route)
+
+
+def address_field(name: str, kind: Any) -> inspect.Parameter:
+    """Return a field of an act that the address of its operation gives, of a kind as FastAPI reads it."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
 
 
 def act_operations() -> APIRouter:

@@ -5,7 +5,6 @@ check or instance, and ``RefusedError`` if the service has no repository.
 """
 
 from functools import partial
-from inspect import Parameter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -36,7 +35,7 @@ from zkdeployment.checks.views.wanted import check_to_json, configurations_to_js
 from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.service.access.rights import Operator, Reader
 from zkdeployment.service.act import Actor
-from zkdeployment.service.act_routes import add_operation
+from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.acts import UNCHANGED, CommitReference
 from zkdeployment.service.api.commits import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
@@ -141,11 +140,7 @@ def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) 
     return JSONResponse(with_schema("check-instance", body))
 
 
-def _named(name: str, kind: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind)
-
-
-_RETRIED, _SYSTEM = _named("uuid", InstanceId), _named("system", SystemName)
+_RETRIED, _SYSTEM = address_field("uuid", InstanceId), address_field("system", SystemName)
 add_operation(router, "/instances/{uuid}/retry", RetryInstance, _RETRIED, response_model=models.INSTANCE)
 add_operation(router, "/systems/{system}/abandon", AbandonSystem, _SYSTEM, response_model=models.INSTANCES)
 add_operation(

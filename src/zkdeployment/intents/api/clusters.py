@@ -1,6 +1,5 @@
 """``/v2/cluster-providers/…/clusters``: network intents of clusters, acts on them, and their status."""
 
-from inspect import Parameter
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
@@ -29,7 +28,7 @@ from zkdeployment.intents.models import (
 )
 from zkdeployment.intents.user_acts import AdoptServices, ApplyIntent, TerminateIntent
 from zkdeployment.service.access.rights import Operator, Reader
-from zkdeployment.service.act_routes import add_operation
+from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.acts import UNCHANGED, CommitReference
 from zkdeployment.service.api.commits import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
@@ -96,7 +95,7 @@ def remove_cluster(
     return refer_to(requests.remove(adapters, user, cluster, reason))
 
 
-_SUBJECT = Parameter("subject", Parameter.KEYWORD_ONLY, annotation=Annotated[IntentSubject, Depends(_cluster)])
+_SUBJECT = address_field("subject", Annotated[IntentSubject, Depends(_cluster)])
 
 add_operation(
     router,

@@ -1,7 +1,6 @@
 """Deployment intent groups, ``/api/v1/intents`` and ``/api/v1/releases``."""
 
 from collections.abc import Mapping
-from inspect import Parameter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -49,7 +48,7 @@ from zkdeployment.intents.user_acts import (
 )
 from zkdeployment.service.access.rights import Operator, Reader
 from zkdeployment.service.act import PlannedAct
-from zkdeployment.service.act_routes import add_operation
+from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.acts import UNCHANGED, CommitReference
 from zkdeployment.service.api.commits import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
@@ -130,7 +129,7 @@ def remove_group(
     return refer_to(requests.remove(adapters, user, group, reason))
 
 
-_SUBJECT = Parameter("subject", Parameter.KEYWORD_ONLY, annotation=Annotated[IntentSubject, Depends(_group)])
+_SUBJECT = address_field("subject", Annotated[IntentSubject, Depends(_group)])
 
 _ACTS: Mapping[str, type[PlannedAct[Any]]] = {
     "adopt": AdoptServices,
