@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from zkdeployment.base.records import Record
+from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import printable
 
 #: The longest reason that is kept, in characters.
@@ -17,7 +17,7 @@ class Act(Record):
     """One intervention: the operator (``USER@HOST``), the verb, the reason, and the time in epoch seconds."""
 
     is_lenient: ClassVar[bool] = True
-    by: str
+    by: Annotated[str, Key(about="The user of the service, or USER@HOST for a verb.")]
     what: str
     reason: str = ""
     time: float = 0.0

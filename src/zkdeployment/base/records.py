@@ -44,7 +44,7 @@ class Key:
     default value. ``apart``: the field has no place in the JSON form. ``flat``: the keys of the field's record
     stand among those of the outer record; an optional record is ``None`` if its first key is null or missing.
     ``read`` converts a JSON value to that of the field, or raises ``ValueError``; ``write`` does the reverse, and
-    ``form`` is the type of the JSON value.
+    ``form`` is the type of the JSON value. ``about`` describes the key in the description of the API.
     """
 
     name: str | None = None
@@ -54,6 +54,7 @@ class Key:
     read: Callable[[Any], Any] | None = None
     write: Callable[[Any], Any] | None = None
     form: Any = None
+    about: str = ""
 
 
 #: The key is left out while the field has its default value.
@@ -232,6 +233,8 @@ def _field_form(field: Field[Any], hint: Any, record: type[Record]) -> FieldForm
     default = field.default if field.default_factory is MISSING else field.default_factory()
     omit = record.omits_unset and default is None if key.omit is None else key.omit
     kind = _required(hint)[0] if key.flat else key.form or hint
+    if key.about:
+        kind = Annotated[kind, Key(about=key.about)]
     unset = form.unset if default is MISSING else default
     return FieldForm(
         field.name, key.name or field.name, kind, form.read, form.write, default, unset, omit, key.flat

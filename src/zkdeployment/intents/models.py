@@ -3,12 +3,13 @@
 The documents are those of the branch; the names of their keys have hyphens.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.rules.instances import InstanceHistory
 from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.service.bodies import answer
 
 Paths = Annotated[list[str], Field(min_length=1)]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
@@ -163,40 +164,12 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class InstanceEventBody(_Body):
-    """The effect of a publication on an instance.
-
-    ``by`` is the author of the commit and ``reason`` the first line of its message. ``approved_by`` approved the
-    content; with ``is_verified``, that is the owner of the key whose signature the syncer verified.
-    """
-
-    event: Literal["instantiated", "updated", "terminated"]
-    sequence: int
-    time: float
-    by: str
-    revision: str
-    reason: str
-    content: str
-    approved_by: str | None
-    approval_reason: str
-    is_verified: bool
-
-
-class InstanceHistoryBody(_Body):
-    """An instance with its events, oldest first."""
-
-    id: int
-    instantiated: float
-    terminated: float | None
-    by: str
-    events: list[InstanceEventBody]
-
-
-class IntentHistoryBody(_Body):
-    """The instances of an intent, newest first, also those of documents that were removed."""
-
-    subject: str
-    instances: list[InstanceHistoryBody]
+HISTORY = answer(
+    None,
+    text="The instances of an intent, newest first, also those of documents that were removed.",
+    subject=str,
+    instances=list[InstanceHistory],
+)
 
 
 class GvkBody(_Body):
@@ -252,42 +225,10 @@ class IntentStatusBody(_Body):
     resources: Annotated[list[AppResources], Field(default=None)]
 
 
-class InstanceBody(_Body):
-    """An instance: its id, when it began and ended (seconds since the epoch), and by whom."""
+INSTANCES = answer(
+    None,
+    text="The instances of an intent, newest first.",
+    instances=list[answer(None, InstanceHistory, events=None)],  # type: ignore[misc]
+)
 
-    id: int
-    instantiated: float
-    terminated: float | None
-    by: str
-
-
-class InstancesBody(_Body):
-    """The instances of an intent, newest first."""
-
-    instances: list[InstanceBody]
-
-
-class LeftServiceBody(_Body):
-    """A service that left the governance of the intent ``former``, and stays as published.
-
-    ``target`` is the only target for which the service left governance; ``null``: all targets. ``revision`` is the
-    one with which it left.
-    """
-
-    path: str
-    target: str | None
-    former: str
-    revision: str
-    deployed: bool
-
-    @classmethod
-    def of(cls, left: LeftService) -> Self:
-        """Return the body of a left service."""
-        former = subject_text(left.former)
-        return cls(
-            path=left.path,
-            target=left.target,
-            former=former,
-            revision=left.revision,
-            deployed=not left.is_withheld,
-        )
+LEFT_SERVICE = answer(None, LeftService, content=None, deployed=bool)

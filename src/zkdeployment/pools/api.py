@@ -5,9 +5,11 @@ from functools import partial
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from zkdeployment.base.json_values import with_schema
 from zkdeployment.pools import service_requests
 from zkdeployment.pools.acts.nodes import add_node, find_node, node_runs
 from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, find_session
@@ -30,7 +32,6 @@ from zkdeployment.pools.models import (
     PoolLevels,
     PoolResult,
     PoolsResult,
-    PoolUsageAnswer,
     SessionBody,
     SessionOrder,
     SessionResult,
@@ -46,10 +47,11 @@ from zkdeployment.pools.models import (
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NewPoolNode
 from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
-from zkdeployment.pools.rules.usage import UsageFilter, pool_usage, usage_window
+from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.service_requests import lending_pool, own_usage
 from zkdeployment.service.access.rights import PoolReader, Tenant, require
 from zkdeployment.service.act import Actor
+from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.users.user import NewUser, Right, Role, TenantLimits, User
@@ -213,7 +215,7 @@ usage_router = APIRouter(prefix="/api/v1", tags=["pools"], responses=ERRORS)
 _MONTH = 30 * 86400.0
 
 
-@usage_router.get("/pool-usage")
+@usage_router.get("/pool-usage", response_model=answer("pool-usage", PoolUsage))
 def show_pool_usage(
     adapters: ConnectedAdapters,
     user: Tenant,
@@ -223,12 +225,13 @@ def show_pool_usage(
     ] = _MONTH,
     tenant: Annotated[str | None, Query(max_length=255, description="Only this tenant, by its name.")] = None,
     pool: Annotated[str | None, Query(max_length=255, description="Only this pool.")] = None,
-) -> PoolUsageAnswer:
+) -> Response:
     """Return the use of pools by tenant and pool, the largest first: a tenant's own, for admins all."""
     wanted = own_usage(user, UsageFilter(tenant, pool))
     uses, names = pool_adapters_of(adapters).uses(), {owner.id: owner.name for owner in adapters.users.users()}
     now = pool_adapters_of(adapters).clock.now()
-    return PoolUsageAnswer.of(pool_usage(uses, names, usage_window(now - since, now), wanted))
+    usage = pool_usage(uses, names, usage_window(now - since, now), wanted)
+    return JSONResponse(with_schema("pool-usage", usage.to_json()))
 
 
 tenants_router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"], responses=ERRORS)

@@ -29,7 +29,6 @@ from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.properties import MOST_PROPERTIES, read_properties
 from zkdeployment.pools.rules.results import PlaybookRun
 from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, effective_limits
-from zkdeployment.pools.rules.usage import PoolUsage
 from zkdeployment.service.users.user import IssuedKey, TenantLimits, User
 
 
@@ -592,38 +591,3 @@ class NodeLogResult(GetResult):
     """The runs of playbooks for a node."""
 
     runs: list[PlaybookRunBody]
-
-
-class TenantUsageBody(BaseModel):
-    """The use of a pool by a tenant."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    tenant: str
-    pool: str
-    sessions: int = Field(description="The sessions that held nodes of the pool.")
-    node_hours: float
-    most_nodes: int = Field(description="The most nodes at the same time.")
-    held: list[float] = Field(description="The average number of nodes in each period.")
-    begun: int = Field(description="The sessions that began, and whose waiting times are known.")
-    median_wait: float | None = Field(
-        description="Seconds from the request until the tenant could log in to all nodes; null: unknown."
-    )
-    longest_wait: float | None
-
-
-class PoolUsageAnswer(BaseModel):
-    """The use of pools in a time; times are in seconds since the epoch."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    schema_: Literal["zkdeployment/pool-usage/v1"] = Field("zkdeployment/pool-usage/v1", alias="schema")
-    since: float
-    until: float
-    step: float = Field(description="The length of a period in seconds.")
-    usage: list[TenantUsageBody]
-
-    @classmethod
-    def of(cls, usage: PoolUsage) -> "PoolUsageAnswer":
-        """Return the answer with this use."""
-        return cls.model_validate(usage.to_json())

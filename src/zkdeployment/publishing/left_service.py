@@ -8,14 +8,19 @@ or until the service leaves the tree.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from zkdeployment.base.records import Key, Record, invalid
+
+
+def _names(subject: object) -> tuple[str, ...]:
+    if not isinstance(subject, str):
+        raise invalid("the subject of an intent", subject)
+    return tuple(subject.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
-class LeftService:
+class LeftService(Record):
     """A service that left the governance of the intent ``former`` with the publication of ``revision``.
 
     ``target`` is the only target for which the service left governance; ``None`` stands for all targets.
@@ -24,7 +29,7 @@ class LeftService:
 
     path: str
     target: str | None
-    former: tuple[str, ...]
+    former: Annotated[tuple[str, ...], Key(read=_names, write="/".join, form=str)]
     revision: str
     content: str | None = None
 
@@ -52,27 +57,3 @@ class LeftService:
             f"it left the governance of {'/'.join(self.former)} with {self.revision}, and stays"
             f" {'withheld' if self.is_withheld else 'as deployed'} until 'zkdeployment intent release {self.path}'"
         )
-
-
-def left_to_json(left: Iterable[LeftService]) -> list[dict[str, Any]]:
-    """Return left services in the form that publications write."""
-    return [
-        {
-            "path": one.path,
-            "target": one.target,
-            "former": "/".join(one.former),
-            "revision": one.revision,
-            "content": one.content,
-        }
-        for one in left
-    ]
-
-
-def left_from_json(value: Iterable[Mapping[str, Any]]) -> tuple[LeftService, ...]:
-    """Return the left services that ``left_to_json`` encoded; raises ``KeyError`` and ``TypeError`` for others."""
-    return tuple(_left_service(entry) for entry in value)
-
-
-def _left_service(entry: Mapping[str, Any]) -> LeftService:
-    former = tuple(entry["former"].split("/"))
-    return LeftService(entry["path"], entry["target"], former, entry["revision"], entry["content"])

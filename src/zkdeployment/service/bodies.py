@@ -28,14 +28,18 @@ def answer(schema: str | None, record: Any = None, text: str = "", **more: Any) 
     """Return the body of an answer: its ``schema``, the keys of a record, and ``more`` keys with their types.
 
     ``text`` describes the answer, by default with the docstring of the record. Keys with the type ``None`` are
-    left out. A part of an answer has no schema.
+    left out. A part of an answer, and an answer of ``/v2``, has no schema.
     """
     keys = {} if schema is None else {"schema": (Literal[f"zkdeployment/{schema}/v1"], ...)}
     keys |= ({} if record is None else _keys(record)) | {
         key: (_described(hint), ...) for key, hint in more.items()
     }
     kept = {key: described for key, described in keys.items() if described[0] is not None}
-    name = record.__name__ if schema is None else "".join(part.capitalize() for part in schema.split("-"))
+    name = (
+        getattr(record, "__name__", "")
+        if schema is None
+        else "".join(part.capitalize() for part in schema.split("-"))
+    )
     return _model(f"{name}Answer", text or record.__doc__, kept)
 
 
@@ -70,7 +74,8 @@ def _described(hint: Any) -> Any:
     """Return the type that describes the JSON form of a type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _described(arguments[1].form or arguments[0])
+        described, about = _described(arguments[1].form or arguments[0]), arguments[1].about
+        return Annotated[described, Field(description=about)] if about else described
     if origin in {Union, UnionType}:
         return Union[tuple(map(_described, arguments))]  # noqa: UP007  the types are computed
     if origin in {tuple, frozenset, list}:

@@ -16,7 +16,7 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.release import ServiceRelease, release_document
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.publishing.left_service import LeftService, left_from_json, left_to_json
+from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
@@ -66,11 +66,13 @@ def attacked(request: pytest.FixtureRequest, publishing: Publishing, keys: tuple
 
 def left(publishing: Publishing) -> list[str]:
     data = publishing.client.get(LEFT)[0]
-    return [one.path for one in left_from_json(json.loads(data)["services"])] if data else []
+    return [one.path for one in tuple(map(LeftService.from_json, json.loads(data)["services"]))] if data else []
 
 
 def write_left(publishing: Publishing, *services: LeftService) -> None:
-    publishing.client.set(LEFT, json.dumps({"services": left_to_json(services)}).encode() if services else b"")
+    publishing.client.set(
+        LEFT, json.dumps({"services": [one.to_json() for one in services]}).encode() if services else b""
+    )
 
 
 def assert_unchanged(publishing: Publishing, keys: tuple[Path, Path]) -> None:
@@ -94,7 +96,7 @@ def test_a_changed_list_neither_deploys_nor_undeploys(attacked: Publishing, keys
 
 def test_a_list_of_an_earlier_publication_does_not_undeploy_a_released_service(attacked: Publishing):
     earlier = attacked.client.get(LEFT)[0]
-    (one,) = left_from_json(json.loads(earlier)["services"])
+    (one,) = tuple(map(LeftService.from_json, json.loads(earlier)["services"]))
     digest = service_content(one.path, None, review([SourceFile("a.zk", TREE.encode())]).linted.tree).digest
     release = ServiceRelease(one.path, None, one.former, one.revision, Approval(digest, "alice@example.com"))
     attacked.push(TREE, r_yaml=render_document(release_document(release)))

@@ -155,6 +155,8 @@ def strategy_of(hint):
     }
     if hint in simple:
         return simple[hint]
+    if origin is Annotated:
+        return strategy_of(arguments[0])
     if origin in {Union, UnionType}:
         return st.one_of(*map(strategy_of, arguments))
     if origin is Literal:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from zkdeployment.base.records import OMITTED, Record
 from zkdeployment.base.text import printable
 from zkdeployment.checks.nagios.object_files import instance_of_command, nagios_host_name
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.checks.nagios.check import NagiosCheck
-    from zkdeployment.tree.values import Value
 
 
 #  Nagios only warns of a duplicate definition, but the errors that follow do not name the definition.
@@ -38,7 +38,7 @@ _OUTPUT_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class NagiosResult:
+class NagiosResult(Record):
     """The result of a check: its state, the time ``since`` which it has the state, and the plugin's output.
 
     ``checked`` is when the plugin ran last, 0 if that is unknown. Times are in seconds since the epoch.
@@ -48,14 +48,8 @@ class NagiosResult:
     state: str
     output: str
     since: float
-    checked: float = 0.0
-    config_id: str = ""
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the result as the service reads it."""
-        checked: dict[str, Value] = {"checked": self.checked} if self.checked > 0 else {}
-        config_id: dict[str, Value] = {"config_id": self.config_id} if self.config_id else {}
-        return {"state": self.state, "output": self.output, "since": self.since, **checked, **config_id}
+    checked: Annotated[float, OMITTED] = 0.0
+    config_id: Annotated[str, OMITTED] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from zkdeployment.intents.api.answers import (
 )
 from zkdeployment.intents.documents.values import IntentSubject
 from zkdeployment.intents.models import (
+    HISTORY,
+    INSTANCES,
     ClusterDocument,
-    InstancesBody,
-    IntentHistoryBody,
     IntentStatusBody,
 )
 from zkdeployment.intents.user_acts import AdoptServices, ApplyIntent, TerminateIntent
@@ -116,7 +116,7 @@ add_operation(
 )
 
 
-@router.get("/{name}/history", response_model=IntentHistoryBody)
+@router.get("/{name}/history", response_model=HISTORY)
 def read_cluster_history(
     adapters: ConnectedAdapters, _user: Reader, cluster: Annotated[IntentSubject, Depends(_cluster)]
 ) -> Response:
@@ -124,7 +124,7 @@ def read_cluster_history(
     return show_history(adapters, cluster)
 
 
-@router.get("/{name}/status", response_model=IntentStatusBody | InstancesBody)
+@router.get("/{name}/status", response_model=IntentStatusBody | INSTANCES)
 def read_cluster_status(
     adapters: Adapters,
     _user: Reader,

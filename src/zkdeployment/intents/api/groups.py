@@ -27,13 +27,13 @@ from zkdeployment.intents.api.answers import (
 from zkdeployment.intents.documents.values import IntentSubject
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.models import (
+    HISTORY,
+    INSTANCES,
+    LEFT_SERVICE,
     GroupDocument,
-    InstancesBody,
     IntentDifferenceBody,
-    IntentHistoryBody,
     IntentStatusBody,
     IntentSummary,
-    LeftServiceBody,
 )
 from zkdeployment.intents.requests import counted_approvals
 from zkdeployment.intents.rules.overview import intent_overviews
@@ -46,6 +46,7 @@ from zkdeployment.intents.user_acts import (
     RollBackIntent,
     TerminateIntent,
 )
+from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.access.rights import Operator, Reader
 from zkdeployment.service.act import PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field
@@ -143,7 +144,7 @@ for _name, _act in _ACTS.items():
     add_operation(router, f"/{{name}}/{_name}", _act, _SUBJECT)
 
 
-@router.get("/{name}/history", response_model=IntentHistoryBody)
+@router.get("/{name}/history", response_model=HISTORY)
 def read_group_history(
     adapters: ConnectedAdapters, _user: Reader, group: Annotated[IntentSubject, Depends(_group)]
 ) -> Response:
@@ -167,7 +168,7 @@ def read_group_difference(
     return show_difference(request, adapters, group)
 
 
-@router.get("/{name}/status", response_model=IntentStatusBody | InstancesBody)
+@router.get("/{name}/status", response_model=IntentStatusBody | INSTANCES)
 def read_group_status(
     adapters: Adapters,
     _user: Reader,
@@ -195,10 +196,16 @@ def list_intents(adapters: Adapters, _user: Reader) -> Response:
 releases_router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
 
 
-@releases_router.get("/left-services")
-def list_left_services(adapters: Adapters, _user: Reader) -> list[LeftServiceBody]:
+@releases_router.get("/left-services", response_model=list[LEFT_SERVICE])
+def list_left_services(adapters: Adapters, _user: Reader) -> Response:
     """Return the services that left the governance of their intents, and stay as published."""
-    return [LeftServiceBody.of(one) for one in adapters.feed.left()]
+    return JSONResponse([_left(one) for one in adapters.feed.left()])
+
+
+def _left(service: LeftService) -> dict[str, Any]:
+    value = service.to_json()
+    del value["content"]
+    return {**value, "deployed": not service.is_withheld}
 
 
 add_operation(releases_router, "/releases", ReleaseServices)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.records import Record, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -45,7 +46,7 @@ class ApprovalRule:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalCount:
+class ApprovalCount(Record):
     """The approvals that a content has for one rule.
 
     ``approvers`` have approved; ``awaited`` are the others who may approve; empty: all approvers. ``expires`` is
@@ -59,6 +60,7 @@ class ApprovalCount:
     expires: float | None = None
 
     @property
+    @shown("missing")
     def missing(self) -> int:
         """The number of missing approvals."""
         return max(self.needed - len(self.approvers), 0)
@@ -70,17 +72,6 @@ class ApprovalCount:
             f"; needs {self.missing} more of {', '.join(self.awaited) or 'the approvers'}" if self.missing else ""
         )
         return f"{len(self.approvers)} of {self.needed} approvals for {self.path}{by}{more}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the count as ``-o json`` and the HTTP API print it."""
-        return {
-            "path": self.path,
-            "needed": self.needed,
-            "approvers": list(self.approvers),
-            "missing": self.missing,
-            "awaited": list(self.awaited),
-            "expires": self.expires,
-        }
 
 
 def parse_rules(text: str, file: str) -> tuple[ApprovalRule, ...]:

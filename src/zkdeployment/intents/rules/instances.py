@@ -6,21 +6,23 @@ numbers of events are limited.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from zkdeployment.base.act import sanitize
+from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.records import Key, Record, invalid
 from zkdeployment.intents.documents.values import subject_text
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
 from zkdeployment.publishing.targets.assignments import assignment_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
-    from zkdeployment.base.deployment import Assignment
     from zkdeployment.intents.documents.values import Approval, Intent, IntentState, IntentSubject
     from zkdeployment.intents.rules.governance import GovernedService
     from zkdeployment.tree.values import Properties
@@ -33,6 +35,21 @@ KEPT_EVENTS = 30
 _LONGEST = 300
 
 
+def _bounded(text: object) -> str:
+    """Return a text of an event; raises ``ValueError`` for other values."""
+    if not isinstance(text, str):
+        raise invalid("text", text)
+    return sanitize(text)[:_LONGEST]
+
+
+def _optional_text(text: object) -> str | None:
+    return None if text is None else _bounded(text)
+
+
+#: A text of an event.
+ShortText: TypeAlias = Annotated[str, Key(read=_bounded)]
+
+
 class InstanceEventKind(Enum):
     """The kind of an event of an instance."""
 
@@ -42,7 +59,7 @@ class InstanceEventKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceEvent:
+class InstanceEvent(Record):
     """The effect of a publication on an instance.
 
     ``sequence``, ``time`` and ``revision`` are those of the publication, ``by`` is the author and ``reason`` the
@@ -51,21 +68,16 @@ class InstanceEvent:
     ``approved_by`` is the owner of the key.
     """
 
-    kind: InstanceEventKind
+    kind: Annotated[InstanceEventKind, Key("event")]
     sequence: int
     time: float
-    by: str
-    revision: str = ""
-    reason: str = ""
-    content: str = ""
-    approved_by: str | None = None
-    approval_reason: str = ""
+    by: ShortText
+    revision: ShortText = ""
+    reason: ShortText = ""
+    content: ShortText = ""
+    approved_by: Annotated[str | None, Key(read=_optional_text)] = None
+    approval_reason: ShortText = ""
     is_verified: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the event in the form that publications write, and that the API and the verb print."""
-        value = asdict(self)
-        return {"event": value.pop("kind").value, **value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +136,7 @@ def with_event(events: tuple[InstanceEvent, ...], event: InstanceEvent) -> tuple
 def events_from_json(value: Any) -> tuple[InstanceEvent, ...]:
     """Return the events that ``to_json`` encoded, without those that are damaged."""
     entries: Iterable[Any] = value[-KEPT_EVENTS:] if isinstance(value, list) else ()
-    return tuple(filter(None, map(_event, entries)))
-
-
-def _event(entry: Any) -> InstanceEvent | None:
-    try:
-        approver = entry.get("approved_by")
-        texts = {key: _bounded(entry[key]) for key in ("revision", "reason", "content", "approval_reason")}
-        return InstanceEvent(
-            InstanceEventKind(entry["event"]),
-            int(entry["sequence"]),
-            float(entry["time"]),
-            _bounded(entry["by"]),
-            approved_by=None if approver is None else _bounded(approver),
-            is_verified=entry["is_verified"] is True,
-            **texts,
-        )
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        return None
-
-
-def _bounded(text: str) -> str:
-    return sanitize(text)[:_LONGEST]
+    return tuple(filter(None, map(InstanceEvent.if_valid, entries)))
 
 
 EMPTY_CONTENT = IntentContent({})
@@ -155,7 +146,7 @@ KEPT_INSTANCES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceService:
+class InstanceService(Record):
     """A service that an instance has on a target.
 
     The assignment is the last wanted one, with the largest number of instances that the target ever had to run.
@@ -165,9 +156,9 @@ class InstanceService:
 
     app: str
     target: str
-    assignment: Assignment
+    assignment: Annotated[Assignment, Key(read=assignment_from_json)]
     wanted: int
-    properties: Properties = field(default_factory=dict)
+    properties: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,58 +297,20 @@ def instances_body(instances: Iterable[IntentInstance]) -> dict[str, Any]:
     }
 
 
-def services_to_json(services: Iterable[InstanceService]) -> list[dict[str, Any]]:
-    """Return the services of an instance in the form that publications write."""
-    return [
-        {
-            "app": service.app,
-            "target": service.target,
-            "assignment": service.assignment.to_json(),
-            "wanted": service.wanted,
-            "properties": dict(service.properties),
-        }
-        for service in services
-    ]
-
-
-def services_from_json(value: Iterable[Mapping[str, Any]]) -> tuple[InstanceService, ...]:
-    """Return the services that ``services_to_json`` encoded; raises ``TreeError`` for an invalid assignment."""
-    return tuple(
-        InstanceService(
-            service["app"],
-            service["target"],
-            assignment_from_json(service["assignment"]),
-            service["wanted"],
-            service["properties"],
-        )
-        for service in value
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class InstanceHistory:
+class InstanceHistory(Record):
     """An instance in the history; the times are seconds since the epoch."""
 
     id: int
     instantiated: float
     terminated: float | None
     by: str
-    events: tuple[InstanceEvent, ...]
+    events: Annotated[tuple[InstanceEvent, ...], Key(read=events_from_json)]
 
     @classmethod
     def of(cls, instance: IntentInstance) -> InstanceHistory:
         """Return the part of an instance that the history keeps."""
         return cls(instance.id, instance.instantiated, instance.terminated, instance.by, instance.events)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the instance as publications write it, and as the API and the verb print it."""
-        return {
-            "id": self.id,
-            "instantiated": self.instantiated,
-            "terminated": self.terminated,
-            "by": self.by,
-            "events": [event.to_json() for event in self.events],
-        }
 
 
 def merged_history(*parts: Iterable[InstanceHistory]) -> tuple[InstanceHistory, ...]:
@@ -369,7 +322,7 @@ def merged_history(*parts: Iterable[InstanceHistory]) -> tuple[InstanceHistory, 
 def history_from_json(value: Any) -> tuple[InstanceHistory, ...]:
     """Return the instances that ``to_json`` encoded, without those that are damaged."""
     entries = value[-KEPT_INSTANCES:] if isinstance(value, list) else ()
-    return tuple(filter(None, map(_instance, entries)))
+    return tuple(filter(None, map(InstanceHistory.if_valid, entries)))
 
 
 def intent_history(
@@ -387,17 +340,3 @@ def intent_history(
         )
     present = () if record is None else record.instances
     return merged_history(former, map(InstanceHistory.of, present))[::-1]
-
-
-def _instance(entry: Any) -> InstanceHistory | None:
-    try:
-        ended = entry["terminated"]
-        return InstanceHistory(
-            int(entry["id"]),
-            float(entry["instantiated"]),
-            None if ended is None else float(ended),
-            str(entry["by"]),
-            events_from_json(entry["events"]),
-        )
-    except (KeyError, OverflowError, TypeError, ValueError):
-        return None

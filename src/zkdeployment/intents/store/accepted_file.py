@@ -9,7 +9,7 @@ from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.machine.files import JsonFile, log_damage
 from zkdeployment.base.publication import is_sequence
 from zkdeployment.intents.rules.approvals import Acceptance, AcceptanceRecord, AcceptedInstance
-from zkdeployment.publishing.left_service import left_from_json, left_to_json
+from zkdeployment.publishing.left_service import LeftService
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def _to_json(acceptance: Acceptance | None) -> dict[str, Any] | None:
         return None
     return {
         "approvals": dict(acceptance.approvals),
-        "left": None if acceptance.left is None else left_to_json(acceptance.left),
+        "left": None if acceptance.left is None else [one.to_json() for one in acceptance.left],
         "revision": acceptance.revision,
         "sequence": acceptance.sequence,
         "instances": {subject: asdict(instance) for subject, instance in acceptance.instances.items()},
@@ -64,7 +64,9 @@ def _acceptance(value: Any) -> Acceptance | None:
     if not (revision is None or is_revision(revision)) or not (sequence == 0 or is_sequence(sequence)):
         raise ValueError("expected a publication")
     instances = {subject: _instance(one) for subject, one in value["instances"].items()}
-    return Acceptance(approvals, None if left is None else left_from_json(left), revision, sequence, instances)
+    return Acceptance(
+        approvals, None if left is None else tuple(map(LeftService.from_json, left)), revision, sequence, instances
+    )
 
 
 def _instance(value: Any) -> AcceptedInstance:

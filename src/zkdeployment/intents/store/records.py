@@ -19,11 +19,10 @@ from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.rules.content import content_from_json, content_to_json
 from zkdeployment.intents.rules.governance import IntentGovernance
 from zkdeployment.intents.rules.instances import (
+    InstanceService,
     IntentInstance,
     IntentRecord,
     events_from_json,
-    services_from_json,
-    services_to_json,
 )
 from zkdeployment.publishing.section import SectionOperations
 from zkdeployment.publishing.store.documents import subject_name
@@ -240,7 +239,7 @@ def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
     return _instance_of(
         entry,
         apps={app: tuple(listed) for app, listed in value["apps"].items()},
-        services=services_from_json(value["services"]),
+        services=tuple(map(InstanceService.from_json, value["services"])),
         target=value["target"],
         final=final,
         events=events_from_json(value["events"]),
@@ -371,7 +370,7 @@ class _RecordEncoder:
     def _services(self, instance: IntentInstance) -> list[str]:
         value = {
             "apps": {app: list(listed) for app, listed in instance.apps.items()},
-            "services": services_to_json(instance.services),
+            "services": [service.to_json() for service in instance.services],
             "target": instance.target,
             "events": [event.to_json() for event in instance.events],
         }

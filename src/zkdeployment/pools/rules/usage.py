@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from zkdeployment.base.records import Key, Record, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -125,12 +127,12 @@ class SessionUse:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageWindow:
+class UsageWindow(Record):
     """The time from ``begin`` to ``end``, in periods of ``step`` seconds; the last one ends early, at ``end``."""
 
-    begin: float
-    end: float
-    step: float
+    begin: Annotated[float, Key("since")]
+    end: Annotated[float, Key("until")]
+    step: Annotated[float, Key(about="The length of a period in seconds.")]
 
     @property
     def periods(self) -> tuple[tuple[float, float], ...]:
@@ -140,8 +142,19 @@ class UsageWindow:
         return tuple((begin, min(begin + self.step, self.end)) for begin in begins)
 
 
+_ABOUT_WAIT = Key(about="Seconds from the request until the tenant could log in to all nodes; null: unknown.")
+
+
+def _rounded(number: float) -> float:
+    return round(number, 4)
+
+
+def _all_rounded(numbers: Iterable[float]) -> list[float]:
+    return [*map(_rounded, numbers)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TenantUsage:
+class TenantUsage(Record):
     """The use of a pool by a tenant in a window.
 
     ``sessions`` is the number of sessions with nodes of the pool, ``node_hours`` the sum of hours for which they
@@ -151,35 +164,28 @@ class TenantUsage:
 
     tenant: str
     pool: str
-    sessions: int
-    node_hours: float
-    most: int
-    held: tuple[float, ...]
-    waits: tuple[float, ...]
+    sessions: Annotated[int, Key(about="The sessions that held nodes of the pool.")]
+    node_hours: Annotated[float, Key(write=_rounded)]
+    most: Annotated[int, Key("most_nodes", about="The most nodes at the same time.")]
+    held: Annotated[
+        tuple[float, ...], Key(write=_all_rounded, about="The average number of nodes in each period.")
+    ]
+    waits: Annotated[
+        tuple[float, ...],
+        Key("begun", write=len, form=int, about="The sessions that began, and whose waiting times are known."),
+    ]
 
     @property
-    def median_wait(self) -> float | None:
+    @shown("median_wait")
+    def median_wait(self) -> Annotated[float | None, _ABOUT_WAIT]:
         """The median of the waiting times, in seconds; ``None`` if no session began."""
         return median(self.waits) if self.waits else None
 
     @property
+    @shown("longest_wait")
     def longest_wait(self) -> float | None:
         """The longest waiting time, in seconds; ``None`` if no session began."""
         return self.waits[-1] if self.waits else None
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the use as one of the schema ``pool-usage``."""
-        return {
-            "tenant": self.tenant,
-            "pool": self.pool,
-            "sessions": self.sessions,
-            "node_hours": round(self.node_hours, 4),
-            "most_nodes": self.most,
-            "held": [round(nodes, 4) for nodes in self.held],
-            "begun": len(self.waits),
-            "median_wait": self.median_wait,
-            "longest_wait": self.longest_wait,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,20 +201,11 @@ class UsageFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolUsage:
+class PoolUsage(Record):
     """The use of pools in a window, by tenant and pool, the largest first."""
 
-    window: UsageWindow
-    tenants: tuple[TenantUsage, ...]
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the use in the schema ``pool-usage``."""
-        return {
-            "since": self.window.begin,
-            "until": self.window.end,
-            "step": self.window.step,
-            "usage": [usage.to_json() for usage in self.tenants],
-        }
+    window: Annotated[UsageWindow, Key(flat=True)]
+    tenants: Annotated[tuple[TenantUsage, ...], Key("usage")]
 
 
 def session_use(session: TenantSession) -> SessionUse:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.records import Key, Record
 from zkdeployment.base.source_files import SourceFile
 
 if TYPE_CHECKING:
@@ -55,17 +56,13 @@ def _identity(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitSummary:
+class CommitSummary(Record):
     """A commit of the branch: its id, its author, its subject, and its time in seconds since the epoch."""
 
-    id: str
+    id: Annotated[str, Key("revision")]
     author: str
     subject: str
     time: float
-
-    def to_json(self) -> dict[str, Value]:
-        """Return the commit as ``-o json`` prints it."""
-        return {"revision": self.id, "author": self.author, "subject": self.subject, "time": self.time}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.errors import UntrustedError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.publication import is_sequence
-from zkdeployment.publishing.left_service import left_to_json
 from zkdeployment.strategies.documents import strategy_to_json
 
 if TYPE_CHECKING:
@@ -176,5 +175,5 @@ def strategy_digest(strategy: Strategy | None) -> str | None:
 
 def left_digest(left: Iterable[LeftService]) -> str:
     """Return the digest of the services that left the governance of their intents."""
-    text = json.dumps(left_to_json(left), separators=(",", ":"), sort_keys=True)
+    text = json.dumps([one.to_json() for one in left], separators=(",", ":"), sort_keys=True)
     return digest_of(text.encode("ascii"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import TreeError
-from zkdeployment.publishing.left_service import left_from_json, left_to_json
+from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.targets.compiler import withheld_from_json, withheld_to_json
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode_content, unpack
@@ -14,7 +14,6 @@ from zkdeployment.zookeeper.transactions import Create, Operation, Set
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -59,11 +58,13 @@ def read_left(session: Session) -> tuple[LeftService, ...]:
         return ()
     try:
         value: Any = unpack(node.data)
-        return left_from_json(value["services"])
+        return tuple(map(LeftService.from_json, value["services"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TreeError(f"{paths.LEFT} cannot be read: {error}; restore the node from a backup") from error
 
 
 def left_operations(left: Collection[LeftService], node: Node | None) -> Iterator[Operation]:
     """Yield the operation that writes the services that left their intents, if they changed."""
-    yield from writing(paths.LEFT, encode_content({"services": left_to_json(left)}) if left else b"", node)
+    yield from writing(
+        paths.LEFT, encode_content({"services": [one.to_json() for one in left]}) if left else b"", node
+    )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from zkdeployment.base.records import Record
+from zkdeployment.base.records import Key, Record
 from zkdeployment.service.users.user import LoginProblem
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class FailedLogin(Record):
 
     is_lenient: ClassVar[bool] = True
     time: float
-    user: str | None = None
+    user: Annotated[str | None, Key(about="The user; null if there is no user of the given name.")] = None
     address: str = "?"
     problem: LoginProblem = LoginProblem.WRONG
 

@@ -12,11 +12,10 @@ from zkdeployment.intents.rules.instances import (
     InstanceChange,
     InstanceEvent,
     InstanceEventKind,
+    InstanceService,
     advance_instances,
     events_from_json,
     instances_body,
-    services_from_json,
-    services_to_json,
     with_event,
 )
 from zkdeployment.intents.rules.life_cycle import IntentEffect
@@ -77,7 +76,8 @@ def test_the_list_of_instances_begins_with_the_newest():
 
 def test_services_of_an_instance_survive_their_json_form():
     (instance,) = publish((), 7, IntentEffect.BEGIN_INSTANCE, services=[FRONT, ADMIN])
-    assert services_from_json(json.loads(json.dumps(services_to_json(instance.services)))) == instance.services
+    written = json.dumps([service.to_json() for service in instance.services])
+    assert tuple(map(InstanceService.from_json, json.loads(written))) == instance.services
 
 
 def test_an_end_without_an_instance_changes_nothing():

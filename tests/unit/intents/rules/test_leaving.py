@@ -15,7 +15,7 @@ from zkdeployment.intents.rules.governance import (
     change_governance,
     left_problems,
 )
-from zkdeployment.publishing.left_service import LeftService, left_from_json, left_to_json
+from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.section import FormerGovernance
 from zkdeployment.publishing.targets.compilation import compile_tree
 from zkdeployment.tree.parse import parse
@@ -135,7 +135,7 @@ def test_an_intent_that_would_undeploy_what_it_did_not_govern_is_an_error_at_its
 
 def test_left_services_survive_their_json_form():
     left = (LEFT, replace(LEFT, target="web", content="sha256:1"))
-    assert left_from_json(left_to_json(left)) == left
+    assert tuple(map(LeftService.from_json, [one.to_json() for one in left])) == left
 
 
 def test_a_release_that_lacks_approvals_releases_nothing_and_is_a_warning():
