@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.intents.rules.governance import IntentGovernance, change_governance, read_intents
-from zkdeployment.publishing.section import NO_BASIS, PublicationSection
+from zkdeployment.intents.documents.values import ClusterIntents
+from zkdeployment.intents.rules.governance import (
+    IntentGovernance,
+    change_governance,
+    governing_intents,
+    read_intents,
+)
+from zkdeployment.publishing.section import NO_BASIS, Governor, PublicationSection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.documents.collection import Documents, PublishedDocuments
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.intents.daemon import IntentKeeper
+    from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.rules.review import Review
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     )
     from zkdeployment.publishing.sources.git.source import GitSource
     from zkdeployment.publishing.store.store import ZooKeeperPublications
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Tree
     from zkdeployment.zookeeper.session import Session
 
@@ -68,6 +77,27 @@ class GovernanceByIntents(PublicationSection):
 
         snapshots = intent_snapshots(reviewed.documents, reviewed.linted.tree)
         return [str(refusal) for refusal in expected_refusals(read_records(session), snapshots)]
+
+    def governors(
+        self, services: Iterable[ServiceTarget], records: Iterable[IntentRecord]
+    ) -> Mapping[ServiceTarget, Governor]:
+        """Return the intents that withhold services."""
+        inactive = {record.intent.subject: record for record in records if not record.state.is_active}
+        governing = governing_intents([record.intent for record in inactive.values()], services)
+        return {
+            service: Governor(
+                intent.subject,
+                inactive[intent.subject].state.value,
+                "applied" if isinstance(intent, ClusterIntents) else "instantiated",
+            )
+            for service, intent in governing.items()
+        }
+
+    def summaries(self, feed: ZooKeeperFeed) -> Iterable[IntentRecord]:
+        """Return the published intents in the last reading of the fleet."""
+        from zkdeployment.intents.feed import summaries_of  # noqa: PLC0415
+
+        return summaries_of(feed).values()
 
     def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
         """Read the intents of the last complete publication."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import Problem, SourceFile
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.documents.collection import Documents, PublishedDocuments
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
@@ -35,6 +36,15 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Tree
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Governor:
+    """The document that withholds a service: its subject, its state, and the participle of the act to come."""
+
+    subject: tuple[str, ...]
+    state: str
+    act: str
 
 
 class Governance:
@@ -244,6 +254,16 @@ class PublicationSection:
 
     def expected_refusals(self, session: Session, reviewed: Review) -> Sequence[str]:
         """Return why the publication of a reviewed tree would be refused, as far as records in ZooKeeper tell."""
+        return ()
+
+    def governors(
+        self, services: Iterable[ServiceTarget], records: Iterable[Any]
+    ) -> Mapping[ServiceTarget, Governor]:
+        """Return the documents that withhold services, by the published records; ``summaries`` returns these."""
+        return {}
+
+    def summaries(self, feed: ZooKeeperFeed) -> Iterable[Any]:
+        """Return the published records in the last reading of the fleet; never waits."""
         return ()
 
     def read(self, session: Session, left: Iterable[LeftService]) -> Governance:

@@ -19,7 +19,7 @@ from zkdeployment.base.packages import has_version
 from zkdeployment.base.records import Key, Record, shown
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.assignments import unchecked_assignments
 from zkdeployment.tree.values import is_below
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Properties
@@ -62,7 +61,7 @@ _NAMED = 20
 def withheld_from_host(
     identity: Identity,
     withheld: Collection[ServiceTarget],
-    read_records: Callable[[], Iterable[IntentRecord]],
+    read_records: Callable[[], Iterable[Any]],
     left: Iterable[LeftService] = (),
 ) -> tuple[str, ...]:
     """Return a sentence for each service that a host would deploy if its intent were instantiated.
@@ -85,31 +84,16 @@ def withheld_below(withheld: Collection[ServiceTarget], path: str) -> list[Servi
 
 
 def withheld_sentences(
-    withheld: Iterable[ServiceTarget], records: Iterable[IntentRecord], left: Iterable[LeftService] = ()
+    withheld: Iterable[ServiceTarget], records: Iterable[Any], left: Iterable[LeftService] = ()
 ) -> Iterator[str]:
     """Yield a sentence for each withheld service, with its targets and the reason."""
-    left = tuple(left)
-    owners: dict[str, list[IntentRecord]] = {}
-    for record in records:
-        if not record.state.is_active:
-            for paths in record.intent.apps.values():
-                for path in paths:
-                    owners.setdefault(path, []).append(record)
+    withheld, left = tuple(withheld), tuple(left)
+    governors = section().governors(withheld, records)
     for path, target in withheld:
-        owner = _owner(owners, path, target)
+        governor = governors.get((path, target))
         former = next((one.sentence for one in left if one.covers(path, target)), None)
-        governed = former if owner is None else f"{subject_text(owner.intent.subject)} is {owner.state.value}"
+        governed = former if governor is None else f"{'/'.join(governor.subject)} is {governor.state}"
         yield f"{path} is not deployed to {target}{'' if governed is None else f': {governed}'}"
-
-
-def _owner(owners: Mapping[str, list[IntentRecord]], path: str, target: str) -> IntentRecord | None:
-    """Return the record of the intent that withholds a service from a target, if it is known."""
-    while path:
-        for record in owners.get(path, ()):
-            if record.intent.target in {None, target}:
-                return record
-        path = path.rpartition("/")[0]
-    return None
 
 
 class InstanceState(Enum):

@@ -27,7 +27,7 @@ from zkdeployment.fleet.views.services import (
     withheld_from_host,
 )
 from zkdeployment.fleet.views.status import FleetStatus, HostState, fleet_status
-from zkdeployment.intents.feed import records_of
+from zkdeployment.publishing.section import section
 from zkdeployment.service.access.rights import Reader, require
 from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
@@ -117,7 +117,7 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     if (identity := find_identity(fleet, host)) is not None:
         feed = adapters.feed
         explanation = explanation.with_facts(
-            withheld_from_host(identity, feed.withheld(), partial(records_of, feed), feed.left())
+            withheld_from_host(identity, feed.withheld(), partial(section().summaries, feed), feed.left())
         )
         findings = find_on_hosts(adapters.operator, [identity.id], time.time())
         explanation = explanation.with_checks(findings)

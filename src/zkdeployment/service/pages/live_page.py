@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.text import printable, printable_lines
-from zkdeployment.intents.feed import summaries_of
+from zkdeployment.publishing.section import section
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
 from zkdeployment.service.views.frame import page_frame
@@ -202,8 +202,7 @@ def read_withheld(request: Request, adapters: ServerAdapters) -> WithheldReading
     withheld = last_known(request).read(Known.WITHHELD, adapters.feed.withheld, nothing)
     none_left: tuple[LeftService, ...] = ()
     left = last_known(request).read(Known.LEFT, adapters.feed.left, none_left)
-    intents = tuple(record.intent for record in summaries_of(adapters.feed).values())
-    return WithheldReading(withheld, intents, left)
+    return WithheldReading(withheld, tuple(section().summaries(adapters.feed)), left)
 
 
 def read_or(read: Callable[[], T], default: D) -> T | D:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.intents.documents.values import ClusterIntents, subject_text
-from zkdeployment.intents.rules.governance import governing_intents
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.assignments import unchecked_assignments
 from zkdeployment.service.views.frame import host_page, intent_page, service_page, with_query
 from zkdeployment.service.views.hosts import SIGNS
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.intents.documents.values import Intent
     from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.section import Governor
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.views.hosts import StateSign
     from zkdeployment.tree.values import Properties
@@ -54,10 +53,10 @@ class WithheldService:
 
 @dataclass(frozen=True, slots=True)
 class WithheldReading:
-    """The services that are withheld, the published intents, and the services that left governance."""
+    """The services that are withheld, the published records of intents, and the services that left governance."""
 
     withheld: Collection[ServiceTarget] = frozenset()
-    intents: Collection[Intent] = ()
+    records: Collection[Any] = ()
     left: Collection[LeftService] = ()
 
 
@@ -87,23 +86,24 @@ def withheld_of_host(reading: WithheldReading, identity: Identity) -> WithheldSe
 
 def _view(reading: WithheldReading, chosen: Sequence[ServiceTarget]) -> WithheldServices:
     listed = chosen[:_MOST]
-    governing = governing_intents(reading.intents, listed)
-    services = (_service(pair, governing.get(pair), reading.left) for pair in listed)
+    governors = section().governors(listed, reading.records)
+    services = (_service(pair, governors.get(pair), reading.left) for pair in listed)
     return WithheldServices(tuple(filter(None, services)), max(0, len(chosen) - _MOST))
 
 
-def _service(pair: ServiceTarget, intent: Intent | None, left: Collection[LeftService]) -> WithheldService | None:
+def _service(
+    pair: ServiceTarget, governor: Governor | None, left: Collection[LeftService]
+) -> WithheldService | None:
     """Return a withheld service with its reason; ``None`` if the reason is not in the records."""
     path, target = pair
-    if intent is not None:
-        act = "applied" if isinstance(intent, ClusterIntents) else "instantiated"
-        subject, page = subject_text(intent.subject), intent_page(intent.subject)
-        return WithheldService(path, service_page(path), target, subject, page, act)
+    if governor is not None:
+        subject, page = "/".join(governor.subject), intent_page(governor.subject)
+        return WithheldService(path, service_page(path), target, subject, page, governor.act)
     former = next((one for one in left if one.covers(path, target)), None)
     if former is None:
         return None
     release = f"zkdeployment intent release {path}"
-    return WithheldService(path, service_page(path), target, subject_text(former.former), None, release)
+    return WithheldService(path, service_page(path), target, "/".join(former.former), None, release)
 
 
 #: The number of services or of hosts on a page.
