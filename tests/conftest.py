@@ -10,19 +10,19 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from support.browser import axe_source, browser
-from support.built_rpms import built_rpms
-from support.host_repositories import built_packages, paper_repository
+from support.hosts.repositories import built_packages, paper_repository
+from support.hosts.rpm_hosts import rpm_repository
+from support.hosts.rpms import built_rpms
 from support.limits import (
     _programs_end_with_the_tests,
     pytest_runtest_makereport,
     pytest_runtest_setup,
     pytest_runtest_teardown,
     pytest_timeout_set_timer,
+    unmeasured,
 )
-from support.measuring import unmeasured
 from support.recordings import recorded
-from support.rpm_hosts import rpm_repository
+from support.web.browser import axe_source, browser
 from support.zookeeper import (
     _root_client,
     client,

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from support.arguments import count
+from support.commands import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
-from support.written_fleet import WrittenFleet
+from support.fleets.written import WrittenFleet
 from zkdeployment.base import log
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.checks.daemon.check_daemon import CheckDaemon, build_checks

@@ -34,7 +34,7 @@ from benchmarks.bench_publish import Fetched, running_server
 from benchmarks.fleets import MANY_SERVICES, FleetRepository, host_name, make_syncer
 from benchmarks.results import CONVERGENCE, Result, Scale
 from support.agents import HostPackages
-from support.available_packages import AvailablePackage
+from support.hosts.packages import AvailablePackage
 from zkdeployment.agent.files.run_directory import VersionFiles
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.base import log

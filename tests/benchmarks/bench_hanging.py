@@ -16,9 +16,9 @@ import httpx
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, middle
-from support.hanging import HangingServer
 from support.service import RunningService, running_service
 from support.waiting import wait_until
+from support.web.servers import HangingServer
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results import Result, Scale, middle, seconds
-from support.available_packages import AvailablePackage
+from support.hosts.packages import AvailablePackage
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.machine import process
 from zkdeployment.base.plan import PackageChange

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, best, seconds
-from support.coordinated_fleet import CoordinatedFleet
-from support.simulated_fleet import SimulatedFleet
+from support.fleets.coordinated import CoordinatedFleet
+from support.fleets.simulated import SimulatedFleet
 from zkdeployment.base import log
 from zkdeployment.base.host import Facts
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport

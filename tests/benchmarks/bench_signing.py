@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.bench_publish import Side, discard, running_server
 from benchmarks.fleets import FleetRepository, fleet_text, host_name
 from benchmarks.results import Result, Scale, best, seconds
-from support.publish_keys import make_key, make_publishers
+from support.keys import make_key, make_publishers
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.host import Identity
 from zkdeployment.programs.host_trust import trusted_publications

@@ -19,9 +19,9 @@ from chaos.attacker import EVIL
 from chaos.plan import CONTROL
 from chaos.repository import Repository
 from chaos.trees import CONTROLLER, PACKAGES, ROLE, VERSIONS, hosts_of_role
+from support.hosts.rpms import build_rpm
+from support.keys import make_key, make_publishers
 from support.proxy import Proxy
-from support.publish_keys import make_key, make_publishers
-from support.rpm_building import build_rpm
 from zkdeployment.base.machine import process
 from zkdeployment.sandbox import processes
 from zkdeployment.sandbox.fleet import Sandbox

@@ -2,9 +2,8 @@
 
 import pytest
 
-from support.repository import Repository
-from support.rpm_hosts import FakeHost, RpmHost
-from support.subversion import Subversion
+from support.hosts.rpm_hosts import FakeHost, RpmHost
+from support.repository import Repository, Subversion
 
 
 @pytest.fixture(params=["fake", "dnf"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.clocks import ManualClock
+from support.waiting import ManualClock
 from zkdeployment.base.machine.clock import SystemClock
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from support.bridged_nagios import make_details, make_key
-from support.served_monitoring import ServedMonitoringService
+from support.checks.monitoring import ServedMonitoringService, SimulatedMonitoringService
+from support.checks.nagios import make_details, make_key
 from support.service import running_service
-from support.simulated_monitoring import SimulatedMonitoringService
 from zkdeployment.base.errors import ServiceError
 from zkdeployment.checks.nagios.batch import CheckAnswer
 from zkdeployment.checks.nagios.service import HttpMonitoringService

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.rpm_hosts import change
+from support.hosts.rpm_hosts import change
 from zkdeployment.base.errors import PackageError
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.clocks import ManualClock
-from support.pool_playbooks import made_machines, write_playbooks
-from support.pool_workers import KEY
-from support.simulated_nodes import SimulatedNodes
-from support.ssh_nodes import running_ssh_nodes
+from support.pools.playbooks import made_machines, write_playbooks
+from support.pools.simulated_nodes import SimulatedNodes
+from support.pools.ssh_nodes import running_ssh_nodes
+from support.pools.workers import KEY
+from support.waiting import ManualClock
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.pools.documents.kinds import described_pool
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks

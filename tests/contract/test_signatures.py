@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from simulation.signatures import RotatedKeys, SimulatedKey, SimulatedPublishers
-from support.publish_keys import make_key, make_publishers
+from support.keys import make_key, make_publishers
 from zkdeployment.base.errors import UntrustedError
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from support.agents import Fleet, HostPackages
-from support.available_packages import AvailablePackage
-from support.simulated_host import REPOSITORY, SimulatedHost
+from support.hosts.packages import AvailablePackage
+from support.hosts.simulated import REPOSITORY, SimulatedHost
 from support.waiting import wait_until
 from zkdeployment.agent.files.filesystem import Filesystem
 from zkdeployment.agent.rules.planner import plan

@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.browser import find_chromium, serious_faults
-from support.web import web_server
+from support.web.browser import find_chromium, serious_faults
+from support.web.servers import web_server
 
 ACCESSIBLE = b"<!doctype html><html lang=en><title>A page</title><main><h1>A page</h1></main></html>"
 FAULTY = b"<!doctype html><html lang=en><title>A page</title><main><h1>A page</h1><img src=x><input></main></html>"

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from support.commands import run
-from support.marks import RUN, TEST, outliving_all_tests, outliving_the_test
+from support.limits import RUN, TEST, outliving_all_tests, outliving_the_test
 from support.waiting import wait_until
 
 TESTS = Path(__file__).parents[1]

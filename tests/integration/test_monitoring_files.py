@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from support.builders import make_host
-from support.leasing import POOLS
-from support.rollout_states import begun_rollout
+from support.pools.builders import POOLS
+from support.strategies import begun_rollout
 from zkdeployment.agent.telemetry import AgentFacts, agent_metrics
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.daemon.metrics import DaemonProcess

@@ -13,12 +13,12 @@ from playwright.sync_api import sync_playwright
 
 from screenshots.pools import DOCUMENT, ended_sessions, pool_change
 from screenshots.scenes import Plot, Scene
-from support.browser import FLAGS, find_chromium
-from support.leasing import add_tenant
+from support.fleets.written import WrittenFleet
+from support.pools.builders import add_tenant
 from support.proxy import Proxy
 from support.service import running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.browser import FLAGS, find_chromium
 from support.zookeeper import connected
 from zkdeployment.pools.feed import pools_of
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation

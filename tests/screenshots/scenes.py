@@ -19,7 +19,7 @@ from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimi
 from zkdeployment.tree.lint import lint
 
 if TYPE_CHECKING:
-    from support.written_fleet import WrittenFleet
+    from support.fleets.written import WrittenFleet
     from zkdeployment.strategies.state import RolloutState
 
 OLD = "c1fb3efd0f9151e8ac7e5b0dd6f2a1c4b3e2d1f0"

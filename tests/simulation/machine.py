@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.green import Event, Killed
 from simulation.memory_files import Disk, MemoryPath
-from support.fake_packages import Crash, FakePackageManager
+from support.hosts.packages import Crash, FakePackageManager
 from zkdeployment.agent.files.run_directory import RunDirectory, VersionFiles
 from zkdeployment.base.errors import ScriptError, ShutdownError
 from zkdeployment.base.inventory import Inventory, Marker

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from support.available_packages import AvailablePackage
+from support.hosts.packages import AvailablePackage
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile

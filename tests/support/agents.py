@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from support.available_packages import AvailablePackage
-from support.fake_packages import FakePackageManager
+from support.hosts.packages import AvailablePackage, FakePackageManager
 from support.waiting import PATIENCE, wait_until
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.daemon.failpoints import VARIABLE

@@ -1,22 +1,45 @@
-"""Time limits of tests, which grow on a busy machine, and the end of programs and fixtures that tests leave."""
+"""Time limits of tests, which grow on a busy machine, and the end of programs and fixtures that tests leave.
+
+Environment variables mark the programs that tests start, so that they end with their test or with all tests.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 import pytest_timeout
+from coverage import Coverage
 
-from support.marks import RUN, TEST, outliving_all_tests
 from zkdeployment.sandbox.processes import VARIABLE, Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+
+#: The variable with a value that is different in each run of tests.
+RUN = "RUN_OF_TESTS"
+
+#: The variable in which pytest names the test and its phase.
+TEST = "PYTEST_CURRENT_TEST"
+
+
+def outliving_the_test() -> dict[str, str]:
+    """Return the environment of a program that may outlive the test that starts it."""
+    return {name: value for name, value in os.environ.items() if name != TEST}
+
+
+def outliving_all_tests() -> dict[str, str]:
+    """Return the environment of a program that cleans up after the tests."""
+    return {name: value for name, value in os.environ.items() if name not in {RUN, TEST}}
+
 
 #: Seconds between two checks of a time limit.
 _INTERVAL = 5.0
@@ -127,3 +150,19 @@ def _belongs(program: psutil.Process, test: str) -> bool:
     except psutil.Error:
         return False  # it has ended, or belongs to another user
     return environment.get(TEST) == test and VARIABLE not in environment
+
+
+@contextmanager
+def unmeasured() -> Iterator[None]:
+    """Measure no coverage of this process, and of processes that the block starts, until the block ends."""
+    coverage = Coverage.current()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        if coverage is None:
+            yield
+            return
+        coverage.stop()
+        try:
+            yield
+        finally:
+            coverage.start()

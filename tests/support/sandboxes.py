@@ -8,17 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from support.commands import Done, invoke, run
-from support.marks import outliving_all_tests, outliving_the_test
+from support.limits import outliving_all_tests, outliving_the_test
+from support.manual import HERE, Shell
 from support.waiting import UNLIMITED, wait_until
 from zkdeployment.sandbox.fleet import Sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
 
 #: The directory of the installed programs.
 PROGRAMS = Path(sys.executable).parent
@@ -116,3 +119,26 @@ class SandboxCommands:
     def root(self, host: str) -> Path:
         """Return a host's root directory."""
         return Path(self.status["hosts"][host]["root"])
+
+
+#: The default directory of the sandbox, relative to the home directory.
+SANDBOX = ".local/state/zkdeployment/sandbox"
+
+
+@contextmanager
+def opened_shell(place: Path) -> Iterator[Shell]:
+    """Yield a shell with its own checkout and home directory; a sandbox that it started is ended."""
+    home = Path(tempfile.mkdtemp(dir=place))
+    checkout = home / "checkout"
+    checkout.mkdir()
+    (checkout / ".venv").symlink_to(sys.prefix)
+    (checkout / "etc").symlink_to(HERE / "etc")
+    ours = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "COLUMNS": "200"}
+    foreign = ("ZKDEPLOYMENT_", "ZC_ZK_", "XDG_")
+    with ended_with_the_tests(home / SANDBOX):
+        shell = Shell(checkout, {name: value for name, value in ours.items() if not name.startswith(foreign)})
+        try:
+            yield shell
+        finally:
+            shell.close()
+            SandboxCommands(home / SANDBOX).sandbox("down")

@@ -1,8 +1,9 @@
-"""Waiting for a condition instead of sleeping."""
+"""Waiting for a condition instead of sleeping, and a clock that tests set."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.sandbox.processes import Deadline
@@ -28,3 +29,18 @@ def wait_until(condition: Callable[[], object], awaited: str, timeout: float = P
         # Frequent checks would slow down the programs under test.
         time.sleep(pause)
         pause = min(1.1 * pause, 0.05)
+
+
+@dataclass
+class ManualClock:
+    """Implements ``ports.Clock``: time stands still until a test sets ``time`` (seconds since the epoch)."""
+
+    time: float = 1_000_000.0
+
+    def now(self) -> float:
+        """Return ``time``."""
+        return self.time
+
+    def monotonic(self) -> float:
+        """Return ``time``."""
+        return self.time

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 from support.waiting import UNLIMITED, wait_until
 from zkdeployment.base.machine import process
 from zkdeployment.zookeeper.session import Session

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from support import machine_room
-from support.booted_fleet import BootedFleet
-from support.booted_machine import SHARED
-from support.built_rpms import later_release
-from support.machine_room import MachineRoom
+from support.hosts import machine_room
+from support.hosts.booted_fleet import BootedFleet
+from support.hosts.booted_machine import SHARED
+from support.hosts.machine_room import MachineRoom
+from support.hosts.rpms import later_release
 from support.waiting import UNLIMITED, wait_until
 
 UNITS = ("agent", "coordinator", "filter@web", "nagios", "pools", "server", "syncer")

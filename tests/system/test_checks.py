@@ -12,7 +12,7 @@ import threading
 import httpx
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 from support.waiting import wait_until
 from zkdeployment.checks.nagios.status_file import read_status_file
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 from support.waiting import wait_until
 
 #: A deployment script that fails and records a violation when it runs on two hosts at once.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 from support.waiting import UNLIMITED, wait_until
 from zkdeployment.sandbox.fleet import Sandbox
 from zkdeployment.zookeeper import paths

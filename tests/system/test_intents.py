@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 from support.sandboxes import PROGRAMS, SandboxCommands
 from support.waiting import UNLIMITED, wait_until
 

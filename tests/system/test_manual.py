@@ -3,7 +3,7 @@
 import pytest
 
 from support.manual import PAGES, commands
-from support.manual_shell import SANDBOX, opened_shell
+from support.sandboxes import SANDBOX, opened_shell
 from zkdeployment.sandbox.processes import sandbox_processes
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")

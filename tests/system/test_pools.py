@@ -9,11 +9,10 @@ import httpx
 import psutil
 import pytest
 
-from support.machines import DataCentre
 from support.manual import MANUAL, blocks, commands
-from support.manual_shell import SANDBOX, opened_shell
-from support.sandboxes import SandboxCommands
-from support.ssh_nodes import make_key
+from support.pools.machines import DataCentre
+from support.pools.ssh_nodes import make_key
+from support.sandboxes import SANDBOX, SandboxCommands, opened_shell
 from support.waiting import wait_until
 from zkdeployment.base.machine import process
 from zkdeployment.sandbox.fleet import Sandbox

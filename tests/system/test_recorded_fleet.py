@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from support.hosts.rpms import build_rpm
+from support.pools.ssh_nodes import make_key
 from support.recordings import shape
-from support.rpm_building import build_rpm
 from support.sandboxes import PROGRAMS
 from support.service import form_token
-from support.ssh_nodes import make_key
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected
 

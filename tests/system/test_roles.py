@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 
 HOSTS = """
 web1: {role: web}

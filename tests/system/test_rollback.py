@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 from support.sandboxes import PROGRAMS, SandboxCommands
 from support.strategies import canary_first
 from support.waiting import wait_until

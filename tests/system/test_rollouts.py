@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.rpm_building import build_rpm
+from support.hosts.rpms import build_rpm
 from support.sandboxes import PROGRAMS, SandboxCommands
 from support.strategies import EXAMPLE_FILE
 from support.waiting import UNLIMITED, wait_until

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.built_rpms import interpreter
 from support.certificates import CERTIFICATES
+from support.hosts.rpms import interpreter
 from support.waiting import wait_until
 from zkdeployment.sandbox.repositories import RpmRepository
 from zkdeployment.sandbox.zookeeper import free_port

@@ -11,7 +11,7 @@ import pytest
 from pictures.catalogue import DIRECTORY, pictures
 from pictures.machines import AGENT, CHECK, CHECK_TRANSITIONS, CLUSTER, GROUP, MACHINES
 from pictures.timelines import example, slots
-from support.simulated_fleet import SimulatedFleet, fleet_of
+from support.fleets.simulated import SimulatedFleet, fleet_of
 from support.strategies import group
 from zkdeployment.agent.daemon.agent import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState

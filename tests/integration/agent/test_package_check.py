@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.builders import make_package
-from support.host_repositories import PaperRepository, reader
+from support.hosts.repositories import PaperRepository, reader
 from zkdeployment.agent.package_check import check_packages
 from zkdeployment.agent.rules.availability import PaperResolution
 from zkdeployment.base.deployment import Assignment

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.fake_systemd import BootedMachine, boot
-from support.rpm_hosts import RpmHost, change
+from support.hosts.rpm_hosts import RpmHost, change
+from support.hosts.systemd import BootedMachine, boot
 from support.waiting import wait_until
 from zkdeployment.agent.scripts import RecordedRun, ScriptRecord, ScriptRunner
 from zkdeployment.base.errors import ScriptError

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from support.certificates import Authority
 from support.commands import invoke
-from support.publish_keys import make_key
+from support.keys import make_key
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli import options
 from zkdeployment.config import settings as finding

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.web import silent_server, web_server
+from support.web.servers import silent_server, web_server
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Identity
 from zkdeployment.config import forms as sources

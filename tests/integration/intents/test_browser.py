@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import expect
 
 from support.branches import Branch
-from support.browser import faults_of_pages, logged_in
+from support.fleets.written import WrittenFleet
 from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, recorded
 from support.service import running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.browser import faults_of_pages, logged_in
 from support.zookeeper import connected
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity

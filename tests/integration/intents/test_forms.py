@@ -9,11 +9,11 @@ import pytest
 
 from support.branches import Branch
 from support.builders import make_package
-from support.forms import follow, submit
+from support.fleets.written import WrittenFleet
 from support.intents import GROUP
 from support.service import running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.forms import follow, submit
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.publish_keys import SIGNED, make_key, make_publishers, signed_by
+from support.keys import SIGNED, make_key, make_publishers, signed_by
 from support.zookeeper import write_node
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.source_files import SourceFile

@@ -11,12 +11,11 @@ import pytest
 from playwright.sync_api import expect
 
 from screenshots.pools import DOCUMENT
-from support.browser import faults_of_pages, logged_in
-from support.leasing import add_ready_nodes, add_tenant, contextualizing
-from support.pool_builders import make_node
+from support.fleets.written import WrittenFleet
+from support.pools.builders import add_ready_nodes, add_tenant, contextualizing, make_node
 from support.service import running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.browser import faults_of_pages, logged_in
 from support.zookeeper import connected
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.pools.feed import pools_of

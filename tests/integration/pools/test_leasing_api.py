@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.clocks import ManualClock
-from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_ready_nodes, add_tenant, contextualizing
+from support.pools.builders import POOLS_DOCUMENT, SSH_KEY, add_ready_nodes, add_tenant, contextualizing
 from support.service import running_service
-from support.waiting import wait_until
+from support.waiting import ManualClock, wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.results import PlaybookRun

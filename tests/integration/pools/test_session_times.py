@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from support.clocks import ManualClock
-from support.leasing import add_tenant
-from support.pool_workers import PoolFleet, TestWorker
+from support.pools.builders import add_tenant
+from support.pools.simulated_nodes import SimulatedNodes
+from support.pools.workers import PoolFleet, TestWorker
 from support.service import running_service
-from support.simulated_nodes import SimulatedNodes
-from support.waiting import wait_until
+from support.waiting import ManualClock, wait_until
 
 if TYPE_CHECKING:
     from support.service import RunningService

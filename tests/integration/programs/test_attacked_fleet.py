@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.publish_keys import SIGNED
-from support.signed_fleet import EVIL, TARGETS, SignedFleet
+from support.fleets.signed import EVIL, TARGETS, SignedFleet
+from support.keys import SIGNED
 from support.zookeeper import connected
 from zkdeployment.publishing.signing.statement import bucket_of
 

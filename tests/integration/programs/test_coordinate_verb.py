@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE

@@ -13,7 +13,7 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.commands import invoke
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.strategies import canary_first
 from support.waiting import wait_until
 from zkdeployment.base.act import Act

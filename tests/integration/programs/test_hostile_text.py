@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from support.rollout_states import begun_rollout
-from support.strategies import group, strategy
+from support.strategies import begun_rollout, group, strategy
 from support.zookeeper import write_node
 from zkdeployment.base.host import Facts
 from zkdeployment.base.text import is_printable

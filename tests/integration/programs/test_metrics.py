@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.metrics import read_metrics
 from support.strategies import plain_hosts
 from support.waiting import wait_until

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.nagios import Nagios
+from support.checks.nagios import Nagios
 from support.zookeeper import write_node
 
 SHIPPED = Path(__file__).resolve().parents[3] / "etc/nagios/zkdeployment.cfg"

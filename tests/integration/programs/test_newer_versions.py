@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.clocks import ManualClock
-from support.pool_builders import make_node
+from support.pools.builders import make_node
+from support.waiting import ManualClock
 from zkdeployment.base.act import Act
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems

@@ -16,11 +16,11 @@ from docutils.core import publish_doctree
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl
 
-from support.guarded_fleet import PROGRAMS, GuardedFleet, acl_entry, any_tree, evil_tree, secret
+from support.fleets.guarded import PROGRAMS, GuardedFleet, acl_entry, any_tree, evil_tree, secret
+from support.fleets.signed import TARGETS
+from support.keys import make_key, make_publishers
 from support.manual import MANUAL
-from support.pool_workers import KEY, PoolFleet
-from support.publish_keys import make_key, make_publishers
-from support.signed_fleet import TARGETS
+from support.pools.workers import KEY, PoolFleet
 from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import connected, write_node
 from zkdeployment.base.act import Act

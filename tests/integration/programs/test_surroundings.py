@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.commands import invoke
-from support.users import as_nobody
 from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine.files import check_owner
 from zkdeployment.config import settings as finding
@@ -21,6 +21,19 @@ from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_NOBODY = 65534
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Run this root process as an unprivileged user while the context is open."""
+    os.setresuid(_NOBODY, _NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
 
 
 def program(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:

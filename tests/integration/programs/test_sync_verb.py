@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.subversion import Subversion
+from support.repository import Subversion
 from support.waiting import wait_until
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.machine.files import sole_process

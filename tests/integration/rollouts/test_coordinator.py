@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 from structlog.testing import capture_logs
 
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.metrics import read_metrics
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from support.waiting import wait_until

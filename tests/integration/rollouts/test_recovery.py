@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from support.branches import Branch
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.strategies import canary_first, plain_hosts
 from support.waiting import wait_until
 from zkdeployment.base.act import Act

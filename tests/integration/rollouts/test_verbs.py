@@ -11,8 +11,15 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import (
+    active_rollout,
+    advanced_rollout,
+    begun_rollout,
+    ended_rollout,
+    group,
+    plain_hosts,
+    strategy,
+)
 from support.zookeeper import write_node
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.rollout_control import read_rollout_acts

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from support.available_packages import AvailablePackage
+from support.hosts.packages import AvailablePackage
 from zkdeployment.agent.packages.installed_packages import RpmDatabase
 from zkdeployment.base.errors import ConfigurationError, ProgramError
 from zkdeployment.base.machine import process

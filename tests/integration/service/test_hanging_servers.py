@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from support.certificates import CERTIFICATES
-from support.hanging import HangingServer
 from support.service import form_token, running_service
 from support.waiting import wait_until
+from support.web.servers import HangingServer
 from support.zookeeper import through
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook

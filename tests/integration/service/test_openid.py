@@ -6,8 +6,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from support.clocks import ManualClock
-from support.openid import CLIENT_ID, SECRET, OpenIdServer
+from support.waiting import ManualClock
+from support.web.openid import CLIENT_ID, SECRET, OpenIdServer
 from zkdeployment.base.errors import IdentityProviderError
 from zkdeployment.service.openid import OpenIdProvider
 from zkdeployment.service.users.external_logins import ExternalUser, OpenIdClient, RoleRule, attempt_of

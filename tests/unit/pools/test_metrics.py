@@ -1,6 +1,6 @@
 """The metrics of host pools."""
 
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.metrics import pool_metrics
 from zkdeployment.pools.rules.node import NodeState

@@ -4,8 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import (
+    BEGUN,
+    active_rollout,
+    advanced_rollout,
+    begun_rollout,
+    ended_rollout,
+    group,
+    plain_hosts,
+    strategy,
+)
 from zkdeployment.agent.telemetry import AgentFacts, LastDeployment, agent_metrics, is_current
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import begun_rollout, ended_rollout
+from support.strategies import begun_rollout, ended_rollout
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity

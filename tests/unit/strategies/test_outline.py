@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
+from support.strategies import active_rollout, advanced_rollout, begun_rollout, ended_rollout
 from zkdeployment.strategies.permission import Phase, outline_from_json
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.state import Ending, state_to_json

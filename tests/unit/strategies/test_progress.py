@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.simulated_fleet import NOON, SimulatedFleet, fleet_of
+from support.fleets.simulated import NOON, SimulatedFleet, fleet_of
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import RESTART, Facts

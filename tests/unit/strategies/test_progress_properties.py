@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.generated_strategies import NAMES, paces, strategies, widths
-from support.simulated_fleet import SimulatedFleet
-from support.strategies import EXAMPLE_HOSTS, example, plain_hosts
+from support.fleets.simulated import SimulatedFleet
+from support.strategies import EXAMPLE_HOSTS, NAMES, any_strategies, example, paces, plain_hosts, widths
 from zkdeployment.base.host import Facts
 from zkdeployment.strategies.order import Faults, simulate
 from zkdeployment.strategies.permission import Phase, PhaseReport
@@ -142,7 +141,7 @@ def certainly_missed(state, group):
 
 
 @given(
-    strategies(pace=paces, requires=True),
+    any_strategies(pace=paces, requires=True),
     st.sets(host_names, min_size=1),
     st.sets(host_names),
     st.lists(events, max_size=40),
@@ -164,7 +163,7 @@ def test_any_rollout_keeps_the_rules_at_any_moment(any_strategy, there, current,
         happen(fleet, state, event)
 
 
-@given(strategies(pace=widths), st.sets(host_names), st.sets(host_names))
+@given(any_strategies(pace=widths), st.sets(host_names), st.sets(host_names))
 def test_the_rollout_ends_as_the_simulation_predicts(any_strategy, bad_prepare, bad_deploy):
     fleet = SimulatedFleet(
         plain_hosts(NAMES),

@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import group, strategy
+from support.strategies import active_rollout, advanced_rollout, begun_rollout, ended_rollout, group, strategy
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Facts

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.generated_strategies import NAMES, strategies
-from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
+from support.strategies import EXAMPLE_HOSTS, NAMES, any_strategies, example, group, plain_hosts, strategy
 from zkdeployment.base.host import Facts
 from zkdeployment.strategies.order import Faults, simulate
 from zkdeployment.strategies.permission import Phase
@@ -200,7 +199,7 @@ class TestRules:
         assert simulate(ALL_HOSTS, plain_hosts("ab"), Faults()).result is RolloutResult.SUCCESS
 
 
-@given(strategies(), st.data())
+@given(any_strategies(), st.data())
 def test_any_rollout_keeps_the_rules(any_strategy, data):
     rollout = begin(any_strategy, dict.fromkeys(NAMES, Facts()))
     submitted = {phase: [] for phase in Phase}

@@ -2,8 +2,16 @@ from dataclasses import replace
 
 import pytest
 
-from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import (
+    BEGUN,
+    active_rollout,
+    advanced_rollout,
+    begun_rollout,
+    ended_rollout,
+    group,
+    plain_hosts,
+    strategy,
+)
 from zkdeployment.base.act import Act
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct

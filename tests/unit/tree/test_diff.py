@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, settings
 
-from support.generated_trees import trees
+from support.trees import trees
 from zkdeployment.tree.diff import apply_change, describe_change, diff, stored_alike
 from zkdeployment.tree.values import Tree, TreeChange, parent_path
 

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from support.generated_trees import trees
+from support.trees import trees
 from zkdeployment.tree.diff import diff, format_property, format_tree, format_value
 from zkdeployment.tree.parse import parse
 from zkdeployment.tree.values import Tree

@@ -1,6 +1,6 @@
 from hypothesis import given, settings
 
-from support.generated_trees import trees
+from support.trees import trees
 from zkdeployment.base.names import RESERVED
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.layers import desired_tree, lock_roles, merge, overlay

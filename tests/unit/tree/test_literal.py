@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from support.generated_trees import values
+from support.trees import values
 from zkdeployment.tree.diff import format_value, stored_alike
 from zkdeployment.tree.literal import MAX_DEPTH, LiteralError, evaluate, read_assignment
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.repository import Repository
-from support.subversion import Subversion
+from support.repository import Repository, Subversion
 from zkdeployment.agent.checkouts.places import SYSTEMS
 from zkdeployment.agent.checkouts.repositories import GitCheckouts, SvnCheckouts
 from zkdeployment.base.checkout import parse_checkout

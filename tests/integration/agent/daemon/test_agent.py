@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
-from support.smtp import MailServer
 from support.waiting import UNLIMITED, wait_until
+from support.web.servers import MailServer
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 from zkdeployment.base.daemon.cycles import Backoff

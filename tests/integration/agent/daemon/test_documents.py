@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.agents import AgentHost, Fleet, put_script
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.waiting import wait_until
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health

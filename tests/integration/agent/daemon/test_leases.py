@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from support.agents import AgentHost, Fleet, called, put_script
-from support.scripted_rollout import ScriptedRollout
+from support.fleets.coordinated import ScriptedRollout
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER
 from zkdeployment.pools.host import ssh_access

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.smtp import MailServer
 from support.waiting import wait_until
+from support.web.servers import MailServer
 from support.zookeeper import through
 from zkdeployment.agent.reporting.host_reporting import Heartbeat
 from zkdeployment.agent.store.fleet import ZooKeeperFleet

@@ -17,8 +17,8 @@ import pytest
 
 import zkdeployment
 from support.agents import SCRIPT, AgentHost, Fleet, called, put_script, wait_for_versions
+from support.hosts.systemd import heard
 from support.proxy import Proxy
-from support.supervisor import heard
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.base.errors import RefusedError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.agents import Fleet, called, wait_for_versions
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.strategies import canary_first
 from support.waiting import wait_until
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions

@@ -10,9 +10,9 @@ from subprocess import Popen
 import pytest
 
 from support.agents import AgentHost, Fleet, put_script, wait_for_versions
-from support.scripted_rollout import ScriptedRollout
-from support.smtp import MailServer
+from support.fleets.coordinated import ScriptedRollout
 from support.waiting import wait_until
+from support.web.servers import MailServer
 from support.zookeeper import through
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.host import Host

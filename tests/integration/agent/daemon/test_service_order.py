@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from support.agents import Fleet, called, put_script, wait_for_versions
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.agent.daemon.plans import read_plan

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from support.agents import called
-from support.publish_keys import make_key, make_publishers
+from support.keys import make_key, make_publishers
 from support.publishing import Publishing
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import Lease

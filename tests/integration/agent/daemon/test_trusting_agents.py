@@ -9,8 +9,8 @@ import pytest
 
 from support.agents import called, put_script
 from support.commands import invoke
-from support.publish_keys import SIGNED, make_key, make_publishers
-from support.signed_fleet import EVIL, STRATEGY, TARGETS, TREE, SignedFleet
+from support.fleets.signed import EVIL, STRATEGY, TARGETS, TREE, SignedFleet
+from support.keys import SIGNED, make_key, make_publishers
 from support.strategies import EXAMPLE_FILE
 from support.waiting import wait_until
 from support.zookeeper import write_node

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.signed_fleet import TARGETS, SignedFleet
+from support.fleets.signed import TARGETS, SignedFleet
 from support.waiting import wait_until
 from zkdeployment.agent.daemon.deployment import RolloutGate
 from zkdeployment.base.daemon.cycles import Backoff

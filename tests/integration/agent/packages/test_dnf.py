@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.available_packages import AvailablePackage
-from support.rpm_hosts import RpmHost, change
+from support.hosts.packages import AvailablePackage
+from support.hosts.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
 from zkdeployment.agent.packages import command, failures
 from zkdeployment.agent.packages.dnf import Dnf

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from support.rpm_hosts import RpmHost, change
+from support.hosts.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
 from zkdeployment.agent.packages import command, installed_packages
 from zkdeployment.agent.packages.dnf import Dnf

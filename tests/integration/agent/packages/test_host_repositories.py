@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from support.builders import make_package
-from support.host_repositories import PaperRepository, reader
+from support.hosts.repositories import PaperRepository, reader
 from support.waiting import wait_until
 from zkdeployment.agent.packages import host_repositories
 from zkdeployment.agent.packages.command import NamedRepositories

@@ -8,8 +8,8 @@ import pytest
 from kazoo.security import make_acl
 
 from support.agents import called
+from support.fleets.written import WrittenFleet
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
 from support.zookeeper import renew_session, sent_requests
 from zkdeployment.agent.files.filesystem import Filesystem
 from zkdeployment.base.host import Facts

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from support.clocks import ManualClock
+from support.waiting import ManualClock
 from support.zookeeper import renew_session
 from zkdeployment.agent.files.run_directory import RunDirectory
 from zkdeployment.agent.reporting.host_reporting import LocalHost, RegistrationUpdater

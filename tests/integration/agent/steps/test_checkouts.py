@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.agents import SCRIPT, AgentHost, Fleet
-from support.repository import Repository
-from support.subversion import Subversion
+from support.repository import Repository, Subversion
 from support.waiting import wait_until
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.machine import process

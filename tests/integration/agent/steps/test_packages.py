@@ -4,9 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.agents import AgentHost, Fleet
-from support.available_packages import CATALOGUE
-from support.fake_packages import FakePackageManager
-from support.rpm_hosts import RpmHost
+from support.hosts.packages import CATALOGUE, FakePackageManager
+from support.hosts.rpm_hosts import RpmHost
 from support.waiting import wait_until
 
 

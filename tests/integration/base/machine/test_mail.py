@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.smtp import MailServer
+from support.web.servers import MailServer
 from zkdeployment.base.machine.mail import SmtpMailer
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.branches import Branch
-from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
+from support.checks.fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.commands import invoke
-from support.described_answers import DESCRIBED
-from support.service import RunningService, running_service
+from support.service import DESCRIBED, RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import sent_requests, write_node
 from zkdeployment.checks.opening import check_adapters_of

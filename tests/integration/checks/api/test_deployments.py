@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checked_fleet import ScriptedMonitor
+from support.checks.fleet import ScriptedMonitor
 from support.service import running_service
 from support.waiting import wait_until
 from support.zookeeper import connected

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checked_fleet import CheckedFleet
+from support.checks.fleet import CheckedFleet
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
+from support.checks.fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.commands import invoke
 from support.service import RunningService, running_service
 from support.waiting import wait_until

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checked_fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
+from support.checks.fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.service import running_service
 from zkdeployment.service.users.user import Role
 

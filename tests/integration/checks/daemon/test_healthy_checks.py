@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
-from support.checked_fleet import check_document, service_tree, system_document
-from support.coordinated_fleet import CoordinatedFleet
+from support.checks.fleet import check_document, service_tree, system_document
+from support.fleets.coordinated import CoordinatedFleet
 from support.strategies import plain_hosts
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity

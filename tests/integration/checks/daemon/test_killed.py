@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 import yaml
 
-from support.checked_fleet import PokedSystem, check_daemon, check_document, service_tree, system_document
-from support.clocks import ManualClock
-from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.checks.fleet import PokedSystem, check_daemon, check_document, service_tree, system_document
+from support.fleets.written import WrittenFleet
+from support.waiting import ManualClock, wait_until
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker

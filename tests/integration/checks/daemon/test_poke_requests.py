@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checked_fleet import PokedSystem
+from support.checks.fleet import PokedSystem
 from zkdeployment.checks.daemon.pokes import HttpPokeSender
 
 if TYPE_CHECKING:

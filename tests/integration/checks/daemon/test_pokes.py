@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.checked_fleet import CheckedFleet, PokedSystem, ScriptedMonitor, check_document, system_document
+from support.checks.fleet import CheckedFleet, PokedSystem, ScriptedMonitor, check_document, system_document
 from support.service import running_service
 from support.waiting import PATIENCE, UNLIMITED, wait_until
 from zkdeployment.checks.daemon import pokes

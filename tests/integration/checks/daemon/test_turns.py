@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from structlog.testing import capture_logs
 
-from support.checked_fleet import CheckedFleet, PokedSystem, check_document, system_document
+from support.checks.fleet import CheckedFleet, PokedSystem, check_document, system_document
 from support.waiting import wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import TreeError

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from support.bridged_nagios import make_details, make_key
+from support.checks.monitoring import ServedMonitoringService
+from support.checks.nagios import make_details, make_key
 from support.manual import HERE
-from support.served_monitoring import ServedMonitoringService
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.sandbox.nagios import find_nagios

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from support.bridged_nagios import BridgedNagios, make_details
+from support.checks.nagios import BridgedNagios, make_details
 from support.waiting import wait_until
 from zkdeployment.base.errors import NagiosError, ServiceError
 from zkdeployment.base.machine.clock import SystemClock

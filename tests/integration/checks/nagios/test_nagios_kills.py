@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from support.bridged_nagios import BridgedNagios
-from support.simulated_monitoring import SimulatedMonitoringService
+from support.checks.monitoring import SimulatedMonitoringService
+from support.checks.nagios import BridgedNagios
 from zkdeployment.base.errors import NagiosError
 from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
 

@@ -8,8 +8,8 @@ import sys
 import httpx
 import pytest
 
-from support.bridged_nagios import BridgedNagios, make_details, make_key
-from support.served_monitoring import ServedMonitoringService
+from support.checks.monitoring import ServedMonitoringService
+from support.checks.nagios import BridgedNagios, make_details, make_key
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.sandbox.zookeeper import free_port

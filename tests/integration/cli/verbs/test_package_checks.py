@@ -19,7 +19,7 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.host_repositories import PaperRepository
+    from support.hosts.repositories import PaperRepository
     from support.publishing import Publishing
 
 TREE = "/who\n  /web : shop\n    version = '{}'\n    patches = {}\n    /deploy\n      /h1\n"

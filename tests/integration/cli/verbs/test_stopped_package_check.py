@@ -15,7 +15,7 @@ import httpx
 import psutil
 import pytest
 
-from support.supervisor import heard
+from support.hosts.systemd import heard
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.sandbox.zookeeper import free_port

@@ -12,7 +12,7 @@ import yaml
 from kazoo.exceptions import NoAuthError
 
 from support.commands import invoke
-from support.leasing import POOLS, add_ready_nodes, contextualizing
+from support.pools.builders import POOLS, add_ready_nodes, contextualizing
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.pools.acts.sessions import request_session

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
-from support.publish_keys import SIGNED, make_key, make_publishers
+from support.keys import SIGNED, make_key, make_publishers
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli.verbs import verify as verify_verb
 from zkdeployment.fleet.store import signed_fleet

@@ -9,11 +9,11 @@ import pytest
 
 from support.branches import Branch
 from support.builders import make_host
+from support.fleets.written import WrittenFleet
 from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
 from support.repository import make_key, public
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from support.fleets.written import WrittenFleet
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
 from support.zookeeper import sent_requests
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, HostResult
 from zkdeployment.base.errors import UnreachableError

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.clocks import ManualClock
-from support.leasing import POOLS, add_ready_nodes
+from support.pools.builders import POOLS, add_ready_nodes
+from support.waiting import ManualClock
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.store.audit import read_acts

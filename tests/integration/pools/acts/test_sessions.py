@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.clocks import ManualClock
-from support.leasing import POOLS, add_ready_nodes, add_tenant, contextualizing
+from support.pools.builders import POOLS, add_ready_nodes, add_tenant, contextualizing
+from support.waiting import ManualClock
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import (
     ConflictError,

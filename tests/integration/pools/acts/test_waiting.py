@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from support.clocks import ManualClock
-from support.pool_workers import PoolFleet, TestWorker
-from support.simulated_nodes import SimulatedNodes
+from support.pools.simulated_nodes import SimulatedNodes
+from support.pools.workers import PoolFleet, TestWorker
+from support.waiting import ManualClock
 from zkdeployment.base.errors import ForbiddenError, NotFoundError, RefusedError, RetiredError, UnreachableError
 from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, request_session
 from zkdeployment.pools.acts.waiting import (

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from support.clocks import ManualClock
-from support.pool_workers import PoolFleet, TestWorker
-from support.simulated_nodes import SimulatedNodes
-from support.waiting import wait_until
+from support.pools.simulated_nodes import SimulatedNodes
+from support.pools.workers import PoolFleet, TestWorker
+from support.waiting import ManualClock, wait_until
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.store.store import ZooKeeperPools
 

@@ -7,10 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from support.clocks import ManualClock
-from support.pool_workers import KEY, PoolFleet, TestWorker
-from support.simulated_nodes import SimulatedNodes
-from support.waiting import UNLIMITED, wait_until
+from support.pools.simulated_nodes import SimulatedNodes
+from support.pools.workers import KEY, PoolFleet, TestWorker
+from support.waiting import UNLIMITED, ManualClock, wait_until
 from support.zookeeper import renew_session, through
 from zkdeployment.base.errors import ConflictError, ProgramError, TreeError, UnreachableError
 from zkdeployment.base.machine.clock import SystemClock

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from support.pool_playbooks import made_machines, write_playbooks
-from support.pool_workers import PoolFleet
-from support.ssh_nodes import make_key, running_ssh_nodes
+from support.pools.playbooks import made_machines, write_playbooks
+from support.pools.ssh_nodes import make_key, running_ssh_nodes
+from support.pools.workers import PoolFleet
 from support.waiting import wait_until
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.pools.acts.sessions import SessionActor, retire_session

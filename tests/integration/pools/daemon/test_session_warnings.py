@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from integration.fleet.feed.test_feed import following
-from support.clocks import ManualClock
-from support.waiting import wait_until
+from support.waiting import ManualClock, wait_until
 from zkdeployment.pools.daemon.session_warnings import SessionWarnings
 from zkdeployment.pools.feed import pools_of
 from zkdeployment.pools.rules.snapshot import PoolChange

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.clocks import ManualClock
+from support.waiting import ManualClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.pools.documents.kinds import POOLS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support.machines import DataCentre
 from support.manual import MANUAL
+from support.pools.machines import DataCentre
 from zkdeployment.base.machine import process
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from support.agents import AgentHost, Fleet, called
-from support.clocks import ManualClock
-from support.pool_builders import make_node
-from support.pool_workers import KEY, PoolFleet, TestWorker
-from support.waiting import wait_until
+from support.pools.builders import make_node
+from support.pools.workers import KEY, PoolFleet, TestWorker
+from support.waiting import ManualClock, wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.base.machine.clock import SystemClock

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support.ssh_nodes import make_key, running_ssh_nodes
+from support.pools.ssh_nodes import make_key, running_ssh_nodes
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER as MARKER
 from zkdeployment.base.errors import ProgramError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from integration.fleet.feed.test_feed import following
 from support.builders import make_user
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from support.waiting import wait_until
 from support.zookeeper import sent_requests, write_node
 from zkdeployment.pools.feed import ended_sessions, pools_of

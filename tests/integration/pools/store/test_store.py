@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState

@@ -12,9 +12,9 @@ import pytest
 from nagiosplugin import Range
 
 from support.commands import invoke
-from support.leasing import add_ready_nodes, add_tenant, contextualizing
-from support.pool_workers import TestWorker
-from support.simulated_nodes import SimulatedNodes
+from support.pools.builders import add_ready_nodes, add_tenant, contextualizing
+from support.pools.simulated_nodes import SimulatedNodes
+from support.pools.workers import TestWorker
 from support.waiting import wait_until
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.fleet.store.audit import read_acts

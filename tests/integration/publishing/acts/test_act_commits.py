@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
-from support.openpgp import key_ring
+from support.keys import key_ring
 from support.repository import make_key, public
 from zkdeployment.base.errors import ConflictError, RefusedError, SourceError, TreeError
 from zkdeployment.base.source_files import Problem

@@ -8,7 +8,7 @@ import pytest
 import structlog.testing
 
 from support.builders import make_package as package
-from support.host_repositories import PaperRepository, reader
+from support.hosts.repositories import PaperRepository, reader
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from kazoo.recipe.lock import Lock
 
-from support.publish_keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
+from support.keys import SIGNED, make_key, make_publishers, read_signed_nodes, signed_by
 from zkdeployment.base.errors import HostFilesError, LockHeldError, RefusedError, TreeError, UnreachableError
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.publishing.daemon.signing import signing_file

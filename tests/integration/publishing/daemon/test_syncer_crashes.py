@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.keys import make_key, make_publishers, signed_by
 from support.killed_syncer import KilledSyncer
-from support.publish_keys import make_key, make_publishers, signed_by
 from zkdeployment.publishing.daemon.signing import signing_file
 
 if TYPE_CHECKING:

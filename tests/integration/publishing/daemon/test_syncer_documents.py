@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.rollout_states import advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import advanced_rollout, begun_rollout, ended_rollout, group, plain_hosts, strategy
 from zkdeployment.base.errors import TreeError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.metrics import probe_of
-from support.repository import make_key, public
-from support.subversion import Subversion
+from support.repository import Subversion, make_key, public
 from support.waiting import UNLIMITED
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.control import Control

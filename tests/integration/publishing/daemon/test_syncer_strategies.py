@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import EXAMPLE_FILE, example, group, plain_hosts, strategy
+from support.strategies import (
+    EXAMPLE_FILE,
+    active_rollout,
+    advanced_rollout,
+    begun_rollout,
+    ended_rollout,
+    example,
+    group,
+    plain_hosts,
+    strategy,
+)
 from zkdeployment.base.errors import NotConvergedError, TreeError
 from zkdeployment.base.host import Facts
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader

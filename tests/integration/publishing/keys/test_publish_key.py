@@ -5,7 +5,7 @@ from unittest import mock
 import psutil
 import pytest
 
-from support.publish_keys import make_key, make_publishers
+from support.keys import make_key, make_publishers
 from support.waiting import wait_until
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.machine import process

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from support.publish_keys import make_key, make_publishers
+from support.keys import make_key, make_publishers
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, UntrustedError
 from zkdeployment.base.machine import process
 from zkdeployment.publishing.keys.publisher_keys import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.openpgp import KeyRing, key_ring
+from support.keys import KeyRing, key_ring
 from support.repository import Repository, make_key, public
 from zkdeployment.base.errors import SourceError
 from zkdeployment.publishing.sources.git.source import GitSource

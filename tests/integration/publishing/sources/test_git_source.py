@@ -13,7 +13,7 @@ import pytest
 
 from support.repository import Repository, break_objects
 from support.strategies import EXAMPLE_FILE
-from support.web import silent_server, web_server
+from support.web.servers import silent_server, web_server
 from zkdeployment.base.errors import SourceError
 from zkdeployment.publishing.sources import tree_files
 from zkdeployment.publishing.sources.git.source import GitSource, revision_files

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from support.repository import Repository
-from support.subversion import Subversion
+from support.repository import Repository, Subversion
 from support.waiting import wait_until
-from support.web import silent_server
+from support.web.servers import silent_server
 from zkdeployment.base.errors import ConfigurationError, SourceError
 from zkdeployment.publishing.sources import tree_files
 from zkdeployment.publishing.sources.opening import open_source, system_of

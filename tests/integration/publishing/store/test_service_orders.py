@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kazoo.protocol.serialization import GetChildren
 
-from support.rollout_states import active_rollout, begun_rollout
+from support.strategies import active_rollout, begun_rollout
 from support.waiting import wait_until
 from support.zookeeper import write_node
 from zkdeployment.agent.rules.waiting import is_finished, order_wait

@@ -5,8 +5,8 @@ from ipaddress import ip_network
 import httpx
 import pytest
 
-from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import form_token, running_service
+from support.web.openid import CLIENT_ID, SECRET, OpenIdServer
 from zkdeployment.base.act import Act
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.service.users.external_logins import RoleRule, group_rule

@@ -1,7 +1,7 @@
 """A login at an OpenID provider of another site, in a real browser with its rules for cookies."""
 
-from support.openid import CLIENT_ID, SECRET, OpenIdServer
 from support.service import running_service
+from support.web.openid import CLIENT_ID, SECRET, OpenIdServer
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.service.users.external_logins import RoleRule
 from zkdeployment.service.users.user import Role

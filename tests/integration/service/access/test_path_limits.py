@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from support.branches import Branch
-from support.check_instances import KEY, instance_of, version
-from support.checked_fleet import system_document
-from support.forms import form_of, submit
+from support.checks.fleet import system_document
+from support.checks.instances import KEY, instance_of, version
+from support.fleets.written import WrittenFleet
 from support.intents import CLUSTER, GROUP
 from support.service import form_token, running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.forms import form_of, submit
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances

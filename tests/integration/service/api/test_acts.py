@@ -5,7 +5,7 @@ import json
 import pytest
 from kazoo.client import KazooClient
 
-from support.coordinated_fleet import CoordinatedFleet
+from support.fleets.coordinated import CoordinatedFleet
 from support.service import RunningService
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until

@@ -16,7 +16,7 @@ from support.manual import HERE
 from support.publishing import Publishing
 from support.service import RunningService, running_service
 from support.waiting import wait_until
-from support.web import WebServer
+from support.web.servers import WebServer
 from zkdeployment.service.users.user import Role
 
 EXAMPLES = HERE / "etc" / "manual" / "examples" / "api"

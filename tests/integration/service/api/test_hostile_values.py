@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.branches import Branch
-from support.leasing import POOLS_DOCUMENT, SSH_KEY, add_tenant
+from support.pools.builders import POOLS_DOCUMENT, SSH_KEY, add_tenant
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.base.errors import UnreachableError

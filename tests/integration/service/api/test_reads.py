@@ -11,10 +11,9 @@ from kazoo.client import KazooClient
 
 from support.builders import make_package
 from support.commands import invoke
-from support.described_answers import DESCRIBED
 from support.proxy import Proxy
 from support.publishing import Publishing
-from support.service import RunningService, running_service
+from support.service import DESCRIBED, RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.base.deployment import Deployment

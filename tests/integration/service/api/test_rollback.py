@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.branches import Branch
-from support.forms import follow, submit
 from support.service import running_service
 from support.waiting import wait_until
+from support.web.forms import follow, submit
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.daemon.syncer import Syncer

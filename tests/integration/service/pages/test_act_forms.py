@@ -12,15 +12,14 @@ import pytest
 
 from support.branches import Branch
 from support.builders import make_host, make_known_host
-from support.forms import follow, form_of, submit
+from support.fleets.written import WrittenFleet
 from support.intents import CLUSTER, GROUP, begun, recorded
-from support.leasing import POOLS_DOCUMENT, add_ready_nodes, add_tenant, contextualizing
 from support.metrics import probe_of
-from support.pool_builders import make_node
+from support.pools.builders import POOLS_DOCUMENT, add_ready_nodes, add_tenant, contextualizing, make_node
 from support.service import running_service
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.forms import follow, form_of, submit
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import UnreachableError

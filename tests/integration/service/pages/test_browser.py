@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import faults_of_pages, log_in, logged_in
+from support.fleets.written import WrittenFleet
 from support.proxy import Proxy
 from support.service import running_service
 from support.strategies import group, strategy
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.browser import faults_of_pages, log_in, logged_in
 from support.zookeeper import connected
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult

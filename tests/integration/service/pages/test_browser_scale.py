@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from support.browser import logged_in
+from support.fleets.written import WrittenFleet
 from support.service import running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.browser import logged_in
 from support.zookeeper import connected
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from support.builders import make_host
-from support.forms import follow, submit
+from support.fleets.written import WrittenFleet
 from support.service import form_token, running_service
 from support.waiting import wait_until
-from support.written_fleet import WrittenFleet
+from support.web.forms import follow, submit
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.service.users.user import Role

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from support.clocks import ManualClock
+from support.waiting import ManualClock
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
 from zkdeployment.service.users.user_store import ZooKeeperUsers

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.builders import make_package
-from support.simulated_host import CONTROLLERS, SimulatedHost
+from support.hosts.simulated import CONTROLLERS, SimulatedHost
 from zkdeployment.agent.rules.plan_text import sentence
 from zkdeployment.agent.rules.planner import is_repetition, plan
 from zkdeployment.base.deployment import Assignment, Rerun

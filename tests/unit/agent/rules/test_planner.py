@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.builders import make_package as package
-from support.simulated_host import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
+from support.hosts.simulated import CONTROLLERS, REPOSITORY, WITHOUT_SCRIPT, SimulatedHost, script_of
 from zkdeployment.agent.rules.planner import plan, unwanted_services
 from zkdeployment.base.deployment import Assignment, Deployment, Rerun
 from zkdeployment.base.errors import HostFilesError

@@ -1,6 +1,6 @@
 """When a deployment that waits asks ZooKeeper again: after a change, in a new session, and now and then."""
 
-from support.clocks import ManualClock
+from support.waiting import ManualClock
 from zkdeployment.agent.rules.waiting import Recheck
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from support.simulated_host import SimulatedHost
+from support.hosts.simulated import SimulatedHost
 from zkdeployment.agent.rules.planner import is_repetition, plan
 from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.base.errors import HostFilesError

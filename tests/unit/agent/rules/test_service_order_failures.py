@@ -1,4 +1,4 @@
-from support.rollout_states import active_rollout, advanced_rollout, begun_rollout
+from support.strategies import active_rollout, advanced_rollout, begun_rollout
 from zkdeployment.agent.rules.waiting import undeployable_hosts
 from zkdeployment.base.host import Facts
 from zkdeployment.strategies.permission import outline_from_json

@@ -1,6 +1,6 @@
 import pytest
 
-from support.clocks import ManualClock
+from support.waiting import ManualClock
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.errors import ShutdownError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.nagios_checks import CHECK
+from support.checks.instances import CHECK
 from zkdeployment.base.errors import UnusableCheckError
 from zkdeployment.checks.nagios.check import check_from_text, check_to_text, is_instance, read_check
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from support.clocks import ManualClock
-from support.nagios_checks import CHECK
+from support.checks.instances import CHECK
+from support.waiting import ManualClock
 from zkdeployment.checks.nagios.batch import ObjectChange, first_run_problem
 from zkdeployment.checks.nagios.check_rollouts import FirstRuns
 from zkdeployment.checks.nagios.status_file import NagiosResult

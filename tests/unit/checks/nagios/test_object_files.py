@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.nagios_checks import CHECK as EXAMPLE
+from support.checks.instances import CHECK as EXAMPLE
 from zkdeployment.checks.nagios.object_files import (
     NagiosPlace,
     checks_in,

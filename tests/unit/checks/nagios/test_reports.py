@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from support.nagios_checks import CHECK
+from support.checks.instances import CHECK
 from zkdeployment.checks.nagios.status_file import (
     NagiosResult,
     changed_results,

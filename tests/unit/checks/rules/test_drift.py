@@ -1,6 +1,6 @@
 """Drift: dropped results of other configurations, and which of them still differ."""
 
-from support.check_instances import KEY, instance_of, version
+from support.checks.instances import KEY, instance_of, version
 from zkdeployment.checks.rules.instance import CheckState, config_id
 from zkdeployment.checks.rules.overview import CheckDrift, DroppedResult, check_drift, with_report
 

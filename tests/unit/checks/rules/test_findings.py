@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from support.check_instances import KEY, instance_of, version
+from support.checks.instances import KEY, instance_of, version
 from zkdeployment.checks.rules.findings import check_findings, known_results
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact

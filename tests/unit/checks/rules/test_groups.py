@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.check_instances import KEY
+from support.checks.instances import KEY
 from zkdeployment.checks.documents.groups import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.findings import group_states
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.check_instances import KEY, instance_of, version
+from support.checks.instances import KEY, instance_of, version
 from zkdeployment.checks.rules.findings import HostHealth, host_health
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration, InstanceKey
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState

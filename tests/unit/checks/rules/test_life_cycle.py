@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.check_instances import described, instance_of, version, wanted
+from support.checks.instances import described, instance_of, version, wanted
 from zkdeployment.checks.rules.instance import CheckState
 from zkdeployment.checks.rules.requests import fetch
 from zkdeployment.checks.rules.workflow import (

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from support.check_instances import KEY
+from support.checks.instances import KEY
 from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.check_instances import KEY, described, instance_of, version, wanted
+from support.checks.instances import KEY, described, instance_of, version, wanted
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, config_id
 from zkdeployment.checks.rules.requests import (
     CheckRefusal,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.check_instances import instance_of, version
+from support.checks.instances import instance_of, version
 from zkdeployment.checks.rules.instance import CheckState
 from zkdeployment.checks.rules.workflow import WORKFLOW, CheckEffect, CheckEvent, CheckGuard, transition
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.check_instances import KEY, wanted
+from support.checks.instances import KEY, wanted
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState
 from zkdeployment.checks.rules.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
 from zkdeployment.checks.rules.workflow import delete, is_poke_due, life_cycle_turn, poke_succeeded, want

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given
 
-from support.check_bases import check_bases
+from support.checks.bases import check_bases
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Facts, Identity
 from zkdeployment.checks.documents.kinds import CheckConfiguration, CheckConstraints

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from support.check_instances import KEY
+from support.checks.instances import KEY
 from zkdeployment.checks.rules.findings import check_findings
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState

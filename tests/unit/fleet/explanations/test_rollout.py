@@ -3,8 +3,16 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_host
-from support.rollout_states import BEGUN, active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import (
+    BEGUN,
+    active_rollout,
+    advanced_rollout,
+    begun_rollout,
+    ended_rollout,
+    group,
+    plain_hosts,
+    strategy,
+)
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity

@@ -5,8 +5,15 @@ import pytest
 from nagiosplugin import Range
 
 from support.builders import make_contender, make_host, make_known_host, make_role_lock, make_service_lock
-from support.rollout_states import active_rollout, advanced_rollout, begun_rollout, ended_rollout
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import (
+    active_rollout,
+    advanced_rollout,
+    begun_rollout,
+    ended_rollout,
+    group,
+    plain_hosts,
+    strategy,
+)
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity, Leased

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from support.generated_trees import trees
+from support.trees import trees
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.rules.content import changed_keys, changed_paths, intent_content
 from zkdeployment.tree.parse import parse

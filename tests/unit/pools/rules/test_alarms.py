@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from nagiosplugin import Range
 
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.fleet.views.fleet_health import AlarmTimes
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.pools.documents.values import NodePool, RoleMechanism

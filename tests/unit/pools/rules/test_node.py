@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.pools.rules.node import (
     NODE_TRANSITIONS,
     NodeEvent,

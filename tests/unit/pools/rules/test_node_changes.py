@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import KnownHost

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.pools.documents.values import (
     AnsibleMechanism,
     NodePool,

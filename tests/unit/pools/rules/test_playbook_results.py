@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.results import deprovisioned, provisioned
 

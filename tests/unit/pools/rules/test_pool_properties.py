@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from support.builders import make_user
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
 from zkdeployment.pools.rules.filling import new_node, plan_filling
 from zkdeployment.pools.rules.node import IN_SESSION, NodeEvent, NodeState, PoolNode, fail

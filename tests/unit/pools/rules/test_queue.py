@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.builders import make_user
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.properties import read_properties

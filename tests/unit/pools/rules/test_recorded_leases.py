@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from support.builders import make_user
-from support.pool_builders import make_node
+from support.pools.builders import make_node
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState

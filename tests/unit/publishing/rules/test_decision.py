@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from support.rollout_states import begun_rollout
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import begun_rollout, group, plain_hosts, strategy
 from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Host, Identity

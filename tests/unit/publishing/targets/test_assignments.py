@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.service_trees import foo_assignment
+from support.trees import foo_assignment
 from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.base.errors import TreeError
 from zkdeployment.publishing.targets.assignments import assignment_from_json, assignments_from_json

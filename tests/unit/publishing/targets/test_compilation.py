@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.service_trees import tree_of
+from support.trees import tree_of
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity
 from zkdeployment.documents.collection import PublishedDocuments

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.service_trees import FOO, compile_nodes, controller_of_role, foo_assignment, tree_of
+from support.trees import FOO, compile_nodes, controller_of_role, foo_assignment, tree_of
 from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.publishing.targets.compiler import compile_targets, recompile_targets
 from zkdeployment.tree.diff import diff

@@ -1,6 +1,6 @@
 import pytest
 
-from support.service_trees import FOO, HOST, WEB, compile_nodes, foo_assignment, tree_of
+from support.trees import FOO, HOST, WEB, compile_nodes, foo_assignment, tree_of
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity
 from zkdeployment.publishing.targets.compiler import assignments_for, compile_targets, host_problems, wanted_for

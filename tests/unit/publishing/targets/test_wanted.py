@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.service_trees import FOO, HOST, WEB, controller_of_role, foo_assignment, tree_of
+from support.trees import FOO, HOST, WEB, controller_of_role, foo_assignment, tree_of
 from zkdeployment.base.deployment import DesiredState
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import make_host
 from support.builders import make_known_host as absent
-from support.rollout_states import active_rollout, begun_rollout
+from support.strategies import active_rollout, begun_rollout
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.stop import COORDINATOR, Stop

@@ -1,0 +1,306 @@
+"""Packages that repositories of tests provide, and a package manager in memory, which fails on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.packages.installed_packages import by_name
+from zkdeployment.base import packages
+from zkdeployment.base.errors import PackageError
+from zkdeployment.base.inventory import Package
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.packages import Item
+from zkdeployment.sandbox.repositories import build_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from zkdeployment.agent.adapters import Transaction
+    from zkdeployment.base.inventory import Packages
+    from zkdeployment.base.plan import PackageChange
+
+
+_SPEC = """\
+Name: {name}
+Version: {version}
+Release: {release}
+{tags}
+Summary: A package for tests
+License: MIT
+BuildArch: noarch
+# There is no shell in a test's root.
+AutoReqProv: no
+%description
+A package for tests.
+%install
+mkdir -p %{{buildroot}}/opt/{directory}
+{script}
+echo {version} > %{{buildroot}}/opt/{directory}/version
+%files
+/opt/{directory}
+{scriptlets}
+"""
+
+_SCRIPT = """\
+mkdir -p %{{buildroot}}/opt/{name}/bin
+echo deploy {version} > %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
+chmod 755 %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
+"""
+
+#: A scriptlet that creates a file when it starts, then sleeps.
+_SLOW = """\
+%pre -p <lua>
+io.open("/scriptlet-runs", "w"):close()
+posix.sleep(1)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvailablePackage:
+    """A package in a repository.
+
+    ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
+    ``directory`` is its name under ``/opt`` if this differs from the package's name. With ``script`` the package
+    has a deploy script.
+    """
+
+    name: str
+    version: str
+    release: str = "1"
+    epoch: int = 0
+    requires: Mapping[str, str | None] = field(default_factory=dict)
+    provides: tuple[str, ...] = ()
+    obsoletes: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    pre_fails: bool = False
+    post_fails: bool = False
+    slow: bool = False
+    directory: str | None = None
+    script: bool = False
+    signature: str = "good"
+
+    @property
+    def package(self) -> Package:
+        """The installed package."""
+        return Package(self.name, self.epoch, self.version, self.release, "noarch")
+
+    def build(self, directory: Path) -> Path:
+        """Build the package and return the unsigned RPM file."""
+        tags = [f"Epoch: {self.epoch}"] if self.epoch else []
+        tags += [f"Requires: {name} = {version}" if version else f"Requires: {name}"
+                 for name, version in self.requires.items()]  # fmt: skip
+        tags += [f"Provides: {name}" for name in self.provides]
+        tags += [f"Obsoletes: {name}" for name in self.obsoletes]
+        tags += [f"Conflicts: {name}" for name in self.conflicts]
+        scriptlets = [_SLOW] if self.slow else []
+        if self.pre_fails:
+            scriptlets.append('%pre -p <lua>\nerror("the disk is on fire")\n')
+        if self.post_fails:
+            scriptlets.append('%post -p <lua>\nerror("the disk is on fire")\n')
+        spec = directory / f"{self.package.nevra}.spec"
+        text = _SPEC.format(
+            name=self.name,
+            directory=self.directory or self.name,
+            version=self.version,
+            release=self.release,
+            script=_SCRIPT.format(name=self.name, version=self.version) if self.script else "",
+            tags="\n".join(tags) or "# no more tags",
+            scriptlets="\n".join(scriptlets),
+        )
+        spec.write_text(text, encoding="utf-8")
+        (file,) = build_packages(spec, directory)
+        return file
+
+
+#: The packages in the repository of the package managers' tests.
+CATALOGUE = (
+    AvailablePackage(name="foo", version="1.0"),
+    AvailablePackage(name="foo", version="1.1"),
+    AvailablePackage(name="foo", version="1.4"),
+    AvailablePackage(name="foo", version="1.4", release="2"),
+    AvailablePackage(name="foo-1.1", version="5.0"),
+    AvailablePackage(name="foo-patch", version="3"),
+    AvailablePackage(name="bar", version="1.0"),
+    AvailablePackage(name="bar", version="2.0"),
+    AvailablePackage(name="epochal", version="1.0", epoch=1, script=True),
+    AvailablePackage(name="service", version="1.0", script=True),
+    AvailablePackage(name="service", version="2.0", script=True),
+    AvailablePackage(name="library", version="1.0"),
+    AvailablePackage(name="library", version="2.0"),
+    AvailablePackage(name="reader", version="1.0", requires={"library": "1.0"}),
+    AvailablePackage(name="reader", version="2.0", requires={"library": "2.0"}),
+    AvailablePackage(name="lonely", version="1.0", requires={"nobody-has-this": None}),
+    AvailablePackage(name="pretender", version="1.0", provides=("foo = 7.7", "nickname")),
+    AvailablePackage(name="successor", version="1.0", obsoletes=("bar",)),
+    AvailablePackage(name="rival", version="1.0", conflicts=("foo",)),
+    AvailablePackage(name="first-aid", version="1.0", pre_fails=True),
+    AvailablePackage(name="last-aid", version="1.0"),
+    AvailablePackage(name="last-aid", version="2.0", post_fails=True),
+    AvailablePackage(name="slow", version="1.0", slow=True),
+    AvailablePackage(name="squatter", version="2.0", directory="foo"),
+    AvailablePackage(name="unsigned", version="1.0", signature="none"),
+    AvailablePackage(name="foreign", version="1.0", signature="foreign"),
+)
+
+
+class Crash(BaseException):
+    """Stands for the death of the agent: no code under test catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FakeTransaction:
+    """The packages before and after a change, and the changes of each package."""
+
+    before: Packages
+    after: Packages
+    items: tuple[Item, ...] = ()
+    reversible: bool = True
+
+
+class FakePackageManager:
+    """Implements ``ports.PackageManager`` in memory.
+
+    ``available`` holds the packages of its repository. Faults: ``unreachable`` (the repository), ``locked``
+    (another program changes packages), ``crash`` (the agent dies in the middle of the next commit), ``stuck`` (the
+    rollback fails). ``lost`` names packages whose scripts are missing. ``commits`` lists every attempted
+    transaction.
+    """
+
+    def __init__(self, available: Iterable[AvailablePackage] = (), installed: Iterable[Package] = ()) -> None:
+        self.available: dict[Package, AvailablePackage] = {offer.package: offer for offer in available}
+        self.commits: list[FakeTransaction] = []
+        self.unreachable = False
+        self.locked = False
+        self.crash = False
+        self.stuck = False
+        self.lost: set[str] = set()
+        self._known = dict(self.available)
+        self._installed: Packages = by_name(installed)
+        self._journal: Packages | None = None
+
+    def put(self, *items: Package) -> None:
+        """Install packages behind the package manager's back."""
+        self._installed = packages.after(self._installed, items)
+
+    def drop(self, name: str) -> None:
+        """Remove a package behind the package manager's back."""
+        self._installed = {other: have for other, have in self._installed.items() if other != name}
+
+    def installed(self) -> Packages:
+        """Return the installed packages."""
+        return self._installed
+
+    def lost_scripts(self, packages: Packages) -> frozenset[str]:
+        """Return the names of packages whose scripts are missing."""
+        return frozenset(self.lost & packages.keys())
+
+    def prepare(self, change: PackageChange) -> FakeTransaction:
+        """Resolve and check a change as a package manager does."""
+        problems = [
+            name_problem(NameKind.PACKAGE, name) for name in (*change.want, *change.remove, *change.reinstall)
+        ]
+        if any(problems):
+            raise PackageError("; ".join(filter(None, problems)))
+        before = self._installed
+        wanted = {
+            name: version for name, version in change.want.items() if not _is_there(before.get(name, ()), version)
+        }
+        chosen, extra = self._resolve(wanted)
+        after = packages.after(before, chosen.values(), change.remove - change.want.keys(), extra)
+        items = packages.items(before, after)
+        if refused := packages.unmanaged(items, change.managed, before):
+            raise PackageError("; ".join(refused))
+        self._check(after, items, change.managed)
+        again = (change.reinstall & before.keys()) - wanted.keys() - change.remove
+        items += tuple(Item(name, package, package) for name in sorted(again) for package in before[name])
+        return FakeTransaction(before, after, items)
+
+    def commit(self, transaction: Transaction) -> None:
+        """Execute the transaction, or roll back and raise ``PackageError``."""
+        assert isinstance(transaction, FakeTransaction)
+        if not transaction.items:
+            return
+        self.commits.append(transaction)
+        if packages.deviations(transaction.before, self._installed):
+            raise PackageError(
+                "another program changed packages after this transaction was prepared", retry_helps=True
+            )
+        if self.locked:
+            raise PackageError("another program is changing packages", retry_helps=True)
+        self._journal = transaction.before
+        coming = [self._known[item.after] for item in transaction.items if item.after is not None]
+        failed = [offer.package for offer in coming if offer.pre_fails or offer.post_fails]
+        if self.crash or failed:
+            self._installed = _half_way(transaction)
+        if self.crash:
+            raise Crash
+        if failed:
+            self._go_back(f"a package's scriptlet failed ({failed[0]})")
+        self._installed = transaction.after
+        self.lost -= {item.name for item in transaction.items}
+        self._journal = None
+
+    def recover(self) -> None:
+        """Restore the packages from before a transaction that ``crash`` interrupted."""
+        if self._journal is not None:
+            self._installed, self._journal = self._journal, None
+
+    def _go_back(self, reason: str) -> None:
+        if self.stuck:
+            raise PackageError(f"{reason}; and the packages could not be rolled back", changed=True)
+        self.recover()
+        raise PackageError(reason)
+
+    def _resolve(self, wanted: Mapping[str, str | None]) -> tuple[Mapping[str, Package], list[Package]]:
+        if wanted and self.unreachable:
+            raise PackageError("a repository cannot be reached", retry_helps=True)
+        chosen, missing = packages.select(self.available, wanted)
+        if missing:
+            raise PackageError("; ".join(missing))
+        extra: list[Package] = []
+        for package in (coming := [*chosen.values()]):
+            for name, version in self.available[package].requires.items():
+                if not any(
+                    _fits(package, version)
+                    for package in (*coming, *self._installed.get(name, ()))
+                    if package.name == name
+                ):
+                    matches, missing = packages.select(self.available, {name: version})
+                    if missing:
+                        raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
+                    coming.append(matches[name])
+                    extra.append(matches[name])
+        return chosen, extra
+
+    def _check(self, after: Packages, items: Iterable[Item], managed: frozenset[str]) -> None:
+        for offer in [self.available[item.after] for item in items if item.after is not None]:
+            if offer.signature != "good":
+                raise PackageError(f"a package lacks the signature that its repository requires: {offer.package}")
+            if displaced := (self._installed.keys() & {*offer.obsoletes}) - managed:
+                raise PackageError(
+                    f"the change would touch a package that is not managed by zkdeployment: {displaced}"
+                )
+            if after.keys() & {*offer.conflicts}:
+                raise PackageError(
+                    f"the packages cannot be installed together: {offer.package} and {offer.conflicts}"
+                )
+        for package in (package for have in after.values() for package in have if package in self._known):
+            for name, version in self._known[package].requires.items():
+                if not any(_fits(match, version) for match in after.get(name, ())):
+                    raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
+
+
+def _half_way(transaction: FakeTransaction) -> Packages:
+    """Return what an interrupted transaction leaves: all new packages installed, no old package removed."""
+    return by_name({package for half in (transaction.before, transaction.after) for have in half.values()
+                    for package in have})  # fmt: skip
+
+
+def _is_there(have: tuple[Package, ...], version: str | None) -> bool:
+    return len(have) == 1 and _fits(have[0], version)
+
+
+def _fits(package: Package, version: str | None) -> bool:
+    return version is None or packages.has_version(package, version)
