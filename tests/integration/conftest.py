@@ -9,6 +9,7 @@ import pytest
 
 from support.agents import Fleet
 from support.publishing import Publishing
+from zkdeployment.service.users import key_hashes
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -69,3 +70,10 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     naps: list[float] = []
     monkeypatch.setattr("zkdeployment.base.machine.retrying.time", SimpleNamespace(sleep=naps.append))
     return naps
+
+
+@pytest.fixture(autouse=True)
+def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of keys take no time; ``test_key_hashes.py`` has a hasher of its own, with those of the service."""
+    monkeypatch.setattr(key_hashes, "_MEMORY", 64)  # KiB
+    monkeypatch.setattr(key_hashes, "_ROUNDS", 1)
