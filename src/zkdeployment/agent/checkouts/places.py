@@ -1,16 +1,13 @@
-"""The version control systems by the scheme of a version.
-
-A new system needs a module in this folder and an entry in ``SYSTEMS``. The module is imported with the first
-checkout from such a system: most hosts have none.
-
-Installs checkouts in ``/opt``: prepares them in a staging directory, moves them whole, rolls back failures.
+"""Installs checkouts in ``/opt``: prepares them in a staging directory, moves them whole, rolls back failures.
 
 The staging directory ``/opt/.zkdeployment`` exists while checkouts change. ``new`` holds the fetched directory of
 each package, ``before`` the replaced directory until the new one is built, ``kept`` the replaced directory until
 the files of a service's user are moved out of it, and ``rest`` directories to delete. Directories are moved by
 renaming, so that a crash never leaves an incomplete directory in use.
 
-How a system checks out belongs into the system's own module, and where it does that into ``pristine``.
+``SYSTEMS`` has the version control systems by the scheme of a version. A new system needs a class in
+``repositories`` and an entry there. Agents import ``repositories`` with their first checkout, if they have any.
+Working copies belong to ``working_copies``.
 """
 
 from __future__ import annotations
