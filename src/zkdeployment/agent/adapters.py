@@ -120,7 +120,7 @@ class HostLeases:
     end: Callable[[Path, RunDirectory, LeaseRecord, str | None], None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class AgentAdapters:
     """All adapters of an agent, built once and passed around.
 

@@ -136,7 +136,7 @@ def _objection(part: Path) -> str:
 _LARGEST = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class PackageRegistry:
     """The registry in ``file``, whose values are names of ``kind``. Raises ``HostFilesError``."""
 

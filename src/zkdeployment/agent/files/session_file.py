@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.files import JsonFile
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SessionFile:
     """The last session with ZooKeeper, and the queues for locks that agents of this directory have joined.
 

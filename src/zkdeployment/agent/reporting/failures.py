@@ -87,7 +87,7 @@ def failure_mail(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class PhaseReporter:
     """Writes phase reports, together with the host's node."""
 

@@ -78,7 +78,7 @@ _DENIED_PAUSE = 5.0  # the same after ZooKeeper denied access: people correct th
 _LOG_EVERY = 120  # attempts between two log lines
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class ZooKeeperRetry:
     """Repeats calls that fail with ``UnreachableError`` or ``DeniedError``."""
 
@@ -241,7 +241,7 @@ class RegistrationUpdater:
             get_logger().warning("version-not-recorded", reason=str(error))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Heartbeat:
     """Shows that the agent is alive, without ever waiting for ZooKeeper."""
 
@@ -271,7 +271,7 @@ class Heartbeat:
         self.telemetry.write(self.local.host, up=up)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class DeploymentStatus:
     """Keeps the status file, the host's version on disk, its node and the metrics in step with a deployment.
 

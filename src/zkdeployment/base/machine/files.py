@@ -106,7 +106,7 @@ def log_damage(file: Path, reason: str) -> None:
     get_logger().warning("host-file-unreadable", file=str(file), reason=reason)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class JsonFile(Generic[T]):
     """A file with one JSON value, replaced atomically and durably. Writes raise ``HostFilesError``.
 

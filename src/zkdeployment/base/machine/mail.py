@@ -13,7 +13,7 @@ _TIMEOUT = 10.0
 _PORT = 25
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class SmtpMailer:
     """Sends mail to ``address`` (several are separated by commas) through ``server`` (``HOST[:PORT]``).
 
