@@ -2,8 +2,8 @@
 
 usage: python scripts/without.py FEATURE DIRECTORY
 
-The copy has neither the folder of the feature, nor its name in the list of features and in setup.cfg, nor the tests
-that import it, directly or through another module of the tests.
+The copy has neither the folder of the feature, nor its name in the list of features and in setup.cfg, nor the
+tests that import it, directly or through another module of the tests.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _LIST = Path("src/zkdeployment/programs/__init__.py")
 def main(arguments: list[str]) -> int:
     """Make the copy; return the exit code."""
     if len(arguments) != 2 or arguments[0] not in FEATURES:
-        print(f"usage: python scripts/without.py {{{','.join(FEATURES)}}} DIRECTORY", file=sys.stderr)
+        sys.stderr.write(f"usage: python scripts/without.py {{{','.join(FEATURES)}}} DIRECTORY\n")
         return 2
     feature, target = arguments[0], Path(arguments[1])
     removed = copy_without(feature, Path(__file__).resolve().parents[1], target)
-    print(f"{target} has no {feature}; {len(removed)} modules of tests that need it are left out")
+    sys.stdout.write(f"{target} has no {feature}; {len(removed)} modules of tests that need it are left out\n")
     return 0
 
 
 def copy_without(feature: str, project: Path, target: Path) -> set[Path]:
-    """Copy the files of a project that git knows; return the left-out modules of tests, relative to the project."""
+    """Copy the files of a project that git knows; return the paths of the tests that are left out."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=project,

@@ -19,7 +19,6 @@ from zkdeployment.agent.packages.host_repositories import syncer_repositories
 from zkdeployment.base.act import Act
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.programs.server import server_adapters
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import api_description, build_application
@@ -30,9 +29,8 @@ from zkdeployment.service.users.user import NewUser, Role
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from zkdeployment.base.machine.clock import Clock
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.acts.commits import TreeCommits
     from zkdeployment.service.dependencies import ServerAdapters
@@ -138,11 +136,11 @@ def running_service(
     *,
     repository: Settings | None = None,
     commits: TreeCommits | None = None,
-    clock: Clock | None = None,
+    prepare: Callable[[ServerAdapters], None] = lambda _adapters: None,
 ) -> Iterator[RunningService]:
     """Serve the application for a ZooKeeper at this connection string, with the repository of these settings.
 
-    ``clock`` is the time of pools.
+    ``prepare`` may change the adapters of features before requests come.
     """
     settings = settings or ServerSettings()
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
@@ -154,8 +152,7 @@ def running_service(
                 read_revision=partial(read_revision, repository.require_sync()),
                 repositories=syncer_repositories(repository.require_sync()),
             )
-        if clock is not None:
-            adapters.operator.made[pool_adapters] = replace(pool_adapters(session), clock=clock)
+        prepare(adapters)
         listener = open_listener("127.0.0.1", 0)
         port = listener.getsockname()[1]
         site = site or Site(

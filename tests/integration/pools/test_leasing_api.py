@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.pools.builders import POOLS_DOCUMENT, SSH_KEY, add_ready_nodes, add_tenant, contextualizing
+from support.pools.builders import (
+    POOLS_DOCUMENT,
+    SSH_KEY,
+    add_ready_nodes,
+    add_tenant,
+    at_times_of,
+    contextualizing,
+)
 from support.service import running_service
 from support.waiting import ManualClock, wait_until
 from zkdeployment.base.act import Act
@@ -91,7 +98,7 @@ def clock() -> ManualClock:
 def service(zookeeper: str, publishing: Publishing, clock: ManualClock) -> Iterator[RunningService]:
     publishing.push(TREE, pools_yaml=POOLS_DOCUMENT)
     publishing.sync()
-    with running_service(zookeeper, clock=clock) as running:
+    with running_service(zookeeper, prepare=at_times_of(clock)) as running:
         yield running
 
 

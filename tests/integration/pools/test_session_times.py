@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from support.pools.builders import add_tenant
+from support.pools.builders import add_tenant, at_times_of
 from support.pools.simulated_nodes import SimulatedNodes
 from support.pools.workers import PoolFleet, TestWorker
 from support.service import running_service
@@ -28,7 +28,7 @@ def test_sessions_end_when_their_time_has_come_and_not_before(zookeeper: str):
     with (
         PoolFleet(zookeeper, clock) as fleet,
         TestWorker(zookeeper, machines, clock) as worker,
-        running_service(zookeeper, clock=clock) as service,
+        running_service(zookeeper, prepare=at_times_of(clock)) as service,
     ):
         fleet.publish(DOCUMENT)
         worker.settle()

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.service.users.user import NewUser, Role, TenantLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
+    from zkdeployment.base.machine.clock import Clock
     from zkdeployment.pools.rules.snapshot import PoolSnapshot
     from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.pools.store.store import ZooKeeperPools
+    from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import IssuedKey
     from zkdeployment.service.users.user_store import ZooKeeperUsers
 
@@ -129,3 +132,12 @@ def _prepared(session: TenantSession, read: PoolSnapshot, failing: frozenset[int
         fail(node, "a test", 10) if node.id in failing else node.after(NodeEvent.CLEANED, 10) for node in nodes
     )
     return PoolChange(nodes=after, dropped=(session,))
+
+
+def at_times_of(clock: Clock) -> Callable[[ServerAdapters], None]:
+    """Return the preparation of a service whose pools use the clock of a test."""
+
+    def prepare(adapters: ServerAdapters) -> None:
+        adapters.operator.made[pool_adapters] = replace(pool_adapters(adapters.operator.session), clock=clock)
+
+    return prepare
