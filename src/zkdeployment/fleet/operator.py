@@ -12,7 +12,6 @@ from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.contention import ZooKeeperLocks
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
-from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
 from zkdeployment.zookeeper.session import verb_session
 
@@ -39,7 +38,6 @@ def operator_adapters(session: Session) -> OperatorAdapters:
         locks=ZooKeeperLocks(session),
         rollouts=ZooKeeperRolloutControl(session),
         cluster=ZooKeeperClusterControl(session),
-        intents=ZooKeeperIntents(session),
         acts=ZooKeeperActLog(session),
         session=session,
     )

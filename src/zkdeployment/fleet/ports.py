@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
     from zkdeployment.fleet.views.forecast import PredictionBasis
-    from zkdeployment.intents.store.reader import ZooKeeperIntents
     from zkdeployment.publishing.records import GuardOverrides
     from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
     from zkdeployment.zookeeper.session import Session
@@ -78,7 +77,6 @@ class OperatorAdapters:
     locks: ZooKeeperLocks
     rollouts: ZooKeeperRolloutControl
     cluster: ClusterControl
-    intents: ZooKeeperIntents
     acts: ZooKeeperActLog
     session: Session
     made: dict[object, object] = field(default_factory=dict)
@@ -106,5 +104,5 @@ class OperatorAdapters:
             self.fleet.documents(),
             published=published,
             unfinished=self.fleet.unfinished_gains(published.effective_since),
-            left=self.intents.left() if published.intents is not None else (),
+            left=self.fleet.left() if published.intents is not None else (),
         )

@@ -99,6 +99,12 @@ class GovernanceByIntents(PublicationSection):
 
         return summaries_of(feed).values()
 
+    def records(self, session: Session) -> Iterable[IntentRecord]:
+        """Read the records of all intents."""
+        from zkdeployment.intents.store.records import read_records  # noqa: PLC0415
+
+        return read_records(session)
+
     def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
         """Read the intents of the last complete publication."""
         from zkdeployment.intents.store.records import read_governance  # noqa: PLC0415

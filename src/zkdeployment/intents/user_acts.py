@@ -469,7 +469,7 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
         order = ReleaseOrder(
             paths=self.paths,
-            left=adapters.operator.intents.left(),
+            left=adapters.operator.fleet.left(),
             author=adapters.require_commits().author(actor.name),
             reason=sanitize(self.reason),
             permit=lambda path: actor.require(ACT_ON_INTENT, path),

@@ -266,6 +266,10 @@ class PublicationSection:
         """Return the published records in the last reading of the fleet; never waits."""
         return ()
 
+    def records(self, session: Session) -> Iterable[Any]:
+        """Read the published records."""
+        return ()
+
     def read(self, session: Session, left: Iterable[LeftService]) -> Governance:
         """Read the governance of the last complete publication; raises ``TreeError`` if a record is damaged."""
         return NO_GOVERNANCE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import BusyError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.ports import ClusterControl
-    from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.acts.commits import Author, CommitOrder, CommitOutcome, TreeCommits
     from zkdeployment.publishing.records import GuardOverrides
     from zkdeployment.service.openid import IdentityProvider
@@ -67,7 +66,7 @@ class LimitedCommits:
     questions: Places = field(default_factory=lambda: Places("questions about commits", 4, queue=4, patience=1.0))
 
     @property
-    def approvals(self) -> GitApprovals | None:
+    def approvals(self) -> Any:
         return self.commits.approvals
 
     def author(self, user: str) -> Author:

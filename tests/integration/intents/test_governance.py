@@ -13,11 +13,11 @@ from zkdeployment.base.errors import RefusedError, TreeError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.intents.documents.release import ServiceRelease, release_document
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.revisions import intent_snapshots
-from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.intents.verification import GitApprovals, approval_signer
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.rules.review import review
@@ -74,7 +74,7 @@ def group(state: str, *, apps: str = BOTH, name: str = "shop", tree: str = TREE,
 
 def left(publishing: Publishing) -> tuple[LeftService, ...]:
     with Session(publishing.zookeeper) as session:
-        return ZooKeeperIntents(session).left()
+        return ZooKeeperFleetReader(session).left()
 
 
 def release(one: LeftService, tree: str = TREE, approval: Approval | None = None) -> str:

@@ -22,6 +22,7 @@ from zkdeployment.fleet.views.services import (
     withheld_sentences,
 )
 from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.publishing.section import section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +67,9 @@ def command(connection: Servers, path: str, output: str) -> None:
         snapshot, known = operator.fleet.snapshot(), operator.fleet.known_hosts()
         targets = operator.fleet.targets()
         providers = operator.tree.providers(paths_of_services(targets, above))
-        withheld = withheld_below(operator.intents.withheld(), above)
+        withheld = withheld_below(operator.fleet.withheld(), above)
         sentences = (
-            [*withheld_sentences(withheld, operator.intents.records(), operator.intents.left())]
+            [*withheld_sentences(withheld, section().records(operator.session), operator.fleet.left())]
             if withheld
             else []
         )

@@ -338,6 +338,6 @@ def _apply(
     for line in describe_change(change, live.tree):
         echo(line)
     if not dry_run:
-        published = section().governance(operator.fleet.documents(), operator.intents.left())
+        published = section().governance(operator.fleet.documents(), operator.fleet.left())
         withheld = withheld_after(live.tree, change, published)
         operator.tree.import_tree(change, roles=roles, versions=live.versions, withheld=withheld)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
 from zkdeployment.fleet.operator import find_on_hosts, open_operator
 from zkdeployment.fleet.views.services import unchanged_deployments, withheld_from_host
+from zkdeployment.publishing.section import section
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.explanations.explanation import Explanation
@@ -45,9 +47,8 @@ def command(connection: Servers, host: str, output: str) -> None:
         if (registered := find_host(snapshot, host)) is not None and explanation.cause is Cause.FAILED:
             explanation = explanation.with_output(operator.fleet.failure_output(registered.identity.id))
         if (identity := find_identity(snapshot, host)) is not None:
-            withheld = withheld_from_host(
-                identity, operator.intents.withheld(), operator.intents.records, operator.intents.left()
-            )
+            records = partial(section().records, operator.session)
+            withheld = withheld_from_host(identity, operator.fleet.withheld(), records, operator.fleet.left())
             explanation = explanation.with_facts(withheld)
             if explanation.cause is Cause.CONVERGED:
                 known = operator.fleet.known_host(identity.id)

@@ -23,6 +23,7 @@ from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.last_publication import decode_published, published_revision
 from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
 from zkdeployment.publishing.store.service_order import read_unfinished
+from zkdeployment.publishing.store.withheld import read_left, read_withheld
 from zkdeployment.strategies.store.records import read_leader, read_rollout
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Delete
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Published, Targets
     from zkdeployment.base.stop import FailureOutput
     from zkdeployment.documents.collection import PublishedDocuments
+    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import PublicationRecord, Refusal, SyncerReport
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.session import Session
 
@@ -149,6 +152,14 @@ class ZooKeeperFleetReader:
     def strategy(self) -> Strategy | None:
         """Return the published strategy, if there is one; raises ``TreeError`` if it cannot be read."""
         return read_strategy(self._session)
+
+    def withheld(self) -> frozenset[ServiceTarget]:
+        """Return the services and targets that are not deployed because of the state of their intents."""
+        return read_withheld(self._session)
+
+    def left(self) -> tuple[LeftService, ...]:
+        """Return the services that left the governance of their intents, and stay as published."""
+        return read_left(self._session)
 
     def documents(self) -> PublishedDocuments:
         """Return the published documents."""

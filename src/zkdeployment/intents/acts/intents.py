@@ -52,6 +52,7 @@ from zkdeployment.intents.rules.life_cycle import (
     uncounted_approval,
 )
 from zkdeployment.intents.rules.revisions import is_refused, is_refused_update, starting_points
+from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import ActAudit, CommitOrder, FileChanges
 from zkdeployment.publishing.rules.review import review
@@ -132,10 +133,10 @@ def intent_order(
     return IntentOrder(
         subject=subject,
         author=author,
-        record=operator.intents.record(subject),
+        record=operator.of(ZooKeeperIntents).record(subject),
         reason=reason,
         permit=permit,
-        left=operator.intents.left(),
+        left=operator.fleet.left(),
         published=operator.fleet.published().revision,
         refused=frozenset(refusal.revision for refusal in operator.fleet.refusals()),
         audit=ActAudit(operator.acts, by, reason),

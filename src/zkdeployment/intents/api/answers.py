@@ -20,6 +20,7 @@ from zkdeployment.intents.rules.approval_rules import ApprovalCount
 from zkdeployment.intents.rules.instances import IntentRecord, intent_history
 from zkdeployment.intents.rules.overview import compare_content
 from zkdeployment.intents.rules.status import read_query, require_apps, status_body
+from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.intents.user_acts import AdoptServices
 from zkdeployment.service.act import Actor
 from zkdeployment.service.acts import CommitReference
@@ -193,7 +194,7 @@ def show_difference(request: Request, adapters: ServerAdapters, subject: IntentS
 
 def show_history(adapters: ServerAdapters, subject: IntentSubject) -> Response:
     """Return the instances of an intent with their events."""
-    intents = adapters.operator.intents
+    intents = adapters.operator.of(ZooKeeperIntents)
     instances = intent_history(subject, intents.record(subject), intents.former(subject))
     body = {"subject": subject_text(subject), "instances": [instance.to_json() for instance in instances]}
     return JSONResponse(body)

@@ -9,7 +9,6 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.intents.rules.instances import InstanceHistory, history_from_json, merged_history
 from zkdeployment.intents.store.records import read_record, read_records
 from zkdeployment.publishing.store.documents import subject_name
-from zkdeployment.publishing.store.withheld import read_left, read_withheld
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack, unpack
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.publishing.left_service import LeftService
-    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
@@ -115,11 +112,3 @@ class ZooKeeperIntents:
     def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
         """Return the instances of documents of an intent that were removed, oldest first."""
         return read_former(self._session, subject)
-
-    def withheld(self) -> frozenset[ServiceTarget]:
-        """Return the services and targets that are withheld because of the state of their intents."""
-        return read_withheld(self._session)
-
-    def left(self) -> tuple[LeftService, ...]:
-        """Return the services that left the governance of their intents, and stay as published."""
-        return read_left(self._session)

@@ -206,7 +206,7 @@ def release(*, connection: Servers, paths: tuple[str, ...], reason: str, key: Pa
     with open_operator(connection) as operator, open_commits(settings) as commits:
         order = ReleaseOrder(
             paths=paths,
-            left=operator.intents.left(),
+            left=operator.fleet.left(),
             author=terminal_author(current_user()),
             reason=reason,
             audit=ActAudit(operator.acts, current_user(), reason),

@@ -17,6 +17,7 @@ from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import instances_body, intent_history
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.rules.status import StatusOutput, read_query, require_apps, status_body
+from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.intents.verbs.reading import (
     read_overview,
     read_overviews,
@@ -219,7 +220,9 @@ def history(connection: Servers, subject: IntentSubject, output: str) -> None:
       zkdeployment intent history p1/store/v1/shop -o json
     """
     with open_operator(connection) as operator:
-        instances = intent_history(subject, operator.intents.record(subject), operator.intents.former(subject))
+        instances = intent_history(
+            subject, operator.of(ZooKeeperIntents).record(subject), operator.of(ZooKeeperIntents).former(subject)
+        )
     if output != "table":
         body = {"subject": subject_text(subject), "instances": [one.to_json() for one in instances]}
         emit(body, output, schema="intent-history")

@@ -28,6 +28,7 @@ from zkdeployment.intents.rules.overview import find_overview, intent_overviews
 from zkdeployment.intents.rules.resources import instance_progress, instance_resources
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.intents.verification import approval_rules
 from zkdeployment.publishing.rules.review import review
 
@@ -64,7 +65,7 @@ def _complete_subject(
     """Return the published intents, as completions."""
     try:
         with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
-            subjects = [subject_text(record.intent.subject) for record in operator.intents.records()]
+            subjects = [subject_text(record.intent.subject) for record in operator.of(ZooKeeperIntents).records()]
     except ZkdeploymentError:
         return []
     return [CompletionItem(subject) for subject in subjects if subject.startswith(incomplete)]
@@ -75,14 +76,14 @@ def read_overviews(operator: OperatorAdapters) -> Sequence[IntentOverview]:
 
     A repository that cannot be read is reported on standard error.
     """
-    records = operator.intents.records()
+    records = operator.of(ZooKeeperIntents).records()
     config = click.get_current_context().params["config"]
     return intent_overviews(records, _tip_snapshots(config), _approval_rules(config))
 
 
 def read_overview(operator: OperatorAdapters, subject: IntentSubject) -> IntentOverview:
     """Return an intent as ``read_overviews`` does, with all instances; raises ``NotFoundError``."""
-    record = operator.intents.record(subject)
+    record = operator.of(ZooKeeperIntents).record(subject)
     config = click.get_current_context().params["config"]
     records = () if record is None else (record,)
     return find_overview(intent_overviews(records, _tip_snapshots(config), _approval_rules(config)), subject)
@@ -90,7 +91,7 @@ def read_overview(operator: OperatorAdapters, subject: IntentSubject) -> IntentO
 
 def require_record(operator: OperatorAdapters, subject: IntentSubject) -> IntentRecord:
     """Return the record of an intent; raises ``NotFoundError`` if the intent was never published."""
-    record = operator.intents.record(subject)
+    record = operator.of(ZooKeeperIntents).record(subject)
     if record is None:
         raise NotFoundError(
             f"no publication has an intent {subject_text(subject)}: expected one of those that"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import Problem
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
-    from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.section import ApprovalObjection
     from zkdeployment.tree.values import Value
 
@@ -172,7 +171,7 @@ class TreeCommits(Protocol):
     """
 
     @property
-    def approvals(self) -> GitApprovals | None:
+    def approvals(self) -> Any:
         """The verifier of approvals in commits of the branch; ``None`` if approvals need no signature.
 
         Use the verifier in ``compute`` of an order, during which the tip does not change.

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zkdeployment.fleet.views.columns import Column
-    from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.service.users.user import User
 
 
@@ -37,7 +36,7 @@ def publication_page(sequence: int) -> str:
     return f"/history/{sequence}"
 
 
-def intent_page(subject: IntentSubject) -> str:
+def intent_page(subject: Sequence[str]) -> str:
     """Return the address of the page of a group or a cluster, which differ in the number of names."""
     return "/".join(("/intents", *(quote(name, safe="") for name in subject)))
 

@@ -22,6 +22,7 @@ from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
 from zkdeployment.intents.rules.instances import intent_history
 from zkdeployment.intents.rules.life_cycle import IntentAct
+from zkdeployment.intents.store.reader import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
@@ -77,11 +78,11 @@ class Site:
         self.sync()
 
     def history(self) -> tuple[InstanceHistory, ...]:
-        intents = self.operator.intents
+        intents = self.operator.of(ZooKeeperIntents)
         return intent_history(SHOP, intents.record(SHOP), intents.former(SHOP))
 
     def document(self) -> Any:
-        record = self.operator.intents.record(SHOP)
+        record = self.operator.of(ZooKeeperIntents).record(SHOP)
         assert record is not None
         return record
 
@@ -123,7 +124,7 @@ def test_the_history_names_the_revision_and_the_approver_and_stays_when_the_docu
 
     remove_intent(site.commits, site.order(), is_terminating=False)
     site.sync()
-    assert (site.operator.intents.record(SHOP), site.history()) == (None, (instance,))
+    assert (site.operator.of(ZooKeeperIntents).record(SHOP), site.history()) == (None, (instance,))
     site.create({})
     site.act(IntentAct.APPROVE)
     site.act(IntentAct.INSTANTIATE)

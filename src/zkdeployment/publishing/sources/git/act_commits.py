@@ -16,7 +16,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import is_commit
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
     from zkdeployment.publishing.sources.git.source import GitSource
 
@@ -295,7 +294,7 @@ class GitTreeCommits:
     source: GitSource
     committer: Author
     signing_key: Path | None = None
-    approvals: GitApprovals | None = None
+    approvals: Any = None
     reach: Callable[[str], None] = field(default=lambda _: None)
     #  The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
