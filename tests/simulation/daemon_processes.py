@@ -17,9 +17,9 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.config.sections import ChecksSettings, SyncSettings
 from zkdeployment.config.settings import Settings
 from zkdeployment.programs import agent as agent_wiring
-from zkdeployment.programs import coordinator as coordinator_wiring
 from zkdeployment.programs import syncer as syncer_wiring
 from zkdeployment.publishing.acts.commits import CommitOutcome
+from zkdeployment.rollouts import program as coordinator_wiring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

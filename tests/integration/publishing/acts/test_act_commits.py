@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.acts.commits import ApprovalObjection
+    from zkdeployment.publishing.section import ApprovalObjection
 
 ANN = Author("Ann", "ann@example.com")
 DEEP: dict[str, str | bytes | None] = {"README": "read me\n", "docs/page.txt": "a page\n"}
