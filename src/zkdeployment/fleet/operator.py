@@ -12,7 +12,7 @@ from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.contention import ZooKeeperLocks
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
-from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:

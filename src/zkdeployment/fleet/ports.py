@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
     from zkdeployment.fleet.views.forecast import PredictionBasis
     from zkdeployment.publishing.records import GuardOverrides
-    from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+    from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
     from zkdeployment.zookeeper.session import Session
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import ConfigurationError, DeniedError, UnreachableError
 from zkdeployment.base.host import Identity
-from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper.servers import Access, AclEntry, Servers
 from zkdeployment.zookeeper.session import Session

@@ -6,7 +6,7 @@ import pytest
 
 from support.agents import AgentHost, Fleet, called, put_controller, put_script
 from support.waiting import wait_until
-from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.tree.values import TreeChange, properties_digest
 from zkdeployment.zookeeper.session import Session
 

@@ -25,7 +25,7 @@ from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.svn.source import SvnSource
 from zkdeployment.publishing.store.hosts import write_inventory
-from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper.session import Session

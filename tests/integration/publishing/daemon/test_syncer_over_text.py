@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
-from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper.session import Session

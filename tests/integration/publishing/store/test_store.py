@@ -32,7 +32,7 @@ from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.publishing.records import Publication, PublicationRequest
 from zkdeployment.publishing.signing.standing import StandingPublication
 from zkdeployment.publishing.store import builder as publishing
-from zkdeployment.publishing.store.live_tree_store import ZooKeeperLiveTree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.publishing.targets.compiler import compile_targets
 from zkdeployment.strategies.strategy import ALL_HOSTS, Group, Selector, Strategy

@@ -6,7 +6,7 @@ import pytest
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.publishing.rules.quarantine_changes import (
+from zkdeployment.publishing.acts.quarantine import (
     introduced_versions,
     with_quarantine,
     without_quarantine,
