@@ -149,9 +149,11 @@ def read_stored(session: Session, publication: Publication, buckets: Collection[
 
 
 def transactions_for(
-    publication: Publication, snapshot: StoredPublication, acl: int = 0
+    publication: Publication, snapshot: StoredPublication, sequence: int, since: int, acl: int = 0
 ) -> Iterator[Sequence[Operation]]:
     """Return the transactions that write a publication, in order; commit the first and the last one alone.
+
+    ``sequence`` and ``since`` are those of ``sequences_of``.
 
     A publication that fits is one transaction. Otherwise the first one invalidates the targets, lists the new
     top-level nodes and sets the mark ``importing``, which only the last one removes, with the new version: after a
@@ -162,11 +164,9 @@ def transactions_for(
     for_hosts = _operations_for_hosts(publication, snapshot)
     documents = document_operations(publication, snapshot.document_kinds, snapshot.documents)
     work = [*for_hosts, *documents, *snapshot.section.parts, *snapshot.signing.buckets]
-    repeats = _repeats(publication, snapshot, for_hosts)
-    sequence = sequence_of(publication, snapshot)
-    order = () if repeats else order_operations(publication.order, sequence, is_first=snapshot.order is None)
-    work += order
-    closing, opening = _closing(publication, snapshot, repeats=repeats), _opening(publication, snapshot)
+    if since == sequence:  # hosts have something new to do
+        work += order_operations(publication.order, sequence, is_first=snapshot.order is None)
+    closing, opening = _closing(publication, snapshot, sequence, since), _opening(publication, snapshot)
     check_data(work)
     check_sizes(closing, acl)
     whole = [*work, *closing]
@@ -177,26 +177,20 @@ def transactions_for(
     yield opening
     for chunk in chunks(work, acl):
         yield [Check(paths.HOSTS, snapshot.hosts.version + 1), *chunk]
-    yield _closing(publication, snapshot, repeats=repeats, opened=True)
-
-
-def sequence_of(publication: Publication, snapshot: StoredPublication) -> int:
-    """Return the sequence of a publication: above all earlier ones, also if some of their records were lost."""
-    last = max(decode_published(snapshot.targets).sequence, *snapshot.recorded, 0)
-    return max(publication.sequence, last + 1)
+    yield _closing(publication, snapshot, sequence, since, opened=True)
 
 
 def sequences_of(publication: Publication, snapshot: StoredPublication) -> tuple[int, int]:
-    """Return the sequence of a publication, and that of the last one that changed something for hosts."""
-    sequence = sequence_of(publication, snapshot)
+    """Return the sequence of a publication, and that of the last one that changed something for hosts.
+
+    The sequence is above all earlier ones, also if some of their records were lost. The last publication counts as
+    in its state at the time of the decision.
+    """
+    last = decode_published(snapshot.targets)
+    sequence = max(publication.sequence, max(last.sequence, *snapshot.recorded, 0) + 1)
     if publication.repeats and _repeats(publication, snapshot, _operations_for_hosts(publication, snapshot)):
-        return sequence, _last_since(publication, snapshot)
+        return sequence, (publication.published or last).effective_since
     return sequence, sequence
-
-
-def _last_since(publication: Publication, snapshot: StoredPublication) -> int:
-    """Return the ``since`` of the publication before, in its state at the time of the decision."""
-    return (publication.published or decode_published(snapshot.targets)).effective_since
 
 
 def import_transactions(
@@ -304,20 +298,18 @@ def _is_same_work(operation: Operation, snapshot: StoredPublication) -> bool:
 
 
 def _closing(
-    publication: Publication, snapshot: StoredPublication, *, repeats: bool, opened: bool = False
+    publication: Publication, snapshot: StoredPublication, sequence: int, since: int, *, opened: bool = False
 ) -> list[Operation]:
     """Return the operations that set the version of the targets and of the cluster, and end stops and holds.
 
-    ``repeats``: nothing that concerns hosts changes. ``opened``: the transaction of ``_opening`` was committed
-    before. The operations fail if a stop was recorded after the snapshot was read.
+    ``opened``: the transaction of ``_opening`` was committed before. The operations fail if a stop was recorded
+    after the snapshot was read.
     """
     exact = {} if publication.exact is None else {"exact": publication.exact}
-    sequence = sequence_of(publication, snapshot)
     managed = encode_managed(publication.managed, publication.leftovers)
     strategy = publication.strategy
     by = {} if strategy is None else {"strategy": strategy.name}
     revision = publication.revision
-    since = _last_since(publication, snapshot) if repeats else sequence
     kept = {"sequence": sequence, "since": since}
     had_intents = decode_published(snapshot.targets).intents is not None
     intents: dict[str, Value] = {}

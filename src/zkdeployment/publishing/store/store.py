@@ -21,7 +21,6 @@ from zkdeployment.publishing.store.builder import (
     StoredPublication,
     chunks,
     read_stored,
-    sequence_of,
     sequences_of,
     transactions_for,
 )
@@ -208,10 +207,11 @@ class ZooKeeperPublications:
             raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
         if publication.stops not in {None, snapshot.stops.version}:
             raise ConflictError("the fleet was stopped, or resumed, in the meantime")
-        operations = change.operations(self.session, publication, sequence_of(publication, snapshot))
+        sequence, since = sequences_of(publication, snapshot)
+        operations = change.operations(self.session, publication, sequence)
         snapshot = replace(snapshot, section=operations)
-        snapshot = replace(snapshot, signing=self._signed(publication, snapshot, started))
-        first, *others = transactions_for(publication, snapshot, self.session.acl_size)
+        snapshot = replace(snapshot, signing=self._signed(publication, snapshot, started, sequence, since))
+        first, *others = transactions_for(publication, snapshot, sequence, since, self.session.acl_size)
         recent = recent_publications(snapshot.recorded)
         if others:
             self._commit([first])
@@ -221,24 +221,26 @@ class ZooKeeperPublications:
         leftovers = _logging_errors(lambda: self.session.look((), listed)[1])  # sent meanwhile
         finish()
         if leftovers is not None:
-            _logging_errors(lambda: self._clean_up(publication, snapshot, recent, leftovers))
-        return sequences_of(publication, snapshot)[1]
+            _logging_errors(lambda: self._clean_up(publication, snapshot, since, recent, leftovers))
+        return since
 
     def _clean_up(
         self,
         publication: Publication,
         snapshot: StoredPublication,
+        since: int,
         recent: Sequence[str],
         leftovers: Sequence[Collection[str] | None],
     ) -> None:
         """Remove the nodes of earlier publications that are not needed any more.
 
-        ``leftovers`` are the children of the ``recent`` records, and of the nodes of outputs and of agents' locks.
+        ``since`` is that of the new publication. ``leftovers`` are the children of the ``recent`` records, and of
+        the nodes of outputs and of agents' locks.
         """
         *results, outputs, locks = leftovers
         tidy(self.session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
         if publication.order or snapshot.order is not None:
-            remove_orders_before(self.session, sequences_of(publication, snapshot)[1])
+            remove_orders_before(self.session, since)
         remove_outputs(self.session, outputs or ())
         if locks:
             targets = publication.targets.values()
@@ -290,15 +292,17 @@ class ZooKeeperPublications:
         return True
 
     def _signed(
-        self, publication: Publication, snapshot: StoredPublication, started: StartedSignature | None
+        self,
+        publication: Publication,
+        snapshot: StoredPublication,
+        started: StartedSignature | None,
+        sequence: int,
+        since: int,
     ) -> SignedOperations:
         """Return the operations that write the signature of a publication, or remove that of an earlier one."""
         if self._signing is None or started is None:
             return unsigned_operations(snapshot.signed)
-        sequence, since = sequences_of(publication, snapshot)
-        if (
-            sequence != publication.sequence
-        ):  # the number to sign is recorded before, and ZooKeeper cannot raise it
+        if sequence != publication.sequence:  # it was recorded before as signed, and ZooKeeper cannot raise it
             raise implausible(sequence - 1, publication.sequence)
         started = self._signing.restart(started, sequence, since)
         known = None if publication.touched is None else snapshot.buckets
