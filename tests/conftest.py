@@ -78,7 +78,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that writes the recordings of what users see."""
+    """Add the option that writes the recordings of texts for users."""
     parser.addoption("--record", action="store_true", help="write tests/recordings again instead of comparing")
 
 
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Trace the import of modules in one worker only, and search no garbage among what stays."""
+    """Trace the import of modules in one worker only, and exclude the imported objects from garbage collection."""
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     gc.disable()
     try:
@@ -104,7 +104,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Trace nothing in the process that hands out the tests to workers."""
+    """Trace nothing in the process that distributes the tests to workers."""
     if session.config.getoption("numprocesses", None):
         with unmeasured():
             return (yield)

@@ -163,7 +163,7 @@ def _processor_time(pids: Sequence[int | None]) -> float:
 
 
 class _Counts(NamedTuple):
-    """What the agents of a process have sent and run since they started."""
+    """The requests and script runs of the agents of a process since their start."""
 
     requests: int = 0
     writes: int = 0

@@ -1,7 +1,7 @@
 """Measures how fast a service answers while a git server and an OpenID provider never answer.
 
 Both accept connections. Many requests wait for them, and new ones come all the time. The reference is the same
-service, in the same run, with nothing that hangs.
+service, in the same run, without hanging servers.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ def _seconds(ask: Callable[[], httpx.Response]) -> float:
 
 @contextmanager
 def _hanging_requests(service: RunningService, login: tuple[str, str]) -> Iterator[None]:
-    """Let many clients ask for what hangs, again as often as the service asks them to."""
+    """Let many clients send requests that hang, and repeat them as often as the service asks."""
     ended = threading.Event()
     with httpx.Client(base_url=service.url, timeout=120.0, limits=httpx.Limits(max_connections=None)) as client:
 

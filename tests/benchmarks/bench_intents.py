@@ -43,7 +43,7 @@ _FEW = 50
 
 
 def measure(scale: Scale) -> Iterator[Result]:
-    """Measure each output of the status, from what is read of ZooKeeper to the body of the response."""
+    """Measure each output of the status, from the records of ZooKeeper to the body of the response."""
     count = max(scale.hosts)
     record = _record()
     hosts = list(_hosts(record, count))
@@ -134,7 +134,7 @@ def _record() -> IntentRecord:
 
 
 def _hosts(record: IntentRecord, count: int) -> Iterator[ReportedHost]:
-    """Yield hosts that have deployed what their roles are to run."""
+    """Yield hosts that have deployed the services of their roles."""
     of_role: dict[str, dict[Deployment, RecordedDeployment]] = {}
     for service in record.instances[0].services:
         for deployment in service.assignment.deployments:

@@ -1,6 +1,6 @@
 """Measures a lock for which many hosts wait, against hosts that read the queue in each turn.
 
-In each turn all hosts try to acquire the lock and look whether the cluster version may have changed, then the
+In each turn all hosts try to acquire the lock and check whether the cluster version may have changed, then the
 holder releases the lock and the next host acquires it.
 """
 

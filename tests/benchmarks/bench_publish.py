@@ -164,7 +164,7 @@ def _measure(hosts: int, rounds: int, scratch: Path, server: ZooKeeperServer) ->
 
 
 def discard(side: Side, tree: Tree) -> None:
-    """Remove what a side published of a tree, so that the server has room for the next one."""
+    """Remove the nodes that a side published, so that the server has room for the next tree."""
     side.session.close()
     with connected(side.session.connection) as client:
         delete_in_transactions(client, tree)
@@ -217,7 +217,7 @@ def _changes(side: Side, size: str, rounds: int, steps: Iterable[object], count:
 
 
 def _bare_requests(client: KazooClient) -> None:
-    """Do what a publication cannot do without: read, take the lock, read what changes, write and release."""
+    """Send the necessary requests of a publication: read, lock, read the changing nodes, write and release."""
     client.get("/hosts")
     client.get_children("/hosts")
     contender = client.create_async("/hosts-lock/bare", ephemeral=True, sequence=True)

@@ -34,7 +34,7 @@ _RATE = 50  # requests a second, of all clients together
 
 @dataclass
 class _Load:
-    """What was measured under one load."""
+    """The measurements under one load."""
 
     requests: int = 0
     events: int = 0
@@ -104,7 +104,7 @@ def _changes(client: KazooClient, hosts: int) -> Iterator[None]:
 
 
 def _loaded(service: RunningService, login: tuple[str, str], clients: int, seconds: float) -> _Load:
-    """Return what the service does for some clients in some seconds."""
+    """Return the measurements of the service with some clients in some seconds."""
     load, send = _Load(), KazooClient._call
 
     def count(client: KazooClient, request: object, result: object) -> object:

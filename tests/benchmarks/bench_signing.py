@@ -105,7 +105,7 @@ class _Costs:
 
 
 def _reading(side: Side, size: str, scratch: Path, rounds: int) -> Iterator[Result]:
-    """Measure what an agent with publishers reads of a publication, the first time and again."""
+    """Measure the reads of a publication by an agent with publishers, the first time and again."""
     publishers = make_publishers(scratch / "publishers", scratch / "key")
     fleet, identity = ZooKeeperFleet(side.session), Identity("id0", host_name(0))
     cluster, node = fleet.cluster(), side.session.get(paths.SIGNED)

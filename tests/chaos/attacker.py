@@ -1,4 +1,4 @@
-"""Somebody who owns ZooKeeper, and writes there what no syncer published."""
+"""An attacker who owns ZooKeeper, and writes content that no syncer published."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Attacker:
         self._remembered: dict[str, bytes] = {}
 
     def change_target(self, chance: Random) -> None:
-        """Let a host run another service."""
+        """Make a host run another service."""
         path = paths.target_path(chance.choice(self._hosts))
         assignments = json.loads(self._read([path]).get(path, b"[]"))
         self._write({path: json.dumps([*assignments, EVIL]).encode()})
@@ -82,7 +82,7 @@ class Attacker:
         return self._read([paths.TARGETS, paths.SIGNED, *below, *_SERVICES])
 
     def _write(self, data: Mapping[str, bytes], version: str | None = None, gone: Iterable[str] = ()) -> None:
-        """Write data and a cluster version (default: what is published), and delete the nodes that are gone."""
+        """Write data and a cluster version (default: the published one), and delete the missing nodes."""
         present = self._read([*data, paths.HOSTS, paths.TARGETS])
         if version is None:
             version = json.loads(present[paths.TARGETS])["version"]

@@ -1,6 +1,7 @@
 """Checks the brackets of role controllers: deployments run between the first and the last of their scripts. Pure.
 
-Undeployments may come before the first script, and those of services that are kept until the end after the last.
+Undeployments may run before the first script, and those of services that are kept until the end after the last
+one.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class BracketChecks:
             self._open.discard(call.host)
 
     def claimed(self, host: str, *, is_controlled: bool) -> list[str]:
-        """Return the findings about a host that says that it has finished."""
+        """Return the findings about a host that claims to have finished."""
         if host not in self._open:
             return []
         self._open.discard(host)

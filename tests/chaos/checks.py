@@ -1,8 +1,8 @@
-"""The invariants of a fleet, checked on what is seen of it from outside. Pure: no clock, no files, no ZooKeeper.
+"""The invariants of a fleet, checked on observations from outside. Pure: no clock, no files, no ZooKeeper.
 
 Never two scripts under the lock of a service or a role; nothing starts after a stop; a recorded stop stops the
-fleet; a recorded version implies the markers and packages of it; no script does, and none reads, what the tree of
-its revision does not want, whatever an attacker wrote; publications are whole; deployments run in the bracket of
+fleet; a recorded version implies its markers and packages; no script does or reads anything that the tree of its
+revision does not want, after any writes of an attacker; publications are whole; deployments run in the bracket of
 their controller, and in the order between services; every failure is reported.
 """
 
@@ -46,10 +46,10 @@ _INVALID = "that is no valid tree of the repository"
 
 
 class Checks:
-    """The checks of one fleet, to which observations are given in the order in which they were made.
+    """The checks of one fleet, which get observations in the order of their time.
 
     ``tree`` returns the valid tree of a revision that was pushed. ``findings`` are sentences; ``scripts`` counts
-    the scripts that began, and ``publications`` those that were seen whole.
+    the scripts that began, and ``publications`` the publications that were observed as a whole.
     """
 
     def __init__(self, tree: Callable[[str], PushedTree | None]) -> None:
@@ -74,9 +74,9 @@ class Checks:
         raise TypeError(f"not an observation: {observation}")
 
     def check_end(self) -> None:
-        """Check what must have happened when the faults have ended and the fleet has converged.
+        """Check the state after the end of the faults and the convergence of the fleet.
 
-        The publication that follows has to be whole, whatever an attacker did before.
+        The next publication has to be whole, also after an attack.
         """
         self.findings += [f"never reported: {host}: {message}" for host, message in self._unreported]
         self.findings += [f"converged, but {call} still runs" for call in self._running]
@@ -181,7 +181,7 @@ class Checks:
 
     @see.register
     def _(self, ended: AgentEnded) -> None:
-        """Forget what an agent could not hear or keep before it was killed: its successor tries again."""
+        """Forget the failures that a killed agent could not report or keep: its successor tries again."""
         self._unreported = {
             (host, message): failed
             for (host, message), failed in self._unreported.items()
@@ -199,7 +199,7 @@ class Checks:
 
 
 def _unwanted(call: ScriptCall, tree: PushedTree) -> list[str]:
-    """Return what of a script contradicts the tree of its revision."""
+    """Return how a script contradicts the tree of its revision."""
     if call.is_bracket:
         controller = tree.hosts[call.host].controller
         if controller is None:  # the tree took the controller away while the bracket was open
@@ -226,10 +226,10 @@ def _is_controlled(call: ScriptCall, tree: PushedTree) -> bool:
 
 
 def _lock_of(call: ScriptCall, tree: PushedTree) -> str | None:
-    """Return the lock under which a script has to run; ``None`` if it may need none.
+    """Return the lock under which a script has to run; ``None`` if it may need no lock.
 
-    The end of a service that is gone needs none. A host with a controller ends a service under the lock of its
-    role, or under that of the service when others gain it.
+    The end of a removed service needs no lock. A host with a controller ends a service under the lock of its role,
+    or under the lock of the service if other hosts gain it.
     """
     if call.action == UNDEPLOY and not tree.has_service(call.path):
         return None

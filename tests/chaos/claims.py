@@ -1,4 +1,4 @@
-"""What a host lacks of a version that it claims to have deployed. Pure."""
+"""The parts that a host lacks of a version that it claims to have deployed. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def missing_of(wanted: DesiredState, marked: Collection[tuple[str, int]], have: Mapping[str, str]) -> list[str]:
-    """Return what contradicts the claim that a host is as ``wanted``, sorted; nothing if it is true.
+    """Return the contradictions to the claim that a host has the state ``wanted``, sorted; empty for a true claim.
 
     ``marked`` are the path and number of each instance with a marker, ``have`` the versions of the packages that
     are installed.

@@ -1,4 +1,4 @@
-"""Brings faults to a real fleet in rounds, and checks from outside what must always hold."""
+"""Brings faults to a real fleet in rounds, and checks the invariants from outside."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(wanted: argparse.Namespace) -> int:
 
 
 def _play(world: World, wanted: argparse.Namespace, seed: int) -> tuple[Sequence[str], int]:
-    """Play rounds until the time is over or there is a finding; return the findings, and the last round."""
+    """Play rounds until the time has passed or there is a finding; return the findings, and the last round."""
     say(f"seed {seed}: starting {wanted.hosts} hosts on {SERVERS} servers")
     world.start()
     checks, kinds = Checks(world.repository.tree), Counter[str]()

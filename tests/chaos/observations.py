@@ -1,4 +1,7 @@
-"""What is seen of a fleet from outside. Times are seconds since the boot of the machine: no step changes them."""
+"""Observations of a fleet from outside.
+
+Times are seconds since the boot of the machine, which no step of the clock changes.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class ScriptEnded:
 
 @dataclass(frozen=True, slots=True)
 class ScriptFailed:
-    """A script is about to end with an exit status that says failure."""
+    """A script is about to end with the exit status of a failure."""
 
     time: float
     call: ScriptCall
@@ -96,7 +99,7 @@ class ClusterSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReportsSeen:
-    """The failures that ZooKeeper has: pairs of a host and a text."""
+    """The failures in ZooKeeper: pairs of a host and a text."""
 
     time: float
     reports: frozenset[tuple[str, str]]
@@ -130,14 +133,14 @@ class RegistrationsSeen:
 
 @dataclass(frozen=True, slots=True)
 class Attacked:
-    """Somebody wrote to ZooKeeper what no syncer published."""
+    """An attacker wrote content to ZooKeeper that no syncer published."""
 
     time: float
 
 
 @dataclass(frozen=True, slots=True)
 class VersionClaimed:
-    """What a host has while its file claims that it has completely deployed a revision.
+    """The state of a host whose file claims that it has completely deployed a revision.
 
     ``marked`` are the instances with a marker, ``packages`` the versions of the installed packages.
     """
@@ -160,7 +163,7 @@ class AgentEnded:
 
 @dataclass(frozen=True, slots=True)
 class AgentThawed:
-    """A frozen agent goes on."""
+    """A frozen agent continues."""
 
     time: float
     host: str
@@ -168,7 +171,7 @@ class AgentThawed:
 
 @dataclass(frozen=True, slots=True)
 class UnexpectedErrorLogged:
-    """A daemon logged an error that is none of ``zkdeployment.base.errors``: a defect of the program."""
+    """A daemon logged an error outside ``zkdeployment.base.errors``: a defect of the program."""
 
     time: float
     daemon: str
@@ -197,7 +200,7 @@ Observation = (
 
 
 def read_record(line: str) -> ScriptBegan | ScriptEnded | ScriptFailed:
-    """Return what a line of the scripts' record says; raises ``ValueError`` for any other line.
+    """Return the observation in a line of the scripts' record; raises ``ValueError`` for other lines.
 
     A line is: event, seconds since boot, host, action, path, number, version of the package, revision, text,
     process id, and exit status.

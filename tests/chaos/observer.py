@@ -70,7 +70,7 @@ class Observer:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Read the cluster all the time, whether ZooKeeper answers quickly or not."""
+        """Read the cluster all the time, also while ZooKeeper answers slowly."""
         ended = threading.Event()
 
         def follow() -> None:
@@ -86,7 +86,7 @@ class Observer:
         followed.result()
 
     def look_at_hosts(self) -> None:
-        """Read the scripts' record, what hosts claim, and the logs."""
+        """Read the scripts' record, the claims of hosts, and the logs."""
         with self._lock:
             self.read_record()
             for host in self._world.hosts:
@@ -173,7 +173,7 @@ class Observer:
             self.see(publication)
 
     def attack(self, strike: Callable[[], None]) -> None:
-        """Let somebody write to ZooKeeper what no syncer published, between two looks."""
+        """Let an attacker write to ZooKeeper between two observations."""
         with self._reading:
             self.see(Attacked(uptime()))
             strike()
@@ -197,7 +197,7 @@ class Observer:
     # Hosts
 
     def claim(self, host: str) -> VersionClaimed | None:
-        """Return what a host has while its file claims a version; ``None`` if it claims none, or changes."""
+        """Return the state of a host whose file claims a version; ``None`` without a claim, or during a change."""
         file = self._world.run(host) / "host_version"
         try:
             before = _identity(file)
@@ -238,7 +238,7 @@ class Observer:
 
 
 def _identity(file: Path) -> tuple[int, int]:
-    """Return what changes whenever a file is replaced."""
+    """Return a value that changes whenever a file is replaced."""
     status = file.stat()
     return status.st_ino, status.st_mtime_ns
 

@@ -49,7 +49,7 @@ class Operators:
         self._repaired = 0.0
 
     def act(self, planned: Planned) -> None:
-        """Carry an act out; an act that fails is a part of the trace."""
+        """Perform an act; the trace records an act that fails."""
         self._world.trace.note(f"act: {planned}")
         self._attempt(planned.kind, Random(planned.choice))
 
@@ -151,7 +151,7 @@ class Operators:
         return None
 
     def repair(self) -> None:
-        """Do what an operator does in a fleet that does not converge: resume it."""
+        """Act as an operator whose fleet does not converge: resume it."""
         if time.monotonic() - self._repaired < _REPAIR:
             return
         self._repaired = time.monotonic()

@@ -11,7 +11,7 @@ CONTROL = "control"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of fault or act: how often it comes, whom it meets, and the least and most of its seconds.
+    """A kind of fault or act: its frequency, its targets, and its least and most seconds.
 
     ``targets`` are ``hosts``, ``daemons`` (agents, syncer, coordinator), ``machines`` (hosts and ``CONTROL``),
     ``servers``, or ``none`` for acts of operators.
@@ -68,7 +68,7 @@ _PACES = (4.0, 2.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A fault or an act: ``at`` and ``seconds`` are seconds of the round, ``choice`` seeds what is left open."""
+    """A fault or an act: ``at`` and ``seconds`` are seconds of the round, ``choice`` seeds all further choices."""
 
     at: float
     kind: str

@@ -1,4 +1,7 @@
-"""Checks the order between services: who waits before a deployment, and who keeps a service for longer. Pure."""
+"""Checks the order between services: which hosts wait before a deployment, and which keep a service for longer.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +43,12 @@ class PrecedenceChecks:
             self._published[seen.revision] = None
 
     def attacked(self) -> None:
-        """Forget everything: nobody promises an order after an attack."""
+        """Forget everything: after an attack there is no guaranteed order."""
         self._published = dict.fromkeys(self._published)
         self._suspicions.clear()
 
     def began(self, began: ScriptBegan, tree: PushedTree) -> None:
-        """Note a script, and whether others began before it that had to wait for it."""
+        """Note a script, and the earlier scripts that should have waited for it."""
         call = began.call
         seen = self._published.get(call.revision)
         earlier = self._begun.setdefault(call.revision, [])

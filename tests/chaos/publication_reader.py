@@ -24,7 +24,7 @@ _SERVICES = tuple(map(path_of, range(SERVICES)))
 
 
 def read_publication(session: Session) -> PublicationSeen | None:
-    """Return what is published, read at one state; ``None`` while nothing is, or while it changes."""
+    """Return the publication, read at one state; ``None`` before the first one, or during a change."""
     state = _state(session)
     if state is None:
         return None
@@ -56,7 +56,7 @@ def read_registrations(session: Session, hosts: Sequence[str]) -> RegistrationsS
 
 
 def _state(session: Session) -> tuple[str, int, int] | None:
-    """Return revision and ``since`` of what is published, and the transaction that wrote these."""
+    """Return revision and ``since`` of the publication, and the transaction that wrote these."""
     hosts, targets = session.get_many([paths.HOSTS, paths.TARGETS])
     if hosts is None or targets is None or "importing" in hosts.properties:
         return None

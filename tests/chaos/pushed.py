@@ -1,4 +1,4 @@
-"""What a pushed tree wants, as the checks need it. Pure: compiled with the program's own functions."""
+"""The targets of a pushed tree, for the checks. Pure: compiled with the program's own functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PushedTree:
-    """A valid tree: what each host is to run, by its id, and the targets as they are to be published.
+    """A valid tree: the services of each host, by its id, and the targets to publish.
 
     ``texts`` are the properties ``text`` of the services by path.
     """
@@ -31,22 +31,22 @@ class PushedTree:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def assignment(self, host: str, path: str) -> Assignment | None:
-        """Return what a host is to run of a service."""
+        """Return the assignment of a service to a host."""
         return next((entry for entry in self.hosts[host].assignments if entry.path == path), None)
 
     def has_service(self, path: str) -> bool:
-        """Whether any target is to run a service."""
+        """Whether any target has a service."""
         return any(entry.path == path for entries in self.targets.values() for entry in entries)
 
     def undeploys_last(self, path: str) -> bool:
-        """Whether hosts keep a service that they lose until others have it."""
+        """Whether hosts keep a service that they lose until other hosts have it."""
         return any(
             entry.undeploys_last for entries in self.targets.values() for entry in entries if entry.path == path
         )
 
 
 def pushed_tree(text: str, identities: Iterable[Identity]) -> PushedTree | None:
-    """Return what the text of a tree wants of these hosts; ``None`` if it is not valid."""
+    """Return the targets of a tree's text for these hosts; ``None`` for an invalid tree."""
     parsed = parse("tree.zk", text)
     tree = merge([parsed]).tree
     targets, problems = compile_targets(tree)

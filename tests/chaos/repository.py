@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Repository:
-    """The repository of a sandbox, and what was ever committed to it."""
+    """The repository of a sandbox, with all commits."""
 
     def __init__(self, sandbox: Sandbox, identities: Sequence[Identity]) -> None:
         self._sandbox = sandbox

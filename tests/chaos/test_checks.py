@@ -271,7 +271,7 @@ def test_a_good_fleet_has_no_findings():
         ),
     ],
 )
-def test_what_is_broken_is_found(story, words):
+def test_a_broken_rule_is_found(story, words):
     found = "\n".join(findings(running(0.0), *story))
     for word in words:
         assert word in found
@@ -358,7 +358,7 @@ def test_what_is_broken_is_found(story, words):
         ),
     ],
 )
-def test_what_may_happen_is_no_finding(story):
+def test_permitted_events_are_not_findings(story):
     assert findings(running(0.0), *story) == []
 
 

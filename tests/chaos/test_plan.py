@@ -70,7 +70,7 @@ def test_trees_that_operators_push_are_valid():
         assert any(word in text for text in texts)
 
 
-def test_a_tree_with_an_error_is_no_valid_tree():
+def test_a_tree_with_an_error_is_invalid():
     assert pushed_tree(text_of(first_plan(Random(1), HOSTS)) + SYNTAX_ERROR, []) is None
 
 

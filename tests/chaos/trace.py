@@ -1,4 +1,4 @@
-"""The trace of a chaos run: time, and what happened or was seen, in a file and, if wanted, on the terminal."""
+"""The trace of a chaos run: events and observations with their time, in a file and, if wanted, on the terminal."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ SYNTAX_ERROR = "/broken\n  version =\n"
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """A service: its version, the number of instances by target, and what its properties say.
+    """A service: its version, the number of instances by target, and its property text.
 
     ``after`` are the numbers of the services that it is deployed after.
     """
@@ -157,7 +157,7 @@ def _awaited(plan: TreePlan, number: int) -> list[str]:
     """Return the paths of the services that one waits for.
 
     They are earlier ones. All services in a bracket wait together: only the last service may wait for these, and
-    only if it is in no bracket. So there is no circle.
+    only if it is in no bracket. Therefore there is no circle.
     """
     may_await = number == SERVICES - 1 and not _has_bracket(plan, number)
     return [

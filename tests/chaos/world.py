@@ -81,7 +81,7 @@ class World:
         self.sandbox.down()
 
     def keep(self) -> None:
-        """End all processes and keep all files, those of the disks of hosts too."""
+        """End all processes and keep all files, including those on the disks of hosts."""
         self._end_processes()
         for disk in self._disks:
             shutil.copytree(disk, f"{disk}.kept", symlinks=True)
@@ -157,7 +157,7 @@ class World:
                         pass
 
     def empty(self, disk: Path) -> None:
-        """Take away what fills the disk of a directory."""
+        """Remove the data that fill the disk of a directory."""
         (disk / "filler").unlink(missing_ok=True)
 
     # Inside

@@ -1,4 +1,4 @@
-"""What the service for monitoring systems does: in memory, and over HTTP with ZooKeeper."""
+"""The contract of the service for monitoring systems: in memory, and over HTTP with ZooKeeper."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_an_instance_is_listed_fetched_answered_and_active(service):
     assert (client.list_pending(), client.list_deployed().active) == (frozenset(), {instance})
 
 
-def test_an_answer_that_nothing_waits_for_changes_nothing_and_is_no_error(service):
+def test_an_unexpected_answer_has_no_effect_and_is_not_an_error(service):
     instance = want(service)
     client = service.client
     answer(client, instance, None)
@@ -98,7 +98,7 @@ def test_an_unknown_instance_has_no_details(service):
     assert fetch(service.client, UNKNOWN) is None
 
 
-def test_results_are_recorded_and_none_are_a_sign_of_life(service):
+def test_results_are_recorded_and_an_empty_report_is_a_sign_of_life(service):
     instance = want(service)
     service.client.report_results({instance: NagiosResult("critical", "down: ü\\n", 5.0)})
     service.client.report_results({})

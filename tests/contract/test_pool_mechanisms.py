@@ -1,4 +1,4 @@
-"""What mechanisms do for nodes of pools: in memory, and by Ansible and SSH."""
+"""The contract of the mechanisms of pools: in memory, and with Ansible and SSH."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tried:
-    """A mechanism, and what is to be seen of its machines: their ids, and whether one admits a tenant."""
+    """A mechanism, and the observable state of its machines: their ids, and whether one admits a tenant."""
 
     mechanism: PoolMechanism
     pool: NodePool
@@ -58,7 +58,7 @@ def tried(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tried]:
         )
 
 
-def test_nodes_are_made_once_admit_tenants_while_they_are_to_and_are_removed(tried: Tried) -> None:
+def test_nodes_are_made_once_admit_tenants_only_during_their_sessions_and_are_removed(tried: Tried) -> None:
     node = new_node(1, tried.pool, 5)
     (ready,) = tried.mechanism.provision(tried.pool, [node]).nodes
     assert (ready.state, ready.stamp) == (NodeState.READY, node.stamp)

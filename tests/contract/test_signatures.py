@@ -45,7 +45,7 @@ def signed(signer, text=TEXT):
     return SignedStatement(text, signer.start(text)())
 
 
-def test_the_publishers_trust_what_their_signer_signed(signatures):
+def test_publishers_trust_statements_of_their_signer(signatures):
     signatures.publishers.verify(signed(signatures.publisher))
 
 

@@ -61,7 +61,7 @@ def questions():
 
 
 def selectors(expression):
-    """Return what an expression selects; raises ``ValueError`` if it is none."""
+    """Return the selectors of an expression; raises ``ValueError`` for an invalid one."""
     selectors = []
 
     def note(part):

@@ -266,7 +266,7 @@ sandbox status -d FILES/none
 
 
 def outcome(line, files):
-    """Return the exit code of a command line and the first lines of what it prints."""
+    """Return the exit code of a command line and the first lines of its output."""
     done = invoke(*(word.replace("FILES", str(files)) for word in shlex.split(line)))
     texts = {"error": done.stderr, "output": done.stdout if done.returncode else ""}
     for name, text in texts.items():

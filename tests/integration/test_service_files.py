@@ -1,4 +1,4 @@
-"""The files that start the daemons: units and configurations that a host takes as they are."""
+"""The files that start the daemons: units and configurations that a host uses unchanged."""
 
 import configparser
 import pwd
@@ -119,7 +119,7 @@ def service(daemon):
         ("nagios", "nagios"),
     ],
 )
-def test_daemons_without_need_for_rights_have_none(daemon, user):
+def test_daemons_that_need_no_rights_have_no_rights(daemon, user):
     """The threshold is systemd's own measure of how exposed a service is, in tenths: 100 is the worst."""
     unit = ETC / "systemd" / f"zkdeployment-{daemon}.service"
     command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", unit]

@@ -77,7 +77,7 @@ def example() -> Strategy:
 
 
 def slots() -> Iterator[tuple[str, str, str, int]]:
-    """Return what hosts do in the example's rollout: group, host, what, and in which slot of time."""
+    """Return the work of hosts in the example's rollout: group, host, work, and slot of time."""
     strategy = example()
     hosts = read_facts("hosts.yaml", (EXAMPLES / "hosts.yaml").read_bytes())
     rollout, now = begin(strategy, hosts), 0

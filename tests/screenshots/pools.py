@@ -40,7 +40,7 @@ _HOUR = 3600.0
 
 
 def pool_change(now: float, tenants: tuple[int, int]) -> PoolChange:
-    """Return what the pools hold at ``now``: nodes, and the sessions of two tenants."""
+    """Return the content of the pools at ``now``: nodes, and the sessions of two tenants."""
     nodes = _nodes(now)
     leased = {
         pool: [node for node in nodes if node.pool == pool and node.state is NodeState.DEPLOYED]
@@ -65,7 +65,7 @@ def pool_change(now: float, tenants: tuple[int, int]) -> PoolChange:
 
 
 def ended_sessions(now: float, tenants: tuple[int, int]) -> tuple[TenantSession, ...]:
-    """Return sessions that have ended, as they began."""
+    """Return ended sessions in their form at the beginning."""
     nodes = _nodes(now)
     return tuple(
         _session(number, tenant, nodes[2 * place : 2 * place + 2], now - (9 + place) * _HOUR)

@@ -1,1 +1,1 @@
-"""A fleet in one thread: daemons as they are, on a simulated ZooKeeper, clock, network and hosts, by a seed."""
+"""A fleet in one thread: the real daemons on a simulated ZooKeeper, clock, network and hosts, by a seed."""

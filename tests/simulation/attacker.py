@@ -1,4 +1,4 @@
-"""Somebody who owns ZooKeeper, and writes what no syncer published."""
+"""An attacker who owns ZooKeeper, and writes content that no syncer published."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Attacker:
         self._publications: list[dict[str, bytes]] = []
 
     def remember(self) -> None:
-        """Keep what is published now."""
+        """Keep the present publication."""
         kept = {path: node.data for path, node in self._nodes.items() if _is_published(path)}
         self._publications = [*self._publications[1 - _REMEMBERED :], kept]
 

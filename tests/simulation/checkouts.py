@@ -64,7 +64,7 @@ class SoftwareRepository:
         return self._versions.get(content, content)
 
     def set_trap(self, place: Path) -> None:
-        """Do in a checkout what the user of the service may do there."""
+        """Act in a checkout as the user of the service may."""
         with (place / ".git/config").open("a") as config:
             config.write(f'[filter "trap"]\n\tsmudge = {self._program}\n\tclean = {self._program}\n')
         (place / ".git/info").mkdir(exist_ok=True)
@@ -95,7 +95,7 @@ class MachineCheckouts:
         self._change(lambda: self._places.remove(package))
 
     def recover(self) -> None:
-        """Restore what was interrupted."""
+        """Roll back an interrupted change."""
         self._machine.process().check()
         self._places.recover()
 

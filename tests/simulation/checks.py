@@ -48,7 +48,7 @@ _FAILURE = re.compile(rb"boom-([0-9]+)-")
 class Checks:
     """The checks of one world. ``violations`` are sentences; a simulation ends with the first.
 
-    ``imported`` are the revisions over which a tree was imported by hand: what they want is not known any more.
+    ``imported`` are the revisions over which a tree was imported by hand: what they want is no longer known.
     ``pruned`` are the top-level nodes that a publication removed because no file has them, with its sequence.
     """
 
@@ -125,7 +125,7 @@ class Checks:
             self._cut_off.update(dict.fromkeys(locks, call.machine))
 
     def handing_on(self, hand_on: Callable[..., bool]) -> Callable[..., bool]:
-        """Return ``hand_on``, with which agents give up what is kept for them, as a function that notes that."""
+        """Return ``hand_on``, with which agents release their kept locks, as a function that notes the call."""
 
         def noted(fleet: Any, identity: Identity, pending: Collection[Deployment] = ()) -> bool:
             needed = {f"service {deployment.path}" for deployment in pending}
@@ -161,12 +161,12 @@ class Checks:
     # Machines
 
     def machine_changes(self, machine: Machine, what: str) -> None:
-        """Check a change that begins: the machine's file must not claim a version any more."""
+        """Check a change that begins: the machine's file must no longer claim a version."""
         if machine.recorded_version is not None:
             self.fail(f"{machine.name} changes its {what} while its file says version {machine.recorded_version}")
 
     def machine_changed(self, machine: Machine, what: str) -> None:
-        """Check what a machine's file claims after a change."""
+        """Check the claim of a machine's file after a change."""
         version = machine.recorded_version
         if version is not None:
             self.version_recorded(machine, version, f"its file, after a change of its {what},")
@@ -184,7 +184,7 @@ class Checks:
             self.fail(f"{machine.name}: {where} says version {version}, but {'; '.join(problems)}")
 
     def problems(self, machine: Machine, version: object, sequence: int | None = None) -> list[str]:
-        """Return what a machine lacks of a version, by default with its last publication (``sequence``)."""
+        """Return the missing parts of a machine's version, by default with its last publication (``sequence``)."""
         commit = self._commit(version)
         if commit is None:
             return []
@@ -268,7 +268,7 @@ class Checks:
         self._trees.note(self._world.network.ensemble.leader.nodes, changes)
 
     def read_wanted(self, session: Session, identity: Identity, revision: object) -> DesiredState:
-        """Read what a host is to run, as agents do, and check that it comes from one whole tree."""
+        """Read the targets of a host, as agents do, and check that they come from one whole tree."""
         wanted = read_wanted(session, identity, revision)
         if str(revision) not in self._world.repository.commits and not self._trees.had(identity, wanted):
             self.fail(f"{identity.id} reads for {revision} what no tree wanted: {wanted}")
@@ -322,7 +322,7 @@ class Checks:
             self.version_recorded(machine, version, "its node", properties.get("sequence"))
 
     def _check_failed(self, changes: Sequence[Change]) -> None:
-        """Check that a host's failure stops a running fleet only if the fleet deploys what the host failed at."""
+        """Check that a host's failure stops a running fleet only if the fleet has the failed publication."""
         if not any(
             change.path == paths.HOSTS and _properties(change.data).get("version") is None for change in changes
         ):
@@ -380,7 +380,7 @@ class Checks:
                 self.fail(f"{call.machine.name} runs {call} with version {have}, expected {assignment.version}")
 
     def _check_signed(self, call: ScriptCall) -> None:
-        """Check that a script does what a syncer signed: with its properties, and nothing else."""
+        """Check that a script does only work that a syncer signed, with the signed properties."""
         commit = self._world.repository.commits.get(str(call.revision))
         if commit is None:
             self.fail(f"{call.machine.name} runs {call} for {call.revision}, which no syncer signed")

@@ -1,4 +1,4 @@
-"""Simulates fleets by seeds, and shows what a failing seed did."""
+"""Simulates fleets by seeds, and shows the events of a failing seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the daemons as they are composed in ``wiring``, with the adapters of the machine replaced."""
+"""Runs the daemons of ``programs``, with the adapters of the machine replaced."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class LiveTrees:
 
 
 class _LiveTree:
-    """The nodes of a tree, which are read when somebody asks for the tree."""
+    """The nodes of a tree, which are read when a caller asks for the tree."""
 
     def __init__(self, nodes: Mapping[str, bytes]) -> None:
         self._nodes = nodes

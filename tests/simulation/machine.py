@@ -67,13 +67,13 @@ class MachinePackages(FakePackageManager):
         machine.point("committed")
 
     def recover(self) -> None:
-        """Roll back what a killed agent left."""
+        """Roll back the unfinished change of a killed agent."""
         self._machine.process().check()
         super().recover()
 
 
 class ScriptCall:
-    """A call of a script, which goes on when its agent is killed."""
+    """A call of a script, which continues when its agent is killed."""
 
     def __init__(self, machine: Machine, argv: Sequence[str], revision: Revision, *, fails: bool) -> None:
         self.machine = machine
@@ -121,7 +121,7 @@ class ScriptCall:
 
 @dataclass(frozen=True)
 class Instance:
-    """What an instance of a service was deployed with; ``text`` is ``UNKNOWN`` for a version set by hand.
+    """The properties of a deployed instance of a service; ``text`` is ``UNKNOWN`` for a version set by hand.
 
     ``identity`` is that of the machine when the script began.
     """
@@ -228,7 +228,7 @@ class MachineFiles:
         self.originals = MachineRegistry(machine, machine.originals)
 
     def inventory(self, packages: Packages) -> Inventory:
-        """Return what is on the machine."""
+        """Return the software and the deployments of the machine."""
         machine = self._machine
         checkouts = machine.checkouts
         names = {name for name in packages if name.startswith(("app", "ctl"))} | checkouts.keys()

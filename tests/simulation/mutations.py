@@ -1,4 +1,4 @@
-"""Mechanisms taken out, and old defects put back: what the invariants have to find.
+"""Removed mechanisms and restored defects, which the invariants have to find.
 
 Each mutation is a context manager that changes the code under test during the block. ``MUTATIONS`` take out a
 mechanism of safety; ``DEFECTS`` restore a behaviour that was mended, as a small patch.
@@ -37,7 +37,7 @@ _SUPERVISION = "zkdeployment.agent.daemon.deployment.Supervision"
 
 
 def no_lock_check() -> contextlib.AbstractContextManager[Any]:
-    """Start scripts without a look at the lock, and leave no record of the work under it."""
+    """Start scripts without a check of the lock and without a record of the work under it."""
     return mock.patch.multiple(_LOCK, begin=lambda _self, _step, _stamp: None, check_lease=lambda _self: None)
 
 
@@ -47,13 +47,13 @@ def _check_control(supervision: Any, changed: object = None, *, midway: bool = F
 
 
 def no_stop_check() -> contextlib.AbstractContextManager[Any]:
-    """Continue a deployment whatever the cluster version says."""
+    """Continue a deployment at any cluster version."""
     return mock.patch(f"{_SUPERVISION}._check_cluster", _check_control)
 
 
 @contextlib.contextmanager
 def no_compare_and_set() -> Iterator[None]:
-    """Write whatever others wrote meanwhile."""
+    """Write without a check of the writes of other clients."""
     send = session_module.send
 
     def blind(client: Any, operations: Any) -> Any:
@@ -82,7 +82,7 @@ def version_recorded_early() -> Iterator[None]:
 
 
 def version_not_given_up() -> contextlib.AbstractContextManager[Any]:
-    """Let the recorded version stand while the host changes: after a rewind, half a host counts as whole."""
+    """Keep the recorded version while the host changes: after a rewind, half a deployment counts as whole."""
     return mock.patch(
         "zkdeployment.agent.reporting.host_reporting.DeploymentStatus.give_up_version",
         return_value=None,
@@ -105,7 +105,7 @@ def new_tops_not_listed() -> contextlib.AbstractContextManager[Any]:
 
 
 def imports_unseen() -> contextlib.AbstractContextManager[Any]:
-    """Read the tree for a version set by hand without a look at imports that come between."""
+    """Read the tree for a version set by hand without a check for imports in between."""
     module = "zkdeployment.publishing.store.assignments"
     return mock.patch(f"{module}._changed", return_value=None)
 
@@ -121,7 +121,7 @@ def properties_ignored() -> contextlib.AbstractContextManager[Any]:
 
 
 def signatures_ignored() -> contextlib.AbstractContextManager[Any]:
-    """Believe statements that no publisher signed, whatever targets they name."""
+    """Trust statements that no publisher signed, with any targets."""
     stack = contextlib.ExitStack()
     stack.enter_context(mock.patch("simulation.signatures.SimulatedPublishers.verify", return_value=None))
     stack.enter_context(mock.patch("zkdeployment.agent.daemon.trusted_publications.check_snapshot"))
@@ -129,12 +129,12 @@ def signatures_ignored() -> contextlib.AbstractContextManager[Any]:
 
 
 def old_publications_believed() -> contextlib.AbstractContextManager[Any]:
-    """Let hosts with publishers act on what was signed once, however old it is."""
+    """Let hosts with publishers act on signed publications of any age."""
     return mock.patch("zkdeployment.agent.daemon.trusted_publications.Watermark.check", return_value=None)
 
 
 def verified_properties_ignored() -> contextlib.AbstractContextManager[Any]:
-    """Hand the properties in ZooKeeper to scripts without a look at what was signed."""
+    """Pass the properties in ZooKeeper to scripts without a check of the signed ones."""
     return mock.patch("zkdeployment.agent.daemon.trusted_publications.check_properties")
 
 
@@ -190,7 +190,7 @@ def failure_not_kept() -> contextlib.AbstractContextManager[Any]:
 
 
 def obsolete_failures_stop() -> contextlib.AbstractContextManager[Any]:
-    """Stop the fleet because of a failure, whatever it deploys by now."""
+    """Stop the fleet because of a failure, also if it has another publication by now."""
     return mock.patch("zkdeployment.base.publication.Published.is_wanted", return_value=True)
 
 
@@ -218,7 +218,7 @@ def former_roles_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stops_uncompared() -> Iterator[None]:
-    """Forget the stops of a fleet that is resumed without a look at stops recorded meanwhile."""
+    """Forget the stops of a fleet that is resumed without a check for stops recorded meanwhile."""
     forgetting = cluster.forgetting_stops
 
     def loose(recorded: Any) -> list[Any]:
@@ -278,7 +278,7 @@ def revision_counts_as_publication() -> Iterator[None]:
 
 
 def identity_ignored() -> contextlib.AbstractContextManager[Any]:
-    """Let services with ``rerun = 'changed'`` keep what was run while the host had another name or role."""
+    """Do not run services with ``rerun = 'changed'`` again after the host got another name or role."""
     plan = plans.plan
     return mock.patch.object(plans, "plan", lambda *wanted, **facts: plan(*wanted, **facts | {"identity": None}))
 

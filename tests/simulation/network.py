@@ -103,7 +103,7 @@ class Network:
     # Faults
 
     def partition(self, process: Process, seconds: float) -> None:
-        """Separate a process from all servers for some time; nobody notices at once."""
+        """Separate a process from all servers for some time; neither side notices at once."""
         until = self.scheduler.now + seconds
         self.unreachable[process] = max(until, self.unreachable.get(process, 0.0))
         for client in self._clients_of(process):
@@ -127,7 +127,7 @@ class Network:
                 self.ensemble.end_session(client.server_session)
 
     def take_down(self, server: Server, seconds: float) -> None:
-        """Stop a server that does not lead for some time; its clients connect to others."""
+        """Stop a server that does not lead for some time; its clients connect to other servers."""
         assert not server.leads
         server.down = True
         for clients in list(self.clients.values()):

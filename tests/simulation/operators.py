@@ -45,7 +45,7 @@ _LOOK = 30.0
 
 
 class Operators:
-    """The operators. ``converged`` and ``obstacle`` say how the fleet stands after the last fault."""
+    """The operators. ``converged`` and ``obstacle`` describe the state of the fleet after the last fault."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -207,7 +207,7 @@ class Operators:
             self._push()
 
     def _prune(self) -> None:
-        """Publish the tip again, and remove the nodes that are in no file any more."""
+        """Publish the tip again, and remove the nodes that are no longer in a file."""
         syncer = Syncer(self._world.repository, ZooKeeperPublications(self._session), SystemClock())
         overrides = GuardOverrides(rewind=True, mass_removal=True)
         syncer.sync(SyncOptions(force=True, prune=True, overrides=overrides))
@@ -346,7 +346,7 @@ class Operators:
         return tip
 
     def _awaits_rollback(self) -> bool:
-        """Whether the coordinator is to roll back; for more than ten minutes without faults is a violation."""
+        """Whether the coordinator has to roll back; after ten minutes without faults, that is a violation."""
         rollout = self._acts.rollouts.rollout()
         recovery = None if rollout is None else rollout.recovery
         is_due = recovery is not None and recovery.stage in {RecoveryStage.DUE, RecoveryStage.COMMITTED}
@@ -422,7 +422,7 @@ class Operators:
         return None
 
     def _repair(self) -> None:
-        """Do what an operator does in a fleet that does not converge: release locks, resume."""
+        """Act as an operator whose fleet does not converge: release locks, resume."""
         world = self._world
         self._release_locks_of_lost_hosts()
         rollout = self._acts.rollouts.rollout()

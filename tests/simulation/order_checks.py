@@ -1,4 +1,4 @@
-"""Checks the order between services: who deploys after whom, and who keeps a service until others have it."""
+"""Checks the order between services: which hosts wait, and which keep a service until other hosts have it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OrderChecks:
         self._entries: dict[str, ZNode] = {}
 
     def committed(self, changes: Sequence[Change]) -> None:
-        """Keep the orders of publications: a host that planned by one follows it after its nodes are gone."""
+        """Keep the orders of publications: a host follows the order of its plan, also after its removal."""
         for change in changes:
             if change.path.startswith(f"{paths.ORDER}/") and (node := self._nodes.get(change.path)) is not None:
                 self._entries[change.path] = copy(node)

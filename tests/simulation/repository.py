@@ -50,7 +50,7 @@ class ServicePlan:
 
 @dataclass
 class TreePlan:
-    """What a tree says: services by number, the version of each role's controller, and the strategy's document."""
+    """A tree: services by number, the version of each role's controller, and the strategy's document."""
 
     services: dict[int, ServicePlan] = field(default_factory=dict)
     controllers: dict[str, str] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Commit:
         return (self.text, self.strategy) != (other.text, other.strategy)
 
     def wanted(self, identity: Identity) -> DesiredState:
-        """Return what a host is to run."""
+        """Return the targets of a host."""
         if identity not in self._wanted:
             self._wanted[identity] = wanted_for(identity, self.targets)
         return self._wanted[identity]

@@ -98,7 +98,7 @@ def _watch(request: Any, server: Server, watcher: Any, *, missing: bool) -> None
 
 
 def _decode(body: bytes) -> list[Write]:
-    """Decode a transaction as it is sent."""
+    """Decode a transaction."""
     writes = []
     header, offset = MultiHeader.deserialize(body, 0)
     while not header.done:

@@ -85,7 +85,7 @@ class SimulatedKey:
 
 
 class InlineExecutor:
-    """Runs what is submitted at once, in the green thread that submits it, which may be killed by that."""
+    """Runs each call at once in the green thread that submits it; the call may kill this thread."""
 
     def __init__(self, *_: object) -> None:
         """Do without threads."""

@@ -31,7 +31,7 @@ def mutations():
 
 
 @pytest.mark.parametrize("name", [*MUTATIONS, *DEFECTS])
-def test_the_invariants_see_what_is_broken(mutations, name):
+def test_the_invariants_detect_defects(mutations, name):
     assert f"found: {name}: " in mutations, mutations
 
 
@@ -45,7 +45,7 @@ def test_the_invariants_see_what_is_broken(mutations, name):
         ("--theme", "rollbacks", "--seeds", "6", "--faults", "240"),
     ],
 )
-def test_small_fleets_keep_all_invariants_whatever_happens(arguments):
+def test_small_fleets_keep_all_invariants_under_all_events(arguments):
     done = simulate(*arguments)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
     assert "all invariants held" in done.stdout

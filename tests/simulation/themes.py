@@ -1,4 +1,4 @@
-"""What a seed is mostly about: one theme brings some faults and acts together more often than chance would."""
+"""The theme of a seed: some faults and acts that come together more often than by chance."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ ACTS = {
 class Theme:
     """Weights that replace those of ``FAULTS`` and ``ACTS``, and further habits.
 
-    ``distances`` multiply the time of messages. ``hasty`` is how often somebody resumes right after a stop,
+    ``distances`` multiply the time of messages. ``hasty`` is the frequency of a resume right after a stop,
     ``failing`` the share of scripts that fail all the time. ``small_transactions`` splits publications;
     ``fatal_commits`` is how often a syncer dies beside such a transaction, whereupon its push is taken back.
     ``ordered`` is the share of services that run again only when they changed, that wait for others, or that are
-    undeployed last. The publications of ``signed`` fleets are signed, and hosts verify them.
-    In fleets with ``checkouts``, the software of one service is in a repository of real git.
-    ``tolerant`` fleets have a strategy that tolerates failures, and one role with a controller. In fleets with
-    ``rollbacks`` the coordinator rolls back after a failed rollout, and at the end a rollout fails. In
-    ``controlled`` fleets most hosts have a role, and each role has a controller. With ``long_scripts``, some
-    scripts run for longer than a session and the lock delay last, and agents that have to end cut them off.
+    undeployed last. The publications of ``signed`` fleets are signed, and hosts verify them. In fleets with
+    ``checkouts``, the software of one service is in a repository of real git. ``tolerant`` fleets have a strategy
+    that tolerates failures, and one role with a controller. In fleets with ``rollbacks`` the coordinator rolls
+    back after a failed rollout, and at the end a rollout fails. In ``controlled`` fleets most hosts have a role,
+    and each role has a controller. With ``long_scripts``, some scripts run for longer than a session and the lock
+    delay last, and agents that have to end cut them off.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)

@@ -110,7 +110,7 @@ class Fleet:
         return AgentHost(self, host_id, options)
 
     def ready_host(self, host_id: str = "h1", *, version: str = "1.0", n: int = 1) -> AgentHost:
-        """Return a host with the software foo, which it is to deploy ``n`` times at r1."""
+        """Return a host with the software foo, of which r1 has ``n`` deployments."""
         host = self.host(host_id)
         put_script(host.root, "foo")
         self.service("/who/myfoo", "foo", version, **{host_id: n})

@@ -102,7 +102,7 @@ def _limit(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _programs_end_with_the_tests() -> Iterator[None]:
-    """Kill all programs that the tests leave, whatever ends the tests."""
+    """Kill all programs that remain after the end of the tests, for every kind of end."""
     value = uuid.uuid4().hex
     words = ["/bin/sh", "-c", _GUARD, "sh", f"{RUN}={value}"]
     with (
@@ -123,7 +123,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Limit the time of the end of a test; if the test failed, clean up what it may have left.
+    """Limit the time of the end of a test; if the test failed, remove its remains.
 
     If the test is to be repeated, fixtures for its whole module end, too: the next test gets new ones. Programs
     that the test started are killed, except members of sandboxes, which end with their sandbox.

@@ -160,7 +160,7 @@ class Publishing:
 
     @property
     def targets(self) -> dict[str, list[str]]:
-        """The paths of the services that each published target is to run."""
+        """The paths of the services of each published target."""
         if not self.client.exists("/zkdeployment/targets"):
             return {}
         return {

@@ -126,7 +126,7 @@ class Journal:
 
 
 def deployed(host):
-    """Return what the scripts of a host note in one deployment."""
+    """Return the notes of a host's scripts in one deployment."""
     calls = (
         ("starting-deployments", "/roles/app"),
         ("zookeeper-deploy", "/shop 0"),
@@ -186,7 +186,7 @@ def converge(fleet, revision):
     fleet.zkdeployment("status", "--wait", revision, "--timeout", str(UNLIMITED))
 
 
-def test_what_a_computer_lacks_for_such_machines_is_named(tmp_path, monkeypatch):
+def test_a_computers_missing_requirements_for_such_machines_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_room, "IMAGE", tmp_path / "machine")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
@@ -217,7 +217,7 @@ def test_a_host_that_reboots_during_a_script_runs_it_again_and_does_not_stop_the
     assert_one_after_the_other(journal.noted())
 
 
-def test_the_fleet_upgrades_zkdeployment_one_host_after_the_other(fleet, hosts):
+def test_the_fleet_upgrades_zkdeployment_host_by_host(fleet, hosts):
     journal, before = Journal(fleet), {name: main_process(host) for name, host in hosts.items()}
     revision = fleet.publish(TREE.format(version="2.0", patches=UPGRADED))
     with hosts["app1"].explained():

@@ -141,7 +141,7 @@ class MonitoredFleet:
         return self.api.get("/deployments/monitoring/nagios1/active").json()["deploymentsList"]
 
     def json(self, *arguments):
-        """Return what a verb prints with ``-o json``."""
+        """Return the output of a verb with ``-o json``."""
         done = self.box.zkdeployment(*arguments, "-o", "json")
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
@@ -172,7 +172,7 @@ class MonitoredFleet:
         return subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip()
 
     def answers(self):
-        """Return what the bridge has answered: instance, outcome, and whether the check was removed."""
+        """Return the answers of the bridge: instance, outcome, and whether the check was removed."""
         lines = [json.loads(line) for line in (self.place / "bridge.log").read_text().splitlines()]
         return [
             (line["instance"], line["outcome"], line["removed"])

@@ -74,7 +74,7 @@ esac
 
 
 class Fleet:
-    """A sandbox with intents, and what its verbs say about them."""
+    """A sandbox with intents, and the output of its verbs about them."""
 
     def __init__(self, box: SandboxCommands) -> None:
         self.box = box
@@ -225,7 +225,7 @@ def test_details_have_the_marker_the_provider_and_the_facts_of_the_host(fleet: F
         assert set(resource["metadata"]) == {"labels"}
 
 
-def test_what_exists_only_in_reality_and_what_was_lost_by_hand(fleet: Fleet) -> None:
+def test_resources_that_exist_only_in_reality_and_resources_lost_by_hand(fleet: Fleet) -> None:
     marker = fleet.file("host3", "etc/web/shop:front.0.deployed")
     content = marker.read_text()
     marker.unlink()
@@ -255,7 +255,7 @@ def test_what_exists_only_in_reality_and_what_was_lost_by_hand(fleet: Fleet) -> 
     fleet.wait_for(ALL_APPLIED, "the provider is gone")
 
 
-def test_a_host_that_reports_again_after_a_crash_doubles_nothing(fleet: Fleet) -> None:
+def test_a_host_that_reports_again_after_a_crash_makes_no_second_entry(fleet: Fleet) -> None:
     fleet.box.sandbox("stop", "host3", "--kill")
     fleet.wait_for(ALL_APPLIED, "what an absent host has recorded stays applied")
     fleet.box.sandbox("start", "host3")

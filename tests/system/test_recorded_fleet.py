@@ -1,4 +1,4 @@
-"""What a fleet with all features shows and leaves behind is what was recorded: JSON, znodes, files, answers.
+"""A fleet with all features shows and leaves the recorded JSON, znodes, files and answers.
 
 The fleet deploys by a strategy, with a role's controller, an intent, a check and its monitoring system, a lent
 host, and providers with a filter. At the end a script fails, which stops it.
@@ -143,7 +143,7 @@ VARYING = [
 
 
 def steady(text: str) -> str:
-    """Return a text in which names stand for what differs from run to run."""
+    """Return a text in which names replace the values that differ from run to run."""
     for pattern, name in VARYING:
         text = pattern.sub(name, text)
     return text
@@ -216,7 +216,7 @@ class RecordedFleet:
     facts: dict[str, set[str]] = field(default_factory=dict)
 
     def act(self, *words: str) -> str:
-        """Run a verb that has to succeed, and return what it prints."""
+        """Run a verb that has to succeed, and return its output."""
         done = self.box.zkdeployment(*words)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -230,12 +230,12 @@ class RecordedFleet:
         self.facts.setdefault(name, set()).update(facts)
 
     def push(self, version: str) -> str:
-        """Push the tree with a version of hello, and the documents as they are at the tip of the branch."""
+        """Push the tree with a version of hello, and the unchanged documents of the branch."""
         documents = {name: self.at_tip(name) or text for name, text in DOCUMENTS.items()}
         return self.box.push(TREE % version, f"hello {version}", documents)
 
     def at_tip(self, name: str) -> str:
-        """Return a file at the tip of the branch; empty if there is none."""
+        """Return a file at the tip of the branch; empty if the file does not exist."""
         show = ["git", "--git-dir", self.box.status["tree"], "show", f"main:{name}"]
         return subprocess.run(show, capture_output=True, text=True, check=False).stdout
 
@@ -268,7 +268,7 @@ class RecordedFleet:
                 self._note_node(client, below)
 
     def note_files(self) -> None:
-        """Note the mode of each file that the programs wrote, and the shape of what is JSON."""
+        """Note the mode of each file that the programs wrote, and the shape of JSON content."""
         box = self.box.directory
         roots = ("var/lib/zkdeployment", "var/log/zkdeployment", "etc", "root/.ssh")
         places = [box / "hosts" / host / "root" / root for host in ("host1", "host2", "host3") for root in roots]
@@ -442,7 +442,5 @@ def fail(fleet: RecordedFleet) -> None:
 
 
 @pytest.mark.parametrize("name", ["json", "znodes", "files", "answers"])
-def test_what_a_fleet_shows_and_leaves_is_what_was_recorded(
-    fleet: RecordedFleet, recorded: Any, name: str
-) -> None:
+def test_a_fleet_shows_and_leaves_the_recorded_state(fleet: RecordedFleet, recorded: Any, name: str) -> None:
     recorded(f"fleet-{name}", sorted(fleet.facts[name]))

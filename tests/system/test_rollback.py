@@ -1,4 +1,4 @@
-"""A bad version on a real fleet: the coordinator goes back, and nobody can push the version again."""
+"""A bad version on a real fleet: the coordinator rolls back, and no push of the version is accepted again."""
 
 from __future__ import annotations
 

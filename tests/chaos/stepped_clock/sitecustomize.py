@@ -1,7 +1,7 @@
 """Steps the clock of a daemon of a chaos run: Python imports this module first when it is on ``PYTHONPATH``.
 
 The offset in seconds is in the file ``clock-offset`` of the directory in which the daemon was started, and may
-change at any moment. Monotonic time is as it is on the machine, as after a real step.
+change at any moment. As with a real step, monotonic time does not change.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The check of packages against real repositories, whatever becomes of the solver."""
+"""The check of packages against real repositories, also if the solver fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wanting(version: str) -> tuple[Assignment, ...]:
     return (Assignment("/web", 1, "shop", "shop", version=version),)
 
 
-def test_a_solver_that_takes_too_long_hides_no_other_problem(
+def test_a_solver_that_takes_too_long_does_not_hide_other_problems(
     paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     repositories = reader(tmp_path, paper_repository.url)
@@ -53,7 +53,9 @@ def test_a_solver_that_takes_too_long_hides_no_other_problem(
     ]
 
 
-def test_what_only_absent_hosts_could_not_install_is_a_warning(paper_repository: PaperRepository, tmp_path: Path):
+def test_a_package_that_only_absent_hosts_could_not_install_is_a_warning(
+    paper_repository: PaperRepository, tmp_path: Path
+):
     paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:1.0-1.noarch", "tool-0:2.0-1.noarch")
     repositories = reader(tmp_path, paper_repository.url)
     lib = make_package("lib", "1.0")

@@ -275,7 +275,7 @@ def test_the_next_agent_does_not_wait_for_a_script_that_was_never_started(tmp_pa
     assert not (tmp_path / "script").exists()
 
 
-def test_nothing_but_the_start_of_the_program_comes_between_the_last_check_and_a_script(tmp_path, make):
+def test_the_program_starts_directly_after_the_last_check_of_a_script(tmp_path, make):
     def check() -> None:
         assert json.loads((tmp_path / "script").read_text())["argv"] == [path]
         assert only_log(tmp_path) is not None

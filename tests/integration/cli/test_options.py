@@ -210,7 +210,7 @@ def test_config_check_warns_of_publishers_whose_keys_may_sign_everything(tmp_pat
     assert result.stderr == ""
 
 
-def test_config_check_refuses_publishers_whose_signatures_are_not_those_that_are_verified(tmp_path: Path):
+def test_config_check_refuses_publishers_without_a_key_for_the_verified_statements(tmp_path: Path):
     file, publishers = tmp_path / "x.cfg", tmp_path / "publishers"
     worker = f"[zkdeployment]\npublishers = {publishers}\n[pools]\ninterval = 5m\n"
     host = worker.replace("[pools]", "host-id = h1\n[pools]")
@@ -232,7 +232,7 @@ def test_config_check_refuses_publishers_whose_signatures_are_not_those_that_are
         )
 
 
-def test_config_check_warns_of_publishers_who_can_sign_nothing_and_of_leases_without_a_signer(tmp_path: Path):
+def test_config_check_warns_of_publishers_who_cannot_sign_and_of_leases_without_a_signer(tmp_path: Path):
     file, publishers = tmp_path / "x.cfg", tmp_path / "publishers"
     file.write_text(f"[zkdeployment]\nhost-id = h1\nrole = lease:idle\npublishers = {publishers}\n")
     publication = 'one namespaces="zkdeployment-publication" ssh-ed25519 AAAA\n'

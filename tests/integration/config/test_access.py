@@ -33,7 +33,7 @@ def access(place: Path, *lines: str) -> Access:
     return load(file, host=False).access
 
 
-def test_the_default_is_no_authentication(place: Path):
+def test_by_default_there_is_no_authentication(place: Path):
     assert access(place) == Access()
 
 

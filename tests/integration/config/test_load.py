@@ -84,7 +84,7 @@ def test_a_shared_metrics_file_is_an_error(file: Path, syncer: str, coordinator:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "7e3", "1_0", "\u0661", str(2**53), "9" * 500])
-def test_a_minimum_sequence_that_is_no_sequence_is_an_error(file: Path, value: str):
+def test_an_invalid_minimum_sequence_is_an_error(file: Path, value: str):
     message = refused(file, f"minimum-sequence = {value}")
     assert message == (
         f"minimum-sequence: expected the sequence of a publication, a positive number, found {value!r}"

@@ -179,7 +179,7 @@ def test_everything_works_without_javascript(stage: Stage):
         expect(page.locator("#matrix tbody tr")).to_have_count(1)
 
 
-def test_an_operator_acts_with_a_reason_and_sees_what_became_of_the_act(stage: Stage):
+def test_an_operator_acts_with_a_reason_and_sees_the_outcome_of_the_act(stage: Stage):
     with stage.page("/intents/ams/web") as page:
         expect(page.locator("#intent-details")).to_contain_text("nothing of it is deployed")
         page.get_by_role("link", name="Apply").click()
@@ -200,7 +200,7 @@ def test_an_operator_acts_with_a_reason_and_sees_what_became_of_the_act(stage: S
         assert page.evaluate("window.loadedOnce") is True
 
 
-def test_pages_of_services_and_hosts_show_what_an_intent_withholds(stage: Stage):
+def test_pages_of_services_and_hosts_show_withheld_services(stage: Stage):
     stage.fleet.record(*RECORDS, withheld={("/net/vlan12", "web"), ("/p1/gone", "web")})
     with stage.page("/services") as page:
         note = "/net/vlan12 for web is withheld until ams/web is applied"

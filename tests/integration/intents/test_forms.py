@@ -1,4 +1,4 @@
-"""The forms of acts on intents: what they show before the button, and that they do what they have shown."""
+"""The forms of acts on intents: the effects that they show, and the equality of the shown and the real effects."""
 
 from __future__ import annotations
 

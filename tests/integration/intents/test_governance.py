@@ -1,4 +1,4 @@
-"""Governance between git and ZooKeeper: it begins and ends only by an act, whatever is pushed."""
+"""Governance between git and ZooKeeper begins and ends only by an act, never by a push."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_terminated_group_that_is_removed_stays_undeployed(publishing: Publish
     assert publishing.targets == OTHER
 
 
-def test_a_service_that_its_group_does_not_name_any_more_stays_undeployed(publishing: Publishing):
+def test_a_service_that_its_group_no_longer_names_stays_undeployed(publishing: Publishing):
     publish(publishing, i_yaml=group("Created"))
     publish(publishing, i_yaml=group("Created", apps="front: [/p1/front]"))
     assert publishing.targets == OTHER

@@ -119,7 +119,9 @@ def test_an_invented_intent_in_zookeeper_neither_undeploys_nor_governs(attacked:
     assert_unchanged(attacked, keys)
 
 
-def test_a_wiped_zookeeper_does_not_deploy_what_left_its_intent(attacked: Publishing, keys):
+def test_after_a_loss_of_zookeepers_data_services_that_left_their_intent_stay_undeployed(
+    attacked: Publishing, keys
+):
     attacked.client.delete("/zkdeployment", recursive=True)
     attacked.sync(force=True)
     assert_unchanged(attacked, keys)

@@ -1,4 +1,4 @@
-"""Intents between git and ZooKeeper: what is withheld, refused, recorded, and how instances end."""
+"""Intents between git and ZooKeeper: withheld services, refusals, records, and the ends of instances."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def test_a_revert_of_an_update_needs_another_approval(approved: ApprovedPublishi
 def test_an_approval_that_only_zookeeper_calls_accepted_does_not_count(
     publishing: Publishing, approved: ApprovedPublishing
 ):
-    """The attacker may push, and writes what a syncer without approvers would have written to ZooKeeper."""
+    """The attacker may push, and writes the records of a syncer without approvers to ZooKeeper."""
     approved.push("Created", signed=False)
     approved.sync()
     approved.push("Instantiated", signed=False)
@@ -347,7 +347,7 @@ def test_an_approval_that_only_zookeeper_calls_accepted_does_not_count(
     approved.sync()
 
 
-def test_what_was_accepted_is_forgotten_with_the_last_intent_although_zookeeper_hides_all_intents(
+def test_the_accepted_forms_are_forgotten_with_the_last_intent_although_zookeeper_hides_all_intents(
     publishing: Publishing, approved: ApprovedPublishing
 ):
     approved.push("Instantiated", signed=True)
@@ -409,7 +409,7 @@ def test_an_approval_that_was_accepted_and_withdrawn_before_it_was_published_doe
     approved.refuses("its signature is not by one of the keys in")
 
 
-def test_a_publication_that_was_not_written_takes_nothing_from_what_was_accepted_before(
+def test_an_unwritten_publication_does_not_change_the_accepted_forms(
     publishing: Publishing, approved: ApprovedPublishing
 ):
     rule = "  update: approve\n"
@@ -472,7 +472,7 @@ def test_a_document_is_removed_only_after_hosts_have_undeployed_its_last_instanc
     assert publishing.targets == {"h1": ["/other"]}
 
 
-def test_the_final_status_is_recorded_once_no_host_has_deployments_any_more(publishing: Publishing):
+def test_the_final_status_is_recorded_when_the_last_deployment_has_ended(publishing: Publishing):
     publishing.push(TREE, i_yaml=group("Instantiated"))
     publishing.sync()
     report(publishing, "h1", "/p1/front", "/p1/db")
@@ -530,7 +530,7 @@ def test_verbs_show_which_services_intents_withhold(publishing: Publishing):
     assert "/p1/front is not deployed to h2: p1/store/v1/shop is Approved\n" in services.stderr
 
 
-def test_a_plan_withholds_services_as_intents_demand_and_shows_what_would_be_refused(
+def test_a_plan_withholds_services_as_intents_demand_and_shows_refusals(
     publishing: Publishing,
 ):
     publishing.push(TREE, i_yaml=group("Approved"))
@@ -556,7 +556,7 @@ def test_a_plan_withholds_services_as_intents_demand_and_shows_what_would_be_ref
     assert f"the syncer would refuse this: {refusal}\n" in planned.stderr
 
 
-def test_an_import_by_hand_deploys_nothing_that_is_withheld(publishing: Publishing):
+def test_an_import_by_hand_deploys_no_withheld_service(publishing: Publishing):
     publishing.push(TREE, i_yaml=group("Approved"))
     publishing.sync()
     more = publishing.directory / "p1.zk"

@@ -225,7 +225,7 @@ def test_a_session_is_requested_shown_extended_and_retired(
     assert (read.requested_by, read.retired_by) == ("ci", "ci")
 
 
-def test_what_cannot_be_had_is_refused_with_its_code(ci: Client, store: ZooKeeperPools, admin: Client):
+def test_impossible_requests_are_refused_with_their_codes(ci: Client, store: ZooKeeperPools, admin: Client):
     nodes = add_ready_nodes(store, 3)
     too_many = ci.request(("web", 3))
     assert (too_many.status_code, "3 > 2" in too_many.json()["detail"]) == (403, True)

@@ -178,7 +178,7 @@ def test_a_publication_that_changes_the_group_ends_its_stop_and_all_hosts_deploy
     assert versions(site.h1) == versions(site.h2) == {"foo": "1.0", "bar": "2.0"}
 
 
-def test_a_publication_that_leaves_the_group_as_it_is_does_not_end_its_stop(site: Site):
+def test_a_publication_without_a_change_of_the_group_does_not_end_its_stop(site: Site):
     with site.failed():
         site.fleet.journal.unlink()
         revision = site.publish(foo="2.0", bar="1.0")
@@ -202,7 +202,7 @@ def test_hosts_run_the_steps_that_they_lack_when_an_operator_resumes_the_group(s
         site.resume()
 
 
-def test_a_failure_stops_the_fleet_unless_the_document_says_otherwise(site: Site):
+def test_a_failure_stops_the_fleet_unless_the_document_limits_it_to_the_group(site: Site):
     site.stops = "fleet"
     site.deploy()
     site.h1.fail("/z/one 0")
@@ -225,7 +225,9 @@ KILLED = [
 
 
 @pytest.mark.parametrize("point", KILLED)
-def test_a_host_that_is_killed_around_its_failure_stops_the_group_and_completes_the_others(site: Site, point: str):
+def test_a_host_that_is_killed_around_its_failure_stops_the_group_and_completes_the_other_groups(
+    site: Site, point: str
+):
     for package in ("foo", "bar"):
         put_script(site.h1.root, package)
     revision = site.publish(foo="1.0", bar="1.0")
@@ -241,7 +243,7 @@ def test_a_host_that_is_killed_around_its_failure_stops_the_group_and_completes_
     assert not any("/z/two" in call for call in site.fleet.calls())
 
 
-def test_a_stop_that_somebody_invents_only_withholds_and_one_that_is_removed_deploys_what_was_published(
+def test_an_invented_stop_only_withholds_steps_and_a_removed_stop_deploys_only_published_services(
     site: Site,
 ):
     site.deploy()

@@ -1,4 +1,4 @@
-"""Libraries that an upgrade removed under a running process: nothing crashes, and the messages say what to do."""
+"""Libraries that an upgrade removed under a running process: nothing crashes, and the messages give advice."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ MESSAGE = (
 
 @pytest.fixture
 def gone(monkeypatch):
-    """Make the import of a library fail as it does when its files have gone."""
+    """Make the import of a library fail as after the removal of its files."""
     return lambda name: monkeypatch.setitem(sys.modules, name, None)
 
 
@@ -53,7 +53,7 @@ def test_metrics_that_cannot_be_written_are_logged_once(gone, tmp_path, library)
 
 
 def test_an_agent_that_cannot_search_for_a_running_dnf_or_script_asks_for_a_restart(gone, tmp_path):
-    """The next process imports the libraries that are there then, and looks for both before it does anything."""
+    """The next process imports the libraries that are present then, and checks both before all other work."""
     gone("psutil")
     state = tmp_path / "root/var/lib/zkdeployment/packages"
     (state / "prepared-1").mkdir(parents=True)

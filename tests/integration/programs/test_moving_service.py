@@ -1,4 +1,4 @@
-"""What the client of a service with three hosts sees while the service moves to three other hosts.
+"""The instances that a client sees while a service moves from three hosts to three other hosts.
 
 Real agents, a real syncer and a real ZooKeeper; the deploy scripts run instances with ``zkdeployment provide``.
 """
@@ -54,7 +54,7 @@ class ProvidingPackages(HostPackages):
 
 @pytest.fixture
 def hosts(fleet: Fleet):
-    """Six hosts with running agents; the instances that they leave behind are ended."""
+    """Six hosts with running agents; remaining instances are ended afterwards."""
     hosts = [fleet.host(f"h{number}") for number in range(1, 7)]
     with contextlib.ExitStack() as agents:
         for host in hosts:

@@ -1,4 +1,4 @@
-"""What a newer version wrote into records survives each change by this version, on a real ZooKeeper."""
+"""Additions of a newer version to records survive each change by this version, on a real ZooKeeper."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def imported(*argv: object) -> set[str]:
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["-h"], ["completion", "bash"]], ids=" ".join)
-def test_help_imports_none_of_the_modules_that_verbs_need(argv):
+def test_help_does_not_import_the_modules_that_verbs_need(argv):
     needed = {"kazoo", "nagiosplugin", "zkdeployment.zookeeper", "zkdeployment.base.host"}
     assert not imported(*argv) & (HEAVY | OF_AGENTS | needed)
 

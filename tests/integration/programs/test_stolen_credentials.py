@@ -1,8 +1,8 @@
-"""What the owner of each stolen credential can do: the table in the manual, on fleets with access lists.
+"""The powers of the owner of each stolen credential: the table in the manual, on fleets with access lists.
 
-The fleets are set up as the manual says: every program has credentials of its own, one access list names all of
-them, and the nodes of users are open to the service alone. The host of the fleet ``believing`` has no publishers,
-those of the fleet ``verifying`` have. ``HELD`` names the test that holds each statement of the table.
+The fleets are set up according to the manual: every program has credentials of its own, one access list names all
+of them, and the nodes of users are open to the service alone. The host of the fleet ``believing`` has no
+publishers, those of the fleet ``verifying`` have. ``HELD`` names the test that holds each statement of the table.
 """
 
 import json
@@ -82,9 +82,7 @@ def fleets(running_fleets):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_credentials_of_zookeeper_are_root_on_hosts_that_believe_it_and_run_nothing_on_those_that_verify(
-    fleets, program
-):
+def test_credentials_of_zookeeper_give_root_only_on_hosts_that_do_not_verify_signatures(fleets, program):
     believing, verifying = fleets["believing"], fleets["verifying"]
     with believing.forged(program):
         wait_until(lambda: believing.is_owned, "the host runs what the attacker wrote")
@@ -104,7 +102,7 @@ def test_credentials_of_zookeeper_can_stop_every_fleet(fleets, program):
         fleet.converge()
 
 
-def test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_what_is_published(fleets):
+def test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_published_records(fleets):
     fleet, target = fleets["verifying"], f"{TARGETS}/h1"
     with fleet.stolen("agents") as attacker:
         held = attacker.Lock("/agent-locks/who,web", "nobody")
@@ -119,7 +117,7 @@ def test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_wha
         fleet.converge()
 
 
-def test_credentials_of_zookeeper_can_grant_what_no_coordinator_granted(fleets):
+def test_credentials_of_zookeeper_can_grant_phases_without_a_coordinator(fleets):
     fleet = fleets["verifying"]
     revision = fleet.publish(any_tree(), strategy_yaml=STRATEGY)
     wait_until(lambda: "no rollout of this publication" in fleet.host.node.get("step", ""), "the host waits")
@@ -200,7 +198,7 @@ def test_credentials_of_zookeeper_make_workers_lend_hosts_to_tenants_and_hold_ne
         attacker.set_acls(LEASE, rights)
 
 
-def test_the_key_of_a_worker_is_root_on_hosts_that_can_be_leased_and_on_no_others(fleets):
+def test_the_key_of_a_worker_gives_root_only_on_hosts_that_can_be_leased(fleets):
     fleet = fleets["verifying"]
     key = LeaseKeys(PublishKey(fleet.lease_key, LEASES, "lease-key"), time.time)
     with Session(fleet.servers("service")) as session:
@@ -224,7 +222,7 @@ def test_the_key_of_a_worker_is_root_on_hosts_that_can_be_leased_and_on_no_other
 
 
 def test_the_key_of_the_syncer_is_root_on_all_hosts(fleets):
-    """The thief signs and writes, as the syncer does; no check of commits is on the way."""
+    """The thief signs and writes as the syncer does, but without its check of commits."""
     fleet = fleets["verifying"]
     with fleet.publishing.syncer("thief") as thief:
         fleet.publishing.push(evil_tree())
@@ -272,15 +270,15 @@ def test_only_a_minimum_keeps_old_publications_from_a_fresh_host(tmp_path):
         Watermark(published_file(tmp_path / "other"), 7).check(old)
 
 
-ROOT = test_credentials_of_zookeeper_are_root_on_hosts_that_believe_it_and_run_nothing_on_those_that_verify
+ROOT = test_credentials_of_zookeeper_give_root_only_on_hosts_that_do_not_verify_signatures
 STOP = test_credentials_of_zookeeper_can_stop_every_fleet
-LOCKS = test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_what_is_published
-GRANTS = test_credentials_of_zookeeper_can_grant_what_no_coordinator_granted
+LOCKS = test_credentials_of_zookeeper_can_hold_locks_and_name_providers_and_read_published_records
+GRANTS = test_credentials_of_zookeeper_can_grant_phases_without_a_coordinator
 USERS = test_only_the_services_credentials_can_read_and_change_users
 ADMIN = test_the_credentials_of_the_service_make_an_admin
 FRESH = test_only_a_minimum_keeps_old_publications_from_a_fresh_host
 TENANTS = test_credentials_of_zookeeper_make_workers_lend_hosts_to_tenants_and_hold_newer_leases_back
-WORKER = test_the_key_of_a_worker_is_root_on_hosts_that_can_be_leased_and_on_no_others
+WORKER = test_the_key_of_a_worker_gives_root_only_on_hosts_that_can_be_leased
 PUBLISHER = test_the_key_of_the_syncer_is_root_on_all_hosts
 PUSH = test_who_may_push_is_root_on_all_hosts_unless_only_signed_commits_are_published
 COMMITS = test_the_keys_with_which_the_service_commits_are_root_on_all_hosts

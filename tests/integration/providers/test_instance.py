@@ -54,7 +54,7 @@ def test_a_missing_path_is_an_error(session):
 
 
 @pytest.mark.parametrize("address", ["", "a/b", "..", "a\0b"])
-def test_an_address_that_is_no_valid_node_name_is_refused(session, address):
+def test_an_address_that_is_not_a_valid_node_name_is_refused(session, address):
     with pytest.raises(ConfigurationError):
         Provider(session, PATH, address)
 

@@ -37,7 +37,7 @@ def test_an_earlier_publication_means_that_the_store_went_back(memory, published
         Watermark(memory).check(published)
 
 
-def test_a_publication_below_the_minimum_is_refused_also_if_none_is_known(memory):
+def test_a_publication_below_the_minimum_is_refused_also_without_a_known_publication(memory):
     watermark = Watermark(memory, 7)
     with pytest.raises(
         StalePublicationError, match=r"expected sequence 7 \(minimum-sequence\).*found 6 \(revision r6\)"

@@ -17,7 +17,7 @@ def taken():
         yield listener.getsockname()[1]
 
 
-def test_a_server_whose_port_was_taken_meanwhile_gets_another(tmp_path, taken, monkeypatch):
+def test_a_server_whose_port_was_taken_meanwhile_gets_another_port(tmp_path, taken, monkeypatch):
     free = zookeeper.free_port
     ports = iter([taken])
     monkeypatch.setattr(zookeeper, "free_port", lambda: next(ports, None) or free())

@@ -50,7 +50,7 @@ def hanging() -> Iterator[HangingServer]:
 def burst(
     service: RunningService, count: int, ask: Callable[[httpx.Client, int], httpx.Response]
 ) -> Iterator[list[httpx.Response]]:
-    """Send requests at once and go on; yield the list to which the answers are added."""
+    """Send requests at once without waiting; yield the list to which the answers are added."""
     answers: list[httpx.Response] = []
     unlimited = httpx.Limits(max_connections=None)
     with httpx.Client(base_url=service.url, timeout=60.0, verify=CERTIFICATES, limits=unlimited) as client:
@@ -113,7 +113,7 @@ def git_at(url: str, directory: Path) -> GitTreeCommits:
 
 
 @pytest.mark.parametrize("scheme", ["git", "http", "ssh"])
-def test_a_git_server_that_never_answers_holds_up_only_jobs_and_commits(
+def test_a_git_server_that_never_answers_delays_only_jobs_and_commits(
     zookeeper: str, publishing: Publishing, hanging: HangingServer, tmp_path: Path, scheme: str
 ) -> None:
     publishing.push("/shop\n")
@@ -137,7 +137,7 @@ def test_a_git_server_that_never_answers_holds_up_only_jobs_and_commits(
             hanging.close()
 
 
-def test_an_identity_provider_that_never_answers_holds_up_only_logins_there(
+def test_an_identity_provider_that_never_answers_delays_only_logins_there(
     zookeeper: str, publishing: Publishing, hanging: HangingServer
 ) -> None:
     publishing.push("/shop\n")
@@ -185,7 +185,7 @@ def test_while_zookeeper_never_answers_probes_and_pages_do(
             wait_until(lambda: probe.get("/healthz").status_code == 200, "the service to recover")
 
 
-def test_a_receiver_of_webhooks_that_never_answers_holds_up_nothing(
+def test_a_receiver_of_webhooks_that_never_answers_delays_no_other_work(
     zookeeper: str, publishing: Publishing, hanging: HangingServer, tmp_path: Path
 ) -> None:
     publishing.push("/shop\n")

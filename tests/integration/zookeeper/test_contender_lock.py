@@ -92,7 +92,7 @@ def test_a_contender_that_leaves_the_queue_blocks_no_other(session, other):
 
 
 @pytest.mark.parametrize("waiting", [3, 30])
-def test_each_release_takes_the_same_few_requests_whatever_the_queue_length(session, other, monkeypatch, waiting):
+def test_each_release_takes_the_same_few_requests_at_any_queue_length(session, other, monkeypatch, waiting):
     queue = [lock(session, f"web{number}") for number in range(waiting)]
     for mine in queue:
         mine.acquire(0)

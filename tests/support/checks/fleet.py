@@ -102,7 +102,7 @@ class CheckedFleet:
 
     @contextmanager
     def lead(self, number: int = 1) -> Iterator[str]:
-        """Yield the lock node of a leading coordinator, which is gone afterwards."""
+        """Yield the lock node of a leading coordinator, which is removed afterwards."""
         node = f"{paths.COORDINATORS}/lead{number}"
         self.session.ensure(paths.COORDINATORS)
         self.session.commit(Create(node))

@@ -283,7 +283,7 @@ class BridgedNagios:
         return found
 
     def verify(self) -> str | None:
-        """Return what Nagios would print now, if it were started; ``None`` if its configuration is valid."""
+        """Return the output of Nagios about an invalid configuration; ``None`` if it is valid."""
         completed = subprocess.run(self.verify_command, capture_output=True, text=True, check=False)
         return completed.stdout if completed.returncode else None
 

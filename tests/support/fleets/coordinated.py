@@ -157,7 +157,7 @@ class CoordinatedFleet:
     ) -> Iterator[CoordinatorHandle]:
         """Yield a coordinator with a session of its own; a ``live`` coordinator uses the system's clock.
 
-        With ``commits`` the coordinator rolls back where the strategy says so; ``health`` reads checks.
+        With ``commits`` the coordinator rolls back if the strategy requires it; ``health`` reads checks.
         """
         clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:

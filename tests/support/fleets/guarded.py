@@ -1,4 +1,4 @@
-"""A fleet whose ZooKeeper is closed as the manual says, and what the owner of a stolen credential does to it."""
+"""A fleet whose ZooKeeper is closed as in the manual, and the acts of the owner of a stolen credential."""
 
 from __future__ import annotations
 

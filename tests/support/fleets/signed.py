@@ -1,4 +1,4 @@
-"""A fleet whose hosts have publishers, its signing syncer, and what an attacker does to its ZooKeeper."""
+"""A fleet whose hosts have publishers, its signing syncer, and the acts of an attacker on its ZooKeeper."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EVIL: dict[str, Any] = {
 
 
 class SignedFleet:
-    """Two hosts with publishers, and their syncer; ``key`` signs, ``other_key`` is nobody's."""
+    """Two hosts with publishers, and their syncer; ``key`` signs, ``other_key`` has no owner."""
 
     def __init__(self, directory: Path, zookeeper: str, client: KazooClient) -> None:
         self.client = client

@@ -65,7 +65,7 @@ class WrittenFleet:
         self.close()
 
     def close(self) -> None:
-        """End the sessions: no host is registered any more."""
+        """End the sessions, so that no host is registered."""
         self._session.close()
         self._client.stop()
         self._client.close()

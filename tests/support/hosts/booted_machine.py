@@ -119,7 +119,7 @@ class BootedMachine:
         return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
 
     def journal(self, unit: str) -> str:
-        """Return what a unit has logged since the last boot."""
+        """Return the log of a unit since the last boot."""
         return self._enter("journalctl", "--boot", "--output=cat", "--unit", unit).stdout
 
     @contextlib.contextmanager

@@ -134,7 +134,7 @@ class MachineRoom:
 
 
 class MachineGroup:
-    """The control groups of one machine; killing them is what a power failure does to its processes."""
+    """The control groups of one machine; to kill them has the effect of a power failure on its processes."""
 
     def __init__(self, groups: Sequence[Path]) -> None:
         self._groups = groups

@@ -293,7 +293,7 @@ class FakePackageManager:
 
 
 def _half_way(transaction: FakeTransaction) -> Packages:
-    """Return what an interrupted transaction leaves: all new packages installed, no old package removed."""
+    """Return the packages after an interrupted transaction: all new packages installed, no old package removed."""
     return by_name({package for half in (transaction.before, transaction.after) for have in half.values()
                     for package in have})  # fmt: skip
 

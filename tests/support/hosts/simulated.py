@@ -205,7 +205,7 @@ class SimulatedHost:
             yield
 
     def _renew(self, name: str) -> None:
-        """Forget what the deployments of a package were run with, because the package changes."""
+        """Forget the properties with which the deployments of a package ran, because the package changes."""
         self.ran |= {
             key: None for key, marker in self.markers.items() if marker.package == name and key in self.ran
         }

@@ -98,7 +98,7 @@ def add_tenant(users: ZooKeeperUsers, name: str, role: Role = Role.TENANT, quota
 
 @contextmanager
 def contextualizing(store: ZooKeeperPools, failing: Collection[int] = ()) -> Iterator[None]:
-    """Do what a worker does to reserved nodes, in a thread of its own; the nodes ``failing`` fail."""
+    """Prepare reserved nodes as a worker does, in a thread of its own; the nodes ``failing`` fail."""
     ended = threading.Event()
     thread = threading.Thread(target=_work, args=(store, frozenset(failing), ended))
     thread.start()

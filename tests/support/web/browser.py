@@ -107,13 +107,13 @@ def axe_source() -> str:
 
 
 def serious_faults(page: Page, axe_source: str) -> list[str]:
-    """Return what axe-core finds serious or critical in the page, one text for each element."""
+    """Return the serious and critical findings of axe-core in the page, one text for each element."""
     page.evaluate(axe_source)
     return _run_rules(page)
 
 
 def faults_of_pages(page: Page, axe_source: str, paths: Iterable[str]) -> list[str]:
-    """Return what axe-core finds in pages with light and with dark colors, and which pages are too wide.
+    """Return the findings of axe-core in pages with light and with dark colors, and the pages that are too wide.
 
     Without ``reduced_motion``, the colors of a page would change slowly.
     """

@@ -20,7 +20,7 @@ _TYPED = {"text", "number", "search", "password"}
 
 @dataclass
 class PageForm:
-    """A form as it stands in a page: ``hidden`` fields, fields to fill in, and boxes to tick."""
+    """A form of a page: ``hidden`` fields, fields to fill in, and boxes to tick."""
 
     action: str
     method: str
@@ -49,7 +49,7 @@ class PageForm:
                 self.longest[name] = int(values["maxlength"] or 0)
 
     def fields(self, texts: Mapping[str, str], ticks: Collection[str] = ()) -> dict[str, str]:
-        """Return what a browser sends after a person typed ``texts`` and ticked the boxes ``ticks``."""
+        """Return the fields that a browser sends after a person typed ``texts`` and ticked the boxes ``ticks``."""
         assert not texts.keys() - self.texts.keys(), f"the form has only the fields {sorted(self.texts)}"
         assert not set(ticks) - self.boxes.keys(), f"the form has only the boxes {sorted(self.boxes)}"
         typed = {**self.texts, **texts}

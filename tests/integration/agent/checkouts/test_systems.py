@@ -144,7 +144,7 @@ def test_a_full_commit_id_is_never_a_tag_or_a_branch(tmp_path, form):
             update(version + name, checkout)
 
 
-def test_the_id_of_a_tag_is_no_commit(tmp_path):
+def test_the_id_of_a_tag_is_not_a_commit(tmp_path):
     repository = Repository(tmp_path / "repository")
     repository.commit({"file": "one"})
     repository.git("tag", "-a", "-m", "x", "name")

@@ -34,7 +34,7 @@ def keys(host: AgentHost) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-def test_a_lease_changes_what_a_host_runs_at_an_unchanged_revision_and_gives_it_back(fleet, host):
+def test_a_lease_changes_the_services_of_a_host_at_an_unchanged_revision_and_restores_them(fleet, host):
     with host.agent():
         host.wait_for_version("r1")
         assert (host.node["role"], host.node["lease"], fleet.calls()) == ("spare", "spare", [])
@@ -58,7 +58,7 @@ def test_a_lease_changes_what_a_host_runs_at_an_unchanged_revision_and_gives_it_
     assert (host.packages.installed(), fleet.version) == ({}, "r1")
 
 
-def test_keys_are_written_beside_those_of_others_also_while_the_fleet_is_stopped_but_a_role_waits(fleet, host):
+def test_keys_are_added_to_other_keys_also_while_the_fleet_is_stopped_but_a_role_waits(fleet, host):
     file = host.root / "root/.ssh/authorized_keys"
     with host.agent():
         wait_for_lease(host, "spare", 0)
@@ -190,7 +190,7 @@ def test_successors_of_killed_agents_complete_a_lease_and_give_the_host_back(fle
     assert (keys(host), host.markers) == ([], [])
 
 
-def test_a_host_that_cannot_be_leased_any_more_keeps_nothing_of_a_lease(fleet, host):
+def test_a_host_that_can_no_longer_be_leased_removes_everything_of_a_lease(fleet, host):
     with host.agent():
         fleet.lease("h1", "ci", 1, KEY)
         wait_for_lease(host, "ci", 1)

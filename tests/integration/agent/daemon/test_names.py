@@ -73,7 +73,7 @@ def test_a_host_that_booted_without_dns_keeps_its_full_name_and_its_deployments(
     assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 0")
 
 
-def test_an_agent_whose_machine_has_another_name_without_a_domain_changes_nothing(
+def test_an_agent_on_a_machine_with_another_name_without_a_domain_makes_no_change(
     fleet, host, machine, monkeypatch
 ):
     monkeypatch.setattr(agent, "_NAME_POLL", 0.05)

@@ -205,7 +205,7 @@ def test_hosts_that_all_restart_at_once_leave_no_service_half_deployed_host_afte
         wait_for_versions(hasty, "r1")
 
 
-def test_a_host_that_was_cut_off_hands_its_lock_on_when_the_service_is_not_wanted_there_any_more(fleet, hasty):
+def test_an_interrupted_host_releases_its_lock_when_it_should_no_longer_run_the_service(fleet, hasty):
     first, second = hasty
     cut_off(first).unlink()
     fleet.service("/who/myfoo", "foo", "1.0", h2=1)

@@ -35,7 +35,7 @@ class Site:
         self.both = service("kept", "foo", "h1", "h2") + service("gone", "bar", "h1")
 
     def remove_file(self, **more: str | None) -> str:
-        """Publish a revision without the second service's node, which stays with all that it deploys."""
+        """Publish a revision without the file of the second service; its node and its deployments stay."""
         revision = self.publishing.push(service("kept", "foo", "h1", "h2"), **more)
         self.publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
         return revision
@@ -51,7 +51,7 @@ def site(fleet: Fleet, publishing: Publishing) -> Site:
     return Site(fleet, publishing)
 
 
-def test_what_is_pruned_is_undeployed_on_converged_hosts_and_no_other_host_does_anything(site: Site):
+def test_pruned_services_are_undeployed_on_converged_hosts_and_no_other_host_runs_a_step(site: Site):
     h1, h2 = site.fleet.host("h1"), site.fleet.host("h2")
     site.publishing.push(site.both)
     site.publishing.sync()
@@ -69,7 +69,7 @@ def test_what_is_pruned_is_undeployed_on_converged_hosts_and_no_other_host_does_
     assert h1.version_on_disk == h2.version_on_disk == revision
 
 
-def test_what_is_pruned_while_a_host_deploys_is_undeployed_when_it_has_finished(site: Site):
+def test_a_service_that_is_pruned_while_a_host_deploys_is_undeployed_when_the_host_has_finished(site: Site):
     h1 = site.fleet.host("h1")
     site.publishing.push(site.both)
     site.publishing.sync()
@@ -85,7 +85,7 @@ def test_what_is_pruned_while_a_host_deploys_is_undeployed_when_it_has_finished(
         h1.wait_for_version(revision)
 
 
-def test_a_host_that_was_killed_before_it_undeployed_what_is_pruned_does_so_later(site: Site):
+def test_a_host_that_was_killed_before_it_undeployed_a_pruned_service_undeploys_it_later(site: Site):
     h1 = site.fleet.host("h1")
     site.publishing.push(site.both)
     site.publishing.sync()
@@ -101,7 +101,9 @@ def test_a_host_that_was_killed_before_it_undeployed_what_is_pruned_does_so_late
     assert h1.markers == ["kept:app.0.deployed"]
 
 
-def test_with_a_strategy_a_host_waits_for_its_group_before_it_undeploys_what_is_pruned(site: Site, zookeeper: str):
+def test_with_a_strategy_a_host_waits_for_its_group_before_it_undeploys_a_pruned_service(
+    site: Site, zookeeper: str
+):
     h1, h2 = site.fleet.host("h1"), site.fleet.host("h2")
     strategy = canary_first({"node_names": ["h2"]})
     with ExitStack() as stack:

@@ -507,7 +507,7 @@ def test_a_failed_host_hands_its_role_lock_on_after_a_restart(fleet, role):
     assert marks(fleet) == ["h1"]
 
 
-def test_a_waiting_host_hands_on_the_role_lock_of_a_former_revision(fleet, role):
+def test_a_waiting_host_releases_the_role_lock_of_a_former_revision(fleet, role):
     rollout = ScriptedRollout(fleet, "r1")
     rollout.begin()
     first, second = role

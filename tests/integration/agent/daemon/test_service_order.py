@@ -62,7 +62,7 @@ class Shop:
         self.publishing = publishing
 
     def publish(self, strategy: str | None = None, **hosts: str) -> str:
-        """Publish services on these hosts, whatever the fleet is doing; return the revision."""
+        """Publish services on these hosts without waiting for the fleet; return the revision."""
         more = {} if strategy is None else {"strategy_yaml": strategy}
         revision = self.publishing.push(tree(**hosts), **more)
         self.publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))

@@ -121,7 +121,9 @@ def test_a_workers_key_cannot_sign_publications(fleet, publishing, host, keys):
     assert fleet.calls() == []
 
 
-def test_a_worker_with_a_new_key_signs_only_what_an_accepted_key_signed_again(session, keys, fleet, tmp_path):
+def test_a_worker_with_a_new_key_signs_again_only_leases_signed_with_an_accepted_key(
+    session, keys, fleet, tmp_path
+):
     first, second = keys["worker"], make_key(tmp_path / "keys" / "second")
     leases(session, first).give("h1", "ci", ())
     before = fleet.get(LEASE)

@@ -136,7 +136,7 @@ def test_the_commands_of_operators_name_the_refusal(world: SignedFleet, host: Ag
             assert "publish again with 'zkdeployment resume --latest'" in said, verb
 
 
-def test_what_was_verified_outlives_restarts_and_reboots(world: SignedFleet, host: AgentHost):
+def test_the_verified_publication_outlives_restarts_and_reboots(world: SignedFleet, host: AgentHost):
     world.publish()
     old = world.published_nodes()
     world.publish("2.0")
@@ -158,7 +158,7 @@ def test_what_was_verified_outlives_restarts_and_reboots(world: SignedFleet, hos
         follow(world, host)
 
 
-def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_what_is_older(
+def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_older_publications(
     world: SignedFleet, host: AgentHost
 ):
     older = world.publish("1.0")
@@ -178,7 +178,7 @@ def test_an_agent_that_dies_after_the_verification_deploys_later_and_refuses_wha
     assert world.fleet.calls() == ["h1 start /who/web 0", "h1 end /who/web 0"]
 
 
-def test_what_changes_between_the_check_and_the_plan_is_verified_and_remembered(
+def test_a_publication_between_the_check_and_the_plan_is_verified_and_remembered(
     world: SignedFleet, host: AgentHost, monkeypatch: pytest.MonkeyPatch
 ):
     memory = published_file(host.root / "var" / "lib" / "zkdeployment" / "verified")

@@ -202,12 +202,12 @@ class TestFilesWithTheNamesOfMarkers:
 @pytest.mark.parametrize(
     "name", ["x.deployed", "a.-1.deployed", "a:..:b.0.deployed", "a::b.0.deployed", "a.0.old", ".0.deployed"]
 )
-def test_files_with_other_names_are_no_markers(root, files, name):
+def test_files_with_other_names_are_not_markers(root, files, name):
     put(root, f"etc/foo/{name}")
     assert files.inventory({}).markers == ()
 
 
-def test_links_and_directories_with_the_name_of_a_marker_are_no_markers(root, files):
+def test_links_and_directories_with_the_name_of_a_marker_are_not_markers(root, files):
     (root / "etc/foo/a.0.deployed").mkdir(parents=True)
     (root / "etc/foo/b.0.deployed").symlink_to("/etc/passwd")
     assert files.inventory({}).markers == ()

@@ -91,7 +91,7 @@ def test_a_failed_write_leaves_no_temporary_file(run):
     assert sorted(path.name for path in run.path.iterdir()) == ["lock", "status"]
 
 
-def test_all_users_may_read_the_status_whatever_the_agents_umask(run):
+def test_all_users_may_read_the_status_with_any_umask_of_the_agent(run):
     umask = os.umask(0o077)
     try:
         run.write_status("r1", "done")
@@ -193,7 +193,7 @@ def test_a_deployment_that_an_older_agent_did_not_complete_clears_the_version(ru
     assert run.read_host(HOST).former == (None if version else "r1")
 
 
-def test_a_version_that_is_no_regular_file_is_unknown_and_replaced(run):
+def test_a_version_that_is_not_a_regular_file_is_unknown_and_replaced(run):
     version = run.path / "host_version"
     version.mkdir()
     assert version_of(run) is None

@@ -1,4 +1,4 @@
-"""Properties of ``Dnf`` that need real rpm and dnf; what all package managers share is in tests/contract."""
+"""Properties of ``Dnf`` with real rpm and dnf; common properties of package managers are in tests/contract."""
 
 import contextlib
 import os
@@ -115,7 +115,7 @@ def test_a_refused_file_is_removed(host):
     assert not list(state_directory(host).rglob("unsigned*"))
 
 
-def test_a_rollback_to_a_repository_without_signatures_requires_none(host):
+def test_a_rollback_to_a_repository_without_signatures_requires_no_signatures(host):
     (definition,) = host.repository.definitions.iterdir()
     definition.write_text(definition.read_text().replace("gpgcheck=1", "gpgcheck=0"))
     deploy(host, {"unsigned": "1.0"})

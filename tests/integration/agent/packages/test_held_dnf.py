@@ -1,4 +1,4 @@
-"""A dnf that tested a transaction waits for the order, and whatever happens to it meanwhile is harmless."""
+"""A dnf that tested a transaction waits for the order; all events during the wait are harmless."""
 
 import json
 import os
@@ -117,7 +117,7 @@ def lose_repository(host):
 
 
 def kill_before_the_order(host):
-    """Kill the program after the last look at it, and before the order."""
+    """Kill the program after the last check of it, and before the order."""
 
     def late(conversation, line):
         kill(host)

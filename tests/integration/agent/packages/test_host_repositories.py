@@ -144,7 +144,9 @@ def test_transactions_are_resolved_against_the_packages_that_stay_on_each_host(
         assert "strange" not in reasons[one]
 
 
-def test_a_package_of_one_host_is_no_dependency_for_another(paper_repository: PaperRepository, tmp_path: Path):
+def test_a_package_of_one_host_does_not_satisfy_a_dependency_of_another(
+    paper_repository: PaperRepository, tmp_path: Path
+):
     """Lib 2.0 is on a host, but in no repository."""
     paper_repository.publish("shop-0:1.1-1.noarch")
     repositories = reader(tmp_path, paper_repository.url)
@@ -156,7 +158,7 @@ def test_a_package_of_one_host_is_no_dependency_for_another(paper_repository: Pa
     }
 
 
-def test_a_package_that_no_repository_has_may_provide_whatever_else_is_required(
+def test_a_package_that_no_repository_has_may_provide_all_other_requirements(
     paper_repository: PaperRepository, tmp_path: Path
 ):
     """The repository dropped lib 1.0, which provides libshop.so.1; it never had the vendor's package."""
@@ -187,7 +189,7 @@ def test_a_package_that_no_repository_has_may_provide_whatever_else_is_required(
         assert "zkdeployment-assumed" not in reasons[one]
 
 
-def test_what_was_resolved_before_the_solver_took_too_long_counts(
+def test_transactions_that_were_resolved_before_the_time_limit_count(
     paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The solver does not come to an end if two packages stay on a host."""

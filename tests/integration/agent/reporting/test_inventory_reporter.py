@@ -164,7 +164,7 @@ def test_a_marker_lost_by_hand_is_reported_and_an_unchanged_one_costs_no_request
             assert host.markers == ["shop:front.0.deployed"], "the agent reports, and repairs nothing"
 
 
-def test_a_marker_without_a_sequence_has_none_until_the_next_publication(fleet, host):
+def test_a_marker_without_a_sequence_gets_one_with_the_next_publication(fleet, host):
     with WrittenFleet(fleet.connection) as written:
         written.publish("r1", TREE)
         with host.agent():

@@ -1,4 +1,4 @@
-"""The host's node during a script: its updates wait for nobody, neither for ZooKeeper nor for another host."""
+"""The host's node during a script: its updates wait neither for ZooKeeper nor for another host."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ END = "ending-deployments /roles/web"
 
 @pytest.fixture
 def host(fleet: Fleet) -> AgentHost:
-    """A host with one service that is always run again and one that is only when it changed."""
+    """A host with one service that always runs again and one that runs again only after a change."""
     fleet.service("/always", "bar", "1.0", h1=1)
     fleet.service("/foo", "foo", "1.0", h1=1)
     fleet.write("/ports", {"foo": 1})
@@ -41,7 +41,7 @@ def marker(host):
     return json.loads((host.root / "etc/foo/foo.0.deployed").read_text())
 
 
-def test_only_a_change_runs_a_deployment_again_and_without_one_nothing_is_locked(fleet, host):
+def test_only_a_change_runs_a_deployment_again_and_without_a_change_no_lock_is_acquired(fleet, host):
     with host.agent():
         host.wait_for_version("r1")
         digest = properties_digest({"type": "foo", "version": "1.0", "rerun": "changed", "port": 1})
@@ -188,7 +188,7 @@ CRASHES = {
 }
 
 
-def test_a_killed_agent_runs_what_it_did_not_record_and_no_more(fleet):
+def test_after_a_kill_only_unrecorded_deployments_run_again(fleet):
     host = fleet.host("h1")
     put_script(host.root, "foo")
     fleet.service("/foo", "foo", "1.0", h1=1)
@@ -219,7 +219,7 @@ BRACKET_CRASHES = (
 )
 
 
-def test_after_a_kill_between_the_controllers_scripts_both_run_at_the_former_revision_too(fleet, web_host):
+def test_after_a_kill_between_the_controllers_scripts_both_also_run_at_the_former_revision(fleet, web_host):
     put_script(web_host.root, "foo")
     put_controller(web_host.root, "ctl")
     for number, point in enumerate(BRACKET_CRASHES):

@@ -202,7 +202,7 @@ def test_a_waiting_host_leaves_the_queue_when_the_fleet_stops(fleet, host):
     assert fleet.calls() == []
 
 
-def test_a_host_whose_turn_comes_with_a_stop_begins_nothing_and_gives_the_lock_back(fleet, host):
+def test_a_host_whose_turn_comes_with_a_stop_starts_no_step_and_releases_the_lock(fleet, host):
     held = fleet.client.create("/role-locks/web/lr-", b'{"requestor": "h9", "hostname": "h9"}', sequence=True)
     with host.agent():
         wait_until(lambda: "held by h9 (h9)" in host.node.get("step", ""), "it waits")

@@ -446,9 +446,7 @@ def test_assignments_without_hosts_are_a_conflict(fleet):
         fleet.wanted(WEB1, "new")
 
 
-def test_one_request_reads_the_assignments_of_a_host_whatever_the_size_of_the_tree(
-    fleet, session, client, monkeypatch
-):
+def test_one_request_reads_the_assignments_of_a_host_in_a_tree_of_any_size(fleet, session, client, monkeypatch):
     host = Identity("1", "web1.example.com", role="web")
     controller = Assignment("/roles/web", 1, "ctl", "ctl", version="2")
     counts = []
@@ -625,7 +623,7 @@ def test_an_update_whose_answer_was_lost_is_repeated_on_the_same_node(zookeeper,
 
 
 def succeeds(call):
-    """Call what fails while the connection is being restored; return whether it succeeded."""
+    """Make a call that fails while the connection is being restored; return whether it succeeded."""
     try:
         call()
     except UnreachableError:

@@ -59,7 +59,7 @@ def test_the_error_names_the_missing_lock_node_of_a_role(session):
         RoleRequestLock(session, "db", Identity("1", "db1", "db"))
 
 
-def test_a_check_and_a_holder_query_take_three_requests_whatever_the_queue_length(session, monkeypatch):
+def test_a_check_and_a_holder_query_take_three_requests_at_any_queue_length(session, monkeypatch):
     mine = lock(session)
     assert mine.acquire(0)
     for _ in range(60):
@@ -71,7 +71,7 @@ def test_a_check_and_a_holder_query_take_three_requests_whatever_the_queue_lengt
 
 
 @pytest.mark.parametrize("waiting", [3, 30])
-def test_each_release_of_a_role_lock_takes_three_requests_whatever_the_queue_length(session, monkeypatch, waiting):
+def test_each_release_of_a_role_lock_takes_three_requests_at_any_queue_length(session, monkeypatch, waiting):
     queue = [lock(session, number) for number in range(waiting)]
     for mine in queue:
         mine.acquire(0)
@@ -255,7 +255,7 @@ def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_releases_the_l
 @pytest.mark.parametrize(
     "identity", [Identity("2", "web2", "web"), Identity("2", "web2"), Identity("3", "x", "db")]
 )
-def test_a_host_without_the_lock_hands_nothing_on_and_leaves_the_queue(session, other, identity):
+def test_a_host_without_the_lock_releases_no_lock_and_leaves_the_queue(session, other, identity):
     mine, theirs = lock(session), lock(other, 2)
     assert mine.acquire(0)
     assert not theirs.acquire(0)
@@ -305,7 +305,7 @@ def test_many_hosts_never_hold_the_lock_at_the_same_time(zookeeper):
 
 
 @pytest.mark.parametrize("waiting", [3, 60])
-def test_joining_a_queue_takes_three_requests_whatever_its_length(session, monkeypatch, waiting):
+def test_joining_a_queue_of_any_length_takes_three_requests(session, monkeypatch, waiting):
     for number in range(2, waiting):
         request(session, number)
     mine = lock(session, joined=JoinedRoles(MemoryOfRequests({})))
@@ -315,9 +315,7 @@ def test_joining_a_queue_takes_three_requests_whatever_its_length(session, monke
 
 
 @pytest.mark.parametrize("waiting", [3, 60])
-def test_a_restarted_host_finds_its_request_with_one_read_whatever_the_length_of_the_queue(
-    session, monkeypatch, waiting
-):
+def test_a_restarted_host_finds_its_request_with_one_read_in_a_queue_of_any_length(session, monkeypatch, waiting):
     memory = MemoryOfRequests({})
     assert lock(session, joined=JoinedRoles(memory)).acquire(0)
     for number in range(2, waiting):
@@ -379,7 +377,7 @@ def test_a_host_with_another_role_leaves_the_queue_of_its_former_role_and_is_in_
     assert read_out_of_service(other) == {}
 
 
-def test_a_host_keeps_the_lock_of_its_role_when_it_hands_on_those_of_former_roles(session):
+def test_a_host_keeps_the_lock_of_its_role_when_it_releases_those_of_former_roles(session):
     memory = MemoryOfRequests({"web": request(session, 1), "db": request(session, 1, "db")})
     joined = JoinedRoles(memory)
     assert hand_on(session, Identity("1", "web1", "web"), joined, former=True) == ["db"]

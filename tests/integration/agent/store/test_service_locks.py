@@ -328,7 +328,7 @@ class Queues:
         self.queues = dict(queues)
 
 
-def test_a_killed_agent_costs_its_successor_what_it_had_joined_whatever_the_fleet_has(
+def test_the_successor_of_a_killed_agent_reads_only_the_queues_that_agent_had_joined(
     session, other, client, monkeypatch
 ):
     memory = Queues({})
@@ -370,9 +370,7 @@ def test_without_a_record_of_the_killed_agent_all_queues_are_searched_once(sessi
     assert memory.queues == {"shop,web": "shop,web"}
 
 
-def test_a_search_for_a_free_lock_takes_few_requests_whatever_the_number_of_locks(
-    session, other, client, monkeypatch
-):
+def test_a_search_for_a_free_lock_takes_few_requests_with_any_number_of_locks(session, other, client, monkeypatch):
     services = [Deployment(f"/many/s{number}", 0) for number in range(20)]
     fleet = ZooKeeperFleet(session)
     for service in services:
@@ -401,7 +399,7 @@ def test_no_queue_is_searched_after_a_regular_end_of_the_previous_agent(session,
 
 
 def interrupted(zookeeper):
-    """Return what the next agent of a host knows whose agent was ended in the middle of a step."""
+    """End the agent of a host in the middle of a step; return the knowledge of the host's next agent."""
     memory = Queues({})
     with Session(zookeeper) as session:
         fleet = ZooKeeperFleet(session, memory=memory)
@@ -417,7 +415,7 @@ def interrupted(zookeeper):
 SHOP = Deployment("/web/shop", 0)
 
 
-def test_a_step_that_was_cut_off_keeps_the_lock_for_its_host_whatever_the_lock_delay(zookeeper, session, client):
+def test_an_interrupted_step_keeps_the_lock_for_its_host_even_after_the_lock_delay(zookeeper, session, client):
     interrupted(zookeeper)
     assert client.get_children(LOCK) == []
     assert json.loads(client.get(RECORD)[0])["kept"] is True
@@ -429,7 +427,7 @@ def test_a_step_that_was_cut_off_keeps_the_lock_for_its_host_whatever_the_lock_d
     theirs.release()
 
 
-def test_the_host_that_was_cut_off_resumes_at_once_whoever_waits(zookeeper, session, other, client):
+def test_an_interrupted_host_resumes_at_once_even_if_other_hosts_wait(zookeeper, session, other, client):
     memory = interrupted(zookeeper)
     theirs = lock(session, TWO)
     assert not theirs.acquire(0)

@@ -18,5 +18,5 @@ def test_a_message_is_sent_through_the_server():
 
 
 @pytest.mark.parametrize(("address", "server"), [(None, "127.0.0.1:1"), ("ops@example.com", "127.0.0.1:1")])
-def test_a_missing_address_or_server_is_no_error(address, server):
+def test_a_missing_address_or_server_is_not_an_error(address, server):
     assert SmtpMailer(address, server=server).send("subject", "text") is None

@@ -27,7 +27,7 @@ def test_the_address_may_be_abstract(tmp_path: Path):
         assert supervisor.recv(100) == b"READY=1"
 
 
-def test_a_missing_supervisor_is_no_error(tmp_path: Path):
+def test_a_missing_supervisor_is_not_an_error(tmp_path: Path):
     for environment in ({}, {"NOTIFY_SOCKET": str(tmp_path / "nobody")}):
         assert SystemdNotifier(environment).ready() is None
 

@@ -70,7 +70,7 @@ class Site:
         return revision
 
     def monitor(self, state: ResultState) -> None:
-        """Report the deployment, let the monitoring system deploy what there is, and report this result."""
+        """Report the deployment, let the monitoring system deploy all checks, and report this result."""
         session, now = self.fleet.session, self.fleet.clock.time
         marker = Marker(Deployment("/shop/web", 0), "web", "web")
         write_inventory(session, KnownHost(Identity("a", "a"), Inventory(markers=(marker,))))

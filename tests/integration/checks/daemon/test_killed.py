@@ -59,7 +59,7 @@ class Case:
         self._stack.close()
 
     def _start(self) -> CheckDaemon:
-        """Start a coordinator; the lock node of the one before it is gone."""
+        """Start a coordinator after the end of the previous one's lock node."""
         self._coordinators += 1
         node = f"{paths.COORDINATORS}/c{self._coordinators}"
         self.session.ensure(paths.COORDINATORS)
@@ -106,7 +106,7 @@ class Case:
         raise AssertionError(f"not {state} after many turns: {found}")
 
     def act(self) -> None:
-        """Fetch and answer what the system was poked for."""
+        """Fetch and answer the checks for which the system was poked."""
         while self.system.pokes:
             self._deploy(self.system.pokes.pop(0)["uuid"])
 
@@ -149,7 +149,7 @@ def play(case: Case) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # a poke was killed
-def test_coordinators_killed_at_each_write_end_as_one_that_was_not(zookeeper: str):
+def test_coordinators_killed_at_each_write_have_the_result_of_one_that_was_not_killed(zookeeper: str):
     with Case(zookeeper, 0) as undisturbed:
         play(undisturbed)
         writes = undisturbed.reached

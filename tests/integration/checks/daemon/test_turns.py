@@ -54,7 +54,7 @@ def counted(session: Session) -> Iterator[Counter[str]]:
         client._call = call
 
 
-def test_a_turn_that_changes_nothing_reads_the_same_few_nodes_however_many_instances_there_are(
+def test_a_turn_without_a_change_reads_the_same_few_nodes_for_any_number_of_instances(
     fleet: CheckedFleet,
 ):
     documents = system_document("nagios1", "http://127.0.0.1:1/") + system_document("nagios2")
@@ -206,7 +206,7 @@ def test_a_coordinator_that_does_not_lead_runs_no_turn(fleet: CheckedFleet):
     assert fleet.states() == {}
 
 
-def test_a_second_coordinator_goes_on_where_a_killed_one_ended(fleet: CheckedFleet, tmp_path: Path):
+def test_a_second_coordinator_continues_where_a_killed_one_ended(fleet: CheckedFleet, tmp_path: Path):
     config = tmp_path / "coordinator.cfg"
     config.write_text(
         f"[zkdeployment]\nzookeeper = {fleet.publishing.zookeeper}\nroot = {tmp_path}\n[checks]\ninterval = 0.5\n"

@@ -72,7 +72,7 @@ def test_checks_follow_a_service_from_its_deployment_to_its_removal(nagios):
         wait_until(lambda: check not in nagios.server.status_file.read_text(), "Nagios has no such check")
 
 
-def test_what_cannot_be_rolled_out_is_answered_with_the_reason_and_all_others_stay(nagios):
+def test_the_answer_to_an_impossible_check_has_the_reason_and_all_other_checks_stay(nagios):
     good = [nagios.want(f"good{number}", "h1", "check_dummy", "0") for number in range(5)]
     missing = nagios.want("missing", "h1", "check_nothing")
     broken = nagios.want("broken", "h2", "check_dummy", "0")
@@ -246,7 +246,7 @@ def test_files_of_checks_that_the_service_does_not_know_are_removed_and_others_a
         assert [*nagios.files()] == ["README"]
 
 
-def test_nothing_is_answered_while_the_configuration_is_broken_anyway(nagios):
+def test_checks_get_no_answer_while_the_configuration_is_broken_for_other_reasons(nagios):
     check = nagios.want("first", "h1", "check_dummy", "0")
     templates = nagios.directory / "templates.cfg"
     right = templates.read_text()

@@ -1,4 +1,4 @@
-"""The configuration of a real Nagios stays valid: whatever fails, and wherever the bridge is killed."""
+"""The configuration of a real Nagios stays valid after every failure and every kill of the bridge."""
 
 import shutil
 
@@ -207,7 +207,7 @@ def play(nagios, last):
 
 
 def test_nagios_starts_after_every_kill(nagios, no_reload):
-    """Of the checks one stays, one goes, one is new, and one cannot go."""
+    """One check stays, one is removed, one is new, and one cannot be removed."""
     kept, _ = keep_check(nagios, no_reload)
     stays, goes = (nagios.want(name, host, "check_dummy", "0") for name, host in (("stays", "h2"), ("goes", "h3")))
     nagios.rollouts(no_reload).synchronize()

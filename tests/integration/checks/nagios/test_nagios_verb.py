@@ -70,7 +70,7 @@ def config(service, nagios, port, tmp_path):
 
 @pytest.fixture
 def printed(tmp_path):
-    """Return the file with what the bridges print."""
+    """Return the file with the output of the bridges."""
     return tmp_path / "printed"
 
 

@@ -1,4 +1,4 @@
-"""The listener for pokes: what counts as a poke, and what does not."""
+"""The listener for pokes: accepted and refused requests."""
 
 import json
 import socket
@@ -50,7 +50,7 @@ def test_other_requests_are_refused(pokes, body):
     assert received == []
 
 
-def test_a_length_that_is_no_number_is_refused(pokes):
+def test_a_length_that_is_not_a_number_is_refused(pokes):
     url, received = pokes
     port = int(url.rpartition(":")[2].partition("/")[0])
     with socket.create_connection(("127.0.0.1", port)) as connection:

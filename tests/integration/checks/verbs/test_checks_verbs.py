@@ -204,7 +204,7 @@ def test_the_difference_of_a_revision_is_shown_alone_and_in_the_plan(site: Site)
     assert site.run("diff").returncode == 1
 
 
-def test_a_preview_of_a_revision_needs_no_publication_of_it(site: Site) -> None:
+def test_a_revision_can_be_previewed_before_its_publication(site: Site) -> None:
     site.publish()
     site.branch.push({"a.zk": TREE.replace("[80, 81]", "[82]"), "nagios.yaml": SYSTEM})
     preview = site.json("preview", site.file(CHECK), "--revision", "main")

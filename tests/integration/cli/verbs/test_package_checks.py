@@ -96,7 +96,7 @@ def test_lint_without_repositories_explains_where_to_name_them(run, tmp_path: Pa
         assert (code, message in err) == (2, True), err
 
 
-def test_lint_since_a_revision_asks_for_what_the_change_wants_anew(
+def test_lint_since_a_revision_looks_up_only_newly_wanted_packages(
     run, paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     repository = Repository(tmp_path / "tree")
@@ -122,7 +122,7 @@ def test_lint_since_a_revision_asks_for_what_the_change_wants_anew(
     assert "the package fix 7" in run(*asked, "--hook")[1], "as the hook pre-commit"
 
 
-def test_plan_and_a_dry_run_show_what_the_syncer_would_refuse(
+def test_plan_and_a_dry_run_show_the_refusals_of_the_syncer(
     run, publishing: Publishing, paper_repository: PaperRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     config = tmp_path / "x.cfg"

@@ -265,7 +265,7 @@ GREETING = (
 )
 
 
-def test_after_an_interrupted_publication_the_plan_is_about_what_hosts_have(
+def test_after_an_interrupted_publication_the_plan_starts_from_the_deployed_versions(
     run, publishing, fleet, tmp_path, monkeypatch
 ):
     before, after = GREETING.format(greeting="hello"), GREETING.format(greeting="goodbye")

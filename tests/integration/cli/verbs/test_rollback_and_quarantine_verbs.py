@@ -283,7 +283,7 @@ def test_commits_are_pushed_to_the_push_url_with_the_push_key(
     assert any("git-receive-pack" in call for call in calls)
 
 
-def test_a_key_that_may_not_push_is_refused_with_what_is_missing(
+def test_a_key_that_may_not_push_is_refused_with_the_missing_permission(
     site: Site, published: tuple[str, str], ssh: Path
 ) -> None:
     (ssh / "deny").touch()

@@ -1,4 +1,4 @@
-"""Recorded stops: how many are kept, and stops that are recorded during a resume or a publication."""
+"""Recorded stops: their largest number, and stops that are recorded during a resume or a publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who approved what ran: events of instances, also of removed documents, the audit, and the way back."""
+"""The approvals of deployed content: events of instances, also of removed documents, audit, rollback."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Site:
         self.published: str | None = None
 
     def publish(self) -> None:
-        """Record what a publication of the tip records."""
+        """Write the records of a publication of the tip."""
         reviewed = self.reviewed()
         self.published = self.branch.tip()
         for subject, now in intent_snapshots(reviewed.documents, reviewed.linted.tree).items():
@@ -239,7 +239,7 @@ def test_the_termination_of_a_group_whose_document_was_removed_brings_the_docume
     assert site.refusals() == []
 
 
-def test_what_is_not_approved_is_not_instantiated(site: Site) -> None:
+def test_an_unapproved_intent_is_not_instantiated(site: Site) -> None:
     site.create(apps={"front": ("/p1/shop/front",)})
     with pytest.raises(RefusedError, match="p1/store/v1/shop is Created: it must be approved first"):
         change_state(site.commits, site.order(), IntentAct.INSTANTIATE)

@@ -49,7 +49,7 @@ UNSIGNED = f"its approval does not count: it has no signature by one of the appr
 
 
 class Site:
-    """A branch, the keys of people and of the service, and what was published last of the group."""
+    """A branch, the keys of people and of the service, and the last published form of the group."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -73,7 +73,7 @@ class Site:
         return self.branch.push(files, *([] if signer is None else ["-S"]))
 
     def commits(self, signer: str | None = None, *, rules: Path | None = None) -> GitTreeCommits:
-        """Return the branch as a place for commits, which a person or the service signs if one is named."""
+        """Return the branch for commits, which a person or the service signs if one is named."""
         if signer is None:
             return self.branch.commits(approvers=self.approvers, rules=rules)
         key = self.keys[signer]
@@ -91,7 +91,7 @@ class Site:
         return intent
 
     def publish(self, *, counts: bool) -> None:
-        """Record what a publication of the tip records; ``counts`` is whether the approval counts."""
+        """Write the records of a publication of the tip; ``counts`` is whether the approval counts."""
         snapshot = find_intent(self.files, GROUP.subject).snapshot
         state = snapshot.state if counts else IntentState.CREATED
         approved = snapshot.content if counts else None
@@ -155,7 +155,7 @@ def test_a_group_whose_approval_has_no_signature_is_approved_again_before_it_is_
     assert change_state(commits, site.order, IntentAct.TERMINATE).made
 
 
-def test_an_approval_without_an_instance_begins_none_although_a_publication_accepted_it(site: Site):
+def test_an_approval_without_an_instance_begins_no_instance_although_a_publication_accepted_it(site: Site):
     site.push("1", site.approved("1", None, IntentState.APPROVED))
     site.publish(counts=True)
     with pytest.raises(RefusedError, match="it does not name its instance; approve"):

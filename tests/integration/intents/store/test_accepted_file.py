@@ -1,4 +1,4 @@
-"""The record of what a syncer accepted: what is read, and what counts as damaged."""
+"""The record of the forms that a syncer accepted: valid and damaged records."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_record_without_one_of_its_keys_accepts_nothing(tmp_path, key):
 
 
 @pytest.mark.parametrize("content", ["[]", "7", "{", "{}", '{"shop": "a"}', '{"last": null}'])
-def test_another_value_accepts_nothing(tmp_path, content):
+def test_a_file_with_other_content_accepts_no_document(tmp_path, content):
     path = tmp_path / ".tree.accepted"
     path.write_text(content)
     assert accepted_file(path).load() == AcceptanceRecord(Acceptance())

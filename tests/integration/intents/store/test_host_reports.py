@@ -1,4 +1,4 @@
-"""What hosts and services report, read from a real ZooKeeper: in one go, and through the cached fleet."""
+"""The reports of hosts and services, read from a real ZooKeeper: all at once, and through the cached fleet."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_large_values_are_written_in_several_parts(session, intents):
         b'{"instances": [], "content": ["gone"], "approved": null, "document": {}, "state": "Created"}',
     ],
 )
-def test_a_damaged_record_is_left_out(session, intents, data):
+def test_a_damaged_record_is_omitted(session, intents, data):
     write(session, GROUP_RECORD, CLUSTER_RECORD)
     for name in session.children(paths.INTENTS):
         if ":" in name and "ams" in name:

@@ -101,7 +101,7 @@ class Site:
         return invoke("intent", verb, *words, "--config", self.config, env=person)
 
     def at_terminal(self, typed: str, verb: str, *words: str) -> tuple[int, str]:
-        """Run a verb at a terminal; return its exit code and what it printed."""
+        """Run a verb at a terminal; return its exit code and its output."""
         ours, theirs = pty.openpty()
         os.write(ours, typed.encode())
         done = subprocess.run(
@@ -329,7 +329,7 @@ def test_a_cluster_is_applied_and_terminated_without_an_approval(site: Site) -> 
     assert site.run("diff", AMS).returncode == 3
 
 
-def test_a_wait_ends_with_a_timeout_that_names_what_it_waited_for(site: Site) -> None:
+def test_a_wait_ends_with_a_timeout_that_names_the_awaited_state(site: Site) -> None:
     unpublished = site.run("approve", SHOP, "--wait", "--timeout", "0.1")
     assert (unpublished.returncode, "waiting for the publication of" in unpublished.stderr) == (5, True)
     begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""Acts of operators on nodes and pools, on a real ZooKeeper, while others change the same nodes."""
+"""Acts of operators on nodes and pools, on a real ZooKeeper, while other writers change the same nodes."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_a_request_that_cannot_be_met_changes_nothing(adapters, ci):
     assert adapters.store.take_ids(1)[0] == 3
 
 
-def test_nodes_that_cannot_be_prepared_fail_and_there_is_no_session(adapters, ci):
+def test_nodes_that_cannot_be_prepared_fail_and_the_session_does_not_begin(adapters, ci):
     first, second = add_ready_nodes(adapters.store, 2)
     with contextualizing(adapters.store, failing={second}):
         message = refused(request_session(ci, TWO, adapters, by="ci"), RequestProblem.NOT_PREPARED)

@@ -55,7 +55,7 @@ class Case:
         self.fleet.__exit__()
 
     def _start(self) -> TestWorker:
-        """Start a worker; the session of the one before it is over."""
+        """Start a worker after the end of the previous worker's session."""
         self.is_dead = False
 
         def make_store(session: Session) -> ZooKeeperPools:
@@ -66,7 +66,7 @@ class Case:
         return worker
 
     def point(self) -> None:
-        """Kill the worker here if it is time, and let nothing else of a dead worker happen."""
+        """Kill the worker here if it is time, and prevent all further effects of a dead worker."""
         self.reached += 1
         if self.reached == self.kill_at:
             self.is_dead = True
@@ -74,7 +74,7 @@ class Case:
             raise Killed
 
     def drive(self, is_done: Callable[[PoolSnapshot], bool]) -> None:
-        """Run cycles, of a new worker when one was killed, until everything is done and nothing is in work."""
+        """Run cycles, of a new worker after each kill, until all work is done."""
         for _ in range(60):
             try:
                 self.worker.worker.run_cycle()
@@ -108,7 +108,7 @@ def count(read: PoolSnapshot, state: NodeState, pool: str | None = None) -> int:
 
 
 def is_full(read: PoolSnapshot) -> bool:
-    """Whether both pools are at their level, and nothing is left to do."""
+    """Whether both pools are at their level, without remaining work."""
     at_rest = {NodeState.READY, NodeState.UNUSED, NodeState.DEPLOYED, NodeState.FAILED}
     return all(count(read, NodeState.READY, pool) == 1 for pool in ("metal", "cloud")) and all(
         node.state in at_rest for node in read.nodes.values()
@@ -159,7 +159,7 @@ def check(case: Case) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # a task was killed
 @pytest.mark.parametrize("part", [0, 1])
-def test_workers_killed_at_each_write_lose_and_double_nothing(zookeeper: str, part: int):
+def test_workers_killed_at_each_write_neither_lose_nor_repeat_work(zookeeper: str, part: int):
     with Case(zookeeper, 0) as undisturbed:
         play(undisturbed)
         check(undisturbed)

@@ -227,7 +227,7 @@ def test_a_worker_runs_four_playbooks_of_a_pool_at_once_and_leaves_the_others_to
     assert fleet.states("metal") == ["ready"] * 6
 
 
-def test_playbooks_of_a_pool_that_hang_hold_up_no_key_and_no_other_pool(zookeeper, fleet):
+def test_hanging_playbooks_of_a_pool_delay_no_key_and_no_other_pool(zookeeper, fleet):
     class Hanging(SimulatedNodes):
         """Machines of the pool ``metal`` are never made, and never removed."""
 
@@ -404,7 +404,7 @@ def test_a_session_gets_the_key_that_its_tenant_had_when_the_nodes_were_reserved
     assert list(machines.machines.values()).count(KEY) == 2
 
 
-def test_ready_nodes_are_probed_by_one_worker_and_those_that_do_not_answer_are_not_lent_meanwhile(
+def test_ready_nodes_are_probed_by_one_worker_and_silent_nodes_are_not_lent_meanwhile(
     zookeeper, fleet, machines, clock
 ):
     fleet.publish(document(f"cloud: {{{BOOKS}, fill-level: 2}}"))

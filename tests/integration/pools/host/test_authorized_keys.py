@@ -58,7 +58,7 @@ def test_open_rights_are_corrected_when_a_key_is_admitted(access, file):
 
 
 @pytest.mark.parametrize("attack", ["file", "directory", "home", "pipe", "huge", "full directory"])
-def test_nothing_that_a_former_tenant_put_in_the_place_of_the_file_is_followed(access, file, tmp_path, attack):
+def test_links_that_a_former_tenant_put_in_the_place_of_the_file_are_not_followed(access, file, tmp_path, attack):
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "authorized_keys").write_text("precious\n")

@@ -1,4 +1,4 @@
-"""The directory .ssh of root, as it was before a tenant, whatever the tenant did to it: real files."""
+"""The restoration of root's directory .ssh after all kinds of changes by a tenant: real files."""
 
 import stat
 
@@ -88,7 +88,7 @@ def test_a_directory_that_was_not_there_is_removed(tmp_path):
     assert list((tmp_path / "root").iterdir()) == []
 
 
-def test_what_cannot_be_restored_is_an_error_and_is_tried_again(tmp_path, directory):
+def test_a_failed_restoration_is_an_error_and_is_tried_again(tmp_path, directory):
     (tmp_path / "root").rename(tmp_path / "away")
     (tmp_path / "root").symlink_to("away")
     with pytest.raises(HostFilesError, match=r"cannot restore .*root/.ssh: .*repair it"):

@@ -1,4 +1,4 @@
-"""Files that were written for Duffy, as they are: its configuration is linted, and its playbooks run."""
+"""Unchanged files that were written for Duffy: its configuration is linted, and its playbooks run."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ _CURIOUS = """
 """
 
 
-def test_nothing_that_nodes_and_tenants_wrote_is_code_for_ansible(run, tmp_path):
+def test_text_of_nodes_and_tenants_is_never_code_for_ansible(run, tmp_path):
     witness = tmp_path / "witness"
     code = "{{ lookup('pipe', 'touch " + str(witness) + "') }}"
     node = {
@@ -127,7 +127,7 @@ def test_a_playbook_that_hangs_is_ended_with_its_programs(run, tmp_path):
     wait_until(lambda: not psutil.pid_exists(int(pid.read_text())), "the end of the program")
 
 
-def test_a_playbook_first_ends_those_that_a_killed_worker_left_on_this_machine(run):
+def test_a_playbook_first_ends_the_playbooks_that_a_killed_worker_left_on_this_machine(run):
     owner = subprocess.Popen(["sleep", "600"])
     mark = f"{_owner(psutil.Process(owner.pid))}/1"
     place = Path(tempfile.mkdtemp(prefix=f"zkdeployment-playbook-{quote(mark[:-2], safe='')}-"))
@@ -176,7 +176,7 @@ def test_a_playbook_ends_with_all_its_programs_when_its_worker_is_gone(tmp_path,
             worker.kill()
 
 
-def test_a_playbook_whose_worker_may_not_work_any_more_is_abandoned_without_a_result(run):
+def test_a_playbook_whose_worker_lost_its_permission_is_abandoned_without_a_result(run):
     with pytest.raises(AbandonedError, match="was ended because ZooKeeper did not answer this worker"):
         run("- command: {cmd: sleep 600}", permitted=lambda: 0.0)
 

@@ -90,7 +90,7 @@ class Worker:
         self.results: list[object] = []
 
     def _counted(self) -> bool:
-        """Answer whether the worker is to end, which it asks at each look."""
+        """Answer whether the worker has to end, which it asks at each check."""
         self.looks += 1
         return self.stopped.is_set()
 

@@ -57,7 +57,7 @@ def test_a_key_is_removed_wherever_a_program_has_moved_it_and_a_key_of_others_st
     node.authorized_keys.write_text(before)
 
 
-def test_all_keys_of_a_session_are_admitted_and_only_those_that_it_added_are_removed(machines, keys, tmp_path):
+def test_all_keys_of_a_session_are_admitted_and_only_the_keys_that_it_added_are_removed(machines, keys, tmp_path):
     node = machines.nodes[0]
     before = node.authorized_keys.read_text()
     first, second, other = (make_key(tmp_path / name) for name in ("first", "second", "other"))
@@ -135,7 +135,7 @@ def test_the_time_limit_holds(machines, tmp_path):
         SshTenantKeys(machines.key, slow, timeout=1).remove(machines.nodes[0].address, ())
 
 
-def test_what_a_hostile_machine_prints_is_limited_and_shown_escaped(tmp_path):
+def test_the_output_of_a_hostile_machine_is_limited_and_escaped(tmp_path):
     hostile = tmp_path / "ssh_config"
     command = "Host *\n    ProxyCommand sh -c '{}; exit 1'\n"
     hostile.write_text(command.format(r'printf "\033[2Jgone\nALL GOOD\n" >&2'))

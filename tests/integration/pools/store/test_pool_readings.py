@@ -48,12 +48,12 @@ def seen(feed):
 
 
 def read_from(store):
-    """Return what the store reads without what only writers need."""
+    """Return the records that the store reads, without the parts that only writers need."""
     return replace(store.read(), tenants={}, own_claims=frozenset(), hosts={})
 
 
 def pool_events(feed):
-    """Return the events of sessions and nodes: kind, id and what happened."""
+    """Return the events of sessions and nodes: kind, id and the happening."""
     return [
         (event.kind.value, int(event.subject), event.body.get("step") or event.body["state"])
         for batch in feed.recent_events().batches

@@ -56,7 +56,7 @@ def lease(store, number, quantity, offset=0):
     return given
 
 
-def test_what_was_written_is_read_with_its_stamp(store):
+def test_a_written_record_is_read_with_its_stamp(store):
     nodes = fill(store, 3)
     given = lease(store, 7, 2)
     read = store.read()
@@ -78,7 +78,7 @@ def test_the_published_document_is_the_configuration(store, publishing):
     assert (pool.fill_level, pool.mechanism) == (2, RoleMechanism("spare", "ci"))
 
 
-def test_ids_never_repeat_whoever_takes_them(store, other):
+def test_ids_never_repeat_among_several_workers(store, other):
     assert list(store.take_ids(2)) == [1, 2]
     assert list(ZooKeeperPools(other).take_ids(3)) == [3, 4, 5]
 
@@ -232,7 +232,7 @@ def test_a_host_of_the_fleet_has_one_node_also_after_that_is_done(store, client)
     assert store.read().hosts == {"h/1": 100}
 
 
-def test_what_ended_is_history_until_it_is_pruned(store):
+def test_ended_sessions_are_history_until_they_are_pruned(store):
     fill(store, 2)
     sessions = []
     for ended_at in (10, 20):

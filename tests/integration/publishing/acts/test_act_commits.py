@@ -94,7 +94,7 @@ def test_an_act_that_changes_nothing_makes_no_commit(branch: Branch) -> None:
     assert branch.tip() == before
 
 
-def test_a_change_with_errors_is_refused_with_all_of_them_and_not_pushed(branch: Branch) -> None:
+def test_a_change_with_errors_is_refused_with_all_errors_and_not_pushed(branch: Branch) -> None:
     before = branch.tip()
 
     def wrong(
@@ -131,7 +131,7 @@ def test_two_acts_at_the_same_time_both_land(branch: Branch) -> None:
     assert branch.ask("rev-list", "--count", "main") == "3"
 
 
-def test_an_act_gives_way_after_it_was_overtaken_five_times(branch: Branch) -> None:
+def test_an_act_gives_up_after_it_was_overtaken_five_times(branch: Branch) -> None:
     pushed = []
 
     def compute(_found: BranchSnapshot) -> FileChanges:

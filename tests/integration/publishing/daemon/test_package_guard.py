@@ -121,7 +121,7 @@ def test_a_conflict_on_one_host_names_the_host_and_the_reason(
     assert checked.sync().startswith("published")
 
 
-def test_what_an_interrupted_publication_wrote_is_checked_before_it_is_completed(
+def test_an_interrupted_publication_is_checked_before_it_is_completed(
     checked: Publishing, paper_repository: PaperRepository
 ):
     first = checked.push(tree("1.0"))
@@ -162,9 +162,7 @@ def test_an_unreachable_repository_is_a_warning_that_is_logged_once(
     assert "/who/web: warning: no repository has the package shop 9.9" in warnings[1]
 
 
-def test_what_hosts_have_and_what_does_not_change_needs_no_repository(
-    checked: Publishing, paper_repository: PaperRepository
-):
+def test_present_and_unchanged_packages_need_no_repository(checked: Publishing, paper_repository: PaperRepository):
     report(checked, "h1", package("shop", "0.1"))
     report(checked, "h2", package("shop", "0.1"))
     checked.push(tree("0.1"))

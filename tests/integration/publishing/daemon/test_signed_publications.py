@@ -1,4 +1,4 @@
-"""What a syncer with a key signs: each publication, and the standing one after a change of the key."""
+"""A syncer with a key signs each publication, and the standing one after a change of the key."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def signing(publishing: Publishing, keys: tuple[Path, Path, Path]) -> Publishing
 
 
 def standing(signing: Publishing, keys: tuple[Path, Path, Path]) -> tuple[str, int, object]:
-    """Return who signed the publication, its sequence and its revision; everything must be as signed."""
+    """Return the signer, the sequence and the revision of the publication, which must match the signature."""
     signer, statement = signed_by(signing.client, keys[2])
     properties = signing.get("/zkdeployment/targets") or {}
     assert (statement.sequence, statement.since) == (properties["sequence"], properties["since"])
     return signer, statement.sequence, statement.revision
 
 
-def test_each_publication_is_signed_with_one_signature_and_rewrites_what_changes(signing: Publishing, keys):
+def test_each_publication_has_one_signature_and_rewrites_only_changed_statements(signing: Publishing, keys):
     first = signing.push(TREE)
     with (
         signing.syncer() as syncer,
@@ -209,7 +209,7 @@ def test_the_initial_revision_is_signed_before_the_first_publication(signing: Pu
     assert standing(signing, keys)[2] == revision
 
 
-def test_what_an_attacker_wrote_is_never_signed(signing: Publishing, keys):
+def test_content_of_an_attacker_is_never_signed(signing: Publishing, keys):
     """An attacker who can write everything to ZooKeeper."""
     old = signing.push(TREE)
     signing.sync()
@@ -380,7 +380,7 @@ def test_a_signature_is_prepared_before_the_lock_and_abandoned_without_it(signin
         assert standing(signing, keys)[2] == signing.version
 
 
-def test_since_is_what_this_syncer_knows(signing: Publishing, keys):
+def test_a_since_that_this_syncer_did_not_write_is_replaced(signing: Publishing, keys):
     signing.push(TREE)
     with signing.syncer() as syncer:
         syncer.sync()
@@ -405,7 +405,7 @@ def test_since_is_what_this_syncer_knows(signing: Publishing, keys):
 
 
 def damages(signing: Publishing) -> list[str]:
-    """Return what differs from the signed statement, whose signature is not verified."""
+    """Return the differences from the signed statement, without a verification of its signature."""
     statement = Statement.from_text(SignedStatement.from_data(signing.client.get(SIGNED)[0]).text)
     return [deviation.subject for deviation in deviations(statement, *read_signed_nodes(signing.client))]
 

@@ -217,7 +217,7 @@ class TestWhatTheFleetForbids:
         assert publishing.version == revision
         assert publishing.client.get_children("/zkdeployment/stops") == []
 
-    def test_a_held_cluster_is_synced_whatever_the_versions_of_the_hosts(self, publishing: Publishing):
+    def test_a_held_cluster_is_synced_with_any_versions_of_the_hosts(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
         publishing.register("h1", "older")

@@ -69,7 +69,7 @@ def test_documents_are_published_and_only_those_that_change_are_written(publishi
     assert after["shop:2.0"] == before["shop:2.0"]
 
 
-def test_a_publication_of_documents_alone_keeps_since_and_any_other_does_not(publishing: Publishing):
+def test_a_publication_of_only_documents_keeps_since_and_other_publications_do_not(publishing: Publishing):
     first = publishing.push(TREE)
     publishing.sync()
     publishing.register("h1", first)

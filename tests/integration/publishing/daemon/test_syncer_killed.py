@@ -97,7 +97,7 @@ class Case:
         return outcome, [call for call in self.fleet.calls()[before:] if " start " in call]
 
     def queue(self) -> None:
-        """Queue for the lock behind the dead syncer, so that nobody else gets it when the session of that ends."""
+        """Queue for the lock behind the dead syncer, so that no other syncer gets it when that session ends."""
         if self.publishing.client.exists("/hosts-lock"):
             self.publishing.client.create("/hosts-lock/test__lock__", b"the test", ephemeral=True, sequence=True)
 

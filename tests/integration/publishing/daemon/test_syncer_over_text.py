@@ -220,7 +220,7 @@ def test_a_link_to_a_foreign_node_is_followed_in_the_live_tree(publishing: Publi
 @pytest.mark.parametrize(
     "message", [{"exact": "?"}, {"version": "f" * 40}, {"exact": 1}], ids=["other rules", "unknown history", "odd"]
 )
-def test_a_publication_that_is_not_known_exactly_is_no_baseline(
+def test_an_incompletely_known_publication_is_not_a_baseline(
     publishing: Publishing, follower: Follower, message: dict[str, object]
 ):
     publishing.push(TREE)

@@ -107,7 +107,7 @@ class Texts:
 
 
 class Standstill:
-    """A clock that has stopped, so that publications differ in nothing but what they publish."""
+    """A stopped clock, so that publications differ only in their content."""
 
     def now(self) -> float:
         return 1.0

@@ -64,7 +64,7 @@ def test_a_refused_tip_is_recorded_and_shown_until_another_tip_is_on_the_branch(
     assert list(refusals(publishing)) == [bad]
 
 
-def test_what_a_guard_refuses_is_recorded_and_withdrawn_when_an_operator_overrides_it(publishing: Publishing):
+def test_a_guards_refusal_is_recorded_and_withdrawn_when_an_operator_overrides_it(publishing: Publishing):
     many = TREE + "".join(f"      /h{number}\n" for number in range(2, 9))
     first = publishing.push(many)
     publishing.sync()

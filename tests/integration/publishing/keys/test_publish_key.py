@@ -45,7 +45,7 @@ def test_a_signature_is_prepared_before_its_text_is_known_and_can_be_abandoned(t
     wait_until(lambda: not set(psutil.Process().children()) - others, "no ssh-keygen is left")
 
 
-def test_a_file_that_cannot_sign_is_refused_with_what_to_do(tmp_path):
+def test_a_file_that_cannot_sign_is_refused_with_advice(tmp_path):
     wrong = tmp_path / "wrong"
     wrong.write_text("no key\n")
     wrong.chmod(0o600)

@@ -1,4 +1,4 @@
-"""The buckets that a syncer follows: none of their changes is seen late."""
+"""The buckets that a syncer follows: it never misses a change."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_a_damaged_entry_delays_no_host(client, orders, session):
     assert unfinished(session) == {}
 
 
-def test_the_next_publication_knows_which_hosts_have_not_got_a_service_yet(client, orders, session):
+def test_the_next_publication_knows_which_hosts_still_lack_a_service(client, orders, session):
     expect(client, "h1", "h2", "h3", gaining=["h2", "h3"])
     register(client, "h2")
     finish(orders, "h3")

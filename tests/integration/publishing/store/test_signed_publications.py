@@ -1,4 +1,4 @@
-"""What a host with publishers reads of a signed publication."""
+"""The reads of a signed publication by a host with publishers."""
 
 from __future__ import annotations
 

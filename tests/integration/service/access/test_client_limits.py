@@ -1,4 +1,4 @@
-"""What one client may occupy of the service: connections, unfinished requests and event streams."""
+"""The limits of one client of the service: connections, unfinished requests and event streams."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def answers(service: RunningService) -> bool:
             return False
 
 
-def test_the_address_with_the_most_connections_makes_room_for_others(
+def test_the_address_with_the_most_connections_loses_one_to_a_new_client(
     zookeeper: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_server, "most_connections", lambda: 30)

@@ -172,7 +172,7 @@ class TestProxies:
             failed = service.adapters.logins.failed_logins()
             assert [one.address for one in failed] == ["198.51.100.0", "198.51.100.1"]
 
-    def test_headers_of_clients_that_are_no_proxies_are_ignored(self, service):
+    def test_headers_of_clients_that_are_not_proxies_are_ignored(self, service):
         headers = {"X-Remote-User": "root", "X-Forwarded-For": "198.51.100.7", "X-Remote-Groups": "ops"}
         page = service.client.get("/login", headers=headers)
         assert form_token(page.text)

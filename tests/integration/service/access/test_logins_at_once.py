@@ -1,4 +1,4 @@
-"""Logins of many clients at the same time: those of one address, and those of an address where others guess."""
+"""Logins of many clients at the same time: from one address, and from an address where others guess keys."""
 
 from __future__ import annotations
 

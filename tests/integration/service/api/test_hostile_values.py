@@ -120,7 +120,7 @@ def mutations(value: Any, mark: str) -> Iterator[Any]:
 
 
 def hostile_bodies(body: Any) -> Iterator[tuple[str, str]]:
-    """Return bodies as JSON texts in which one part is hostile, with what is wrong."""
+    """Return bodies as JSON texts in which one part is hostile, with the fault."""
     for mutated in mutations(body, "@HERE@"):
         text = json.dumps(mutated)
         for what, value in HOSTILE.items():

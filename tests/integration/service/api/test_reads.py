@@ -131,7 +131,7 @@ def test_an_unchanged_status_is_not_sent_again(viewer: httpx.Client):
     assert int(first.headers["Age"]) < 10
 
 
-def test_what_does_not_exist_is_a_clear_answer(viewer: httpx.Client):
+def test_requests_for_missing_records_get_a_clear_answer(viewer: httpx.Client):
     for path, status, detail in (
         ("hosts/nobody", 404, "there is no host nobody"),
         ("hosts/nobody/why", 404, "no host nobody"),

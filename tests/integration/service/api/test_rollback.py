@@ -71,7 +71,7 @@ def test_a_rollback_through_the_api_is_a_commit_of_the_user(
         assert (again.status_code, again.json()["job"], again.json()["changed"]) == (200, branch.tip(), False)
 
 
-def test_the_job_of_a_commit_tells_what_became_of_it(
+def test_the_job_of_a_commit_shows_its_outcome(
     branch: Branch, zookeeper: str, revisions: tuple[str, str], tmp_path: Path
 ) -> None:
     source = GitSource(str(branch.bare), tmp_path / "second" / "tree", gap=0)
@@ -102,7 +102,7 @@ def test_the_job_of_a_commit_tells_what_became_of_it(
         assert service.client.get("/api/v1/jobs/--all", auth=victor).status_code == 422
 
 
-def test_a_commit_that_no_syncer_publishes_in_time_is_named_all_the_same(
+def test_a_commit_that_no_syncer_publishes_in_time_is_still_named(
     branch: Branch, zookeeper: str, revisions: tuple[str, str]
 ) -> None:
     with running_service(zookeeper, commits=branch.commits()) as service:

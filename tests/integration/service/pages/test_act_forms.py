@@ -385,7 +385,7 @@ def test_a_person_logs_in_and_out(stage: Stage):
         ("/plan", "Show the plan", "revision"),
     ],
 )
-def test_a_page_shows_what_its_search_form_asked_for(stage: Stage, path: str, button: str, field: str):
+def test_a_page_shows_the_result_of_its_search_form(stage: Stage, path: str, button: str, field: str):
     stage.fleet.record(recorded(replace(GROUP, state=IntentState.INSTANTIATED), IntentState.INSTANTIATED, begun()))
     pools = pool_adapters_of(stage.service.adapters).store
     pools.commit(

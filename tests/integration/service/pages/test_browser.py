@@ -80,7 +80,7 @@ class Stage:
         return host
 
     def recover(self) -> None:
-        """Mend what a test that failed left behind: the network, the hosts, and a fleet that does not run."""
+        """Repair the remains of a failed test: the network, the hosts, and a stopped fleet."""
         self.proxy.heal()
         wait_until(lambda: self.service.adapters.feed.snapshot().connected, "the service reads the fleet")
         if self.is_whole:
@@ -349,7 +349,7 @@ def test_the_map_answers_to_a_pointer_that_rests_there_while_the_fleet_changes(s
         expect(page.locator("h1")).to_have_text("web113.example.com")
 
 
-def test_what_a_person_typed_before_the_scripts_were_loaded_is_found(stage):
+def test_text_typed_before_the_scripts_were_loaded_is_found(stage):
     with stage.page() as page:
         held = []
         page.route("**/static/live.js*", lambda route: held.append(route))  # noqa: PLW0108  Playwright needs a function

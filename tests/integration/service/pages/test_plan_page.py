@@ -1,4 +1,4 @@
-"""The pages that read the repository: the plan of a branch, and what a publication changed, with real git."""
+"""The pages that read the repository: the plan of a branch, and the changes of a publication, with real git."""
 
 import pytest
 
@@ -72,7 +72,7 @@ def test_the_plan_of_a_branch_is_shown_before_it_is_merged(browser, publishing):
     assert "a.zk:2" in refused.text
 
 
-def test_a_publication_shows_what_it_changed_in_the_tree(browser):
+def test_a_publication_shows_its_changes_of_the_tree(browser):
     second, first = browser.get("/api/v1/history", headers={}).json()["publications"]
 
     page = browser.get(f"/history/{second['sequence']}")

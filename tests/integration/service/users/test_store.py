@@ -185,7 +185,7 @@ def test_a_change_that_was_not_made_is_an_error(service, session, monkeypatch):
         service.users.add(ALICE, ACT)
 
 
-def test_a_damaged_user_is_no_user_and_does_not_hide_others(service, client):
+def test_a_damaged_user_is_ignored_and_does_not_hide_other_users(service, client):
     service.users.add(ALICE, ACT)
     service.users.add(NewUser(name="bob", role=Role.VIEWER), ACT)
     for rubbish in (
