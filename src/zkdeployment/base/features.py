@@ -7,9 +7,8 @@ another one, and no frame knows a feature: ``programs`` has the list.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -61,8 +60,7 @@ def _no_entries() -> Mapping[str, Any]:
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class Feature(NamedTuple):
     """The contributions of a feature to the frames.
 
     Each place is a function, which imports what it returns: a program loads only the parts of the features that it

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.publishing.store.assignments import top_paths, walk
-from zkdeployment.publishing.store.builder import import_transactions
 from zkdeployment.publishing.store.withheld import withheld_operations
 from zkdeployment.tree.values import LiveNode, LiveTree, Tree, parent_path
 from zkdeployment.zookeeper import paths
@@ -133,6 +132,8 @@ class ZooKeeperLiveTree:
         if withheld is not None:
             withholding = tuple(withheld_operations(withheld, self._session.get(paths.WITHHELD)))
         acl = self._session.acl_size
+        from zkdeployment.publishing.store.builder import import_transactions  # noqa: PLC0415  most verbs need less
+
         for operations in import_transactions(change, versions, nodes, acl, withholding):
             self._session.commit(*operations)
         for role in sorted(roles):
