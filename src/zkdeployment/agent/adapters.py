@@ -146,7 +146,7 @@ class AgentAdapters:
     trusted_lease: Callable[..., Lease | None] | None = None
 
     def lease(self, identity: Identity, *, remembers: bool = True) -> Lease | None:
-        """Read the lease of this host, ``None`` if it has none; verify it if the host has publishers.
+        """Read the lease of this host, ``None`` without one; verify the lease if the host has publishers.
 
         With ``remembers``, an older lease than this one is refused from now on. Raises ``TreeError`` for a
         malformed lease, and ``UntrustedError`` for one that no publisher signed.

@@ -45,13 +45,13 @@ def check_packages(
     read_hosts: Callable[[Collection[str]], Iterable[KnownHost]] = lambda _names: (),
     absent: Collection[str] = (),
 ) -> PackageFindings:
-    """Return the findings about the packages that ``targets`` want and the targets ``before`` did not want.
+    """Return the findings about the packages that ``targets`` want and the previous targets (``before``) did not.
 
     ``read_hosts`` takes the names of targets and returns their known hosts. A package that only hosts with ids in
-    ``absent`` could not install is a warning, because the inventories of these hosts are old, and the hosts may be
-    gone for good. Warnings are also transactions that cannot be resolved in time, and packages of another
-    architecture whose repositories cannot be read. If nothing is newly wanted, neither hosts nor repositories are
-    read. Raises ``PackageError`` if the repositories cannot be read at all.
+    ``absent`` could not install gives a warning, because the inventories of these hosts are old, and the hosts may
+    have been removed for good. Transactions that cannot be resolved in time, and packages of another architecture
+    whose repositories cannot be read, give warnings, too. If no package is newly wanted, neither hosts nor
+    repositories are read. Raises ``PackageError`` if the repositories cannot be read at all.
     """
     demands = new_demands(targets, before)
     if not demands:
@@ -68,7 +68,7 @@ def check_packages(
         except PackageError as error:
             if not problems:
                 raise
-            problems[unread_warning(error, arch)] = None  # what is known already stays a problem
+            problems[unread_warning(error, arch)] = None  # the problems that were found before count
     return PackageFindings(tuple(problems), sum(map(len, unmet.values())))
 
 
@@ -77,7 +77,7 @@ def with_package_check(
 ) -> Prediction:
     """Return a prediction with the findings about its packages, or with a warning why they were not checked.
 
-    All known hosts are considered, whether or not they were selected: the syncer refuses a publication for all.
+    All known hosts count, also if they were not selected, because the syncer refuses a publication for all hosts.
     """
 
     def read_hosts(targets: Collection[str]) -> Iterable[KnownHost]:
@@ -139,7 +139,7 @@ class PackageGuard:
     def check(self, snapshot: PublicationSnapshot, tip: Revision, draft: Draft) -> None:
         """Raise ``RefusedError`` if hosts could not install the packages that a draft newly wants.
 
-        Whatever keeps the packages from being checked is a warning.
+        An error that prevents the check gives a warning.
         """
 
         def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:

@@ -1,7 +1,7 @@
 """Runs the scripts of packages, each in its own session, and finds the script of a killed agent.
 
-The output goes to a file and not to a pipe, so that the script works on when the agent dies, and the agent does
-not wait for a daemon that the script started and that keeps its output open.
+The output goes to a file and not to a pipe. Therefore the script continues if the agent dies, and the agent does
+not wait for a daemon that the script started and that keeps the output open.
 
 The record is written before the script is started, and completed with the process id right after the start. If the
 agent is killed in between, the script's process is the session leader that has the recorded arguments.
@@ -102,7 +102,7 @@ class ScriptOutput:
                 self._show(printable_lines(piece.decode("utf-8", errors="replace").rstrip("\r")))  # type: ignore[misc]
 
     def _cut(self) -> None:
-        """Move the end of the file to just behind its head, while the script continues to append."""
+        """Move the end of the file directly behind its head, while the script continues to append."""
         source = os.fstat(self._descriptor).st_size - TAIL
         target = HEAD + os.pwrite(self._descriptor, _CUT, HEAD)
         while chunk := os.pread(self._descriptor, _CHUNK, source):
@@ -155,14 +155,14 @@ class OrphanedScript:
         return started is not None and started == self.started
 
     def wait(self, seconds: float) -> None:
-        """Return when the script has ended, after at most ``seconds``."""
+        """Wait until the script has ended, at most ``seconds``."""
         end = time.monotonic() + seconds
         while self.is_running and time.monotonic() < end:
             time.sleep(_RECORD_POLL)
 
     @property
     def age(self) -> float:
-        """The seconds since the script was started; changes of the clock do not matter."""
+        """Return the seconds since the script was started, independent of changes of the clock."""
         return _since_boot() - self.started
 
 
@@ -176,7 +176,7 @@ class RecordedRun:
     revision: str
 
     def content(self) -> dict[str, Any]:
-        """Return what the record holds of the run."""
+        """Return the content of the record about the run."""
         return {"argv": list(self.argv), "unit": self.scope.unit, "name": self.name, "revision": self.revision}
 
 
@@ -200,7 +200,7 @@ class ScriptRecord:
             self.file.unlink(missing_ok=True)
 
     def orphan(self) -> OrphanedScript | None:
-        """Return the recorded script if it still runs; ``None`` otherwise, and for a damaged record."""
+        """Return the recorded script if it still runs; ``None`` if it does not, and for a damaged record."""
         try:
             content = json.loads(files.read(self.file, _LONGEST) or b"null")
             if "pid" in content:
@@ -221,7 +221,8 @@ class ScriptRecord:
 def _search(argv: Sequence[str], begun: float) -> tuple[int, float] | None:
     """Return the session leader that was started since ``begun`` with a command line that ends in ``argv``.
 
-    An interpreter and its options may come first. Return its process id and when it was started.
+    The command line may begin with an interpreter and its options. Return the process id and the time of the
+    start.
     """
     with late_import():
         import psutil  # noqa: PLC0415  a megabyte that most agents never need
@@ -271,11 +272,11 @@ _TERMINATION_GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 class ScriptRunner:
     """Runs the scripts of applications, one at a time; raises ``ScriptError`` if a script fails.
 
-    ``environment`` is the complete environment of scripts, except for the revision and the role of the host, which
-    ``role`` returns. ``logs`` is the directory of output files. The file ``record`` names the running script, so
-    that the successor of a killed agent waits for the script. ``timeout`` is in seconds; 0 means no limit.
-    ``tick`` is called a few times a second while a script runs; when ``tick`` raises ``ShutdownError``, the script
-    is terminated.
+    ``environment`` is the environment of scripts without the revision and the role of the host, which ``role``
+    returns. ``logs`` is the directory of output files. The file ``record`` names the running script, so that the
+    successor of a killed agent waits for the script. ``timeout`` is in seconds; 0 means no limit. ``tick`` is
+    called a few times a second while a script runs; when ``tick`` raises ``ShutdownError``, the script is
+    terminated.
     """
 
     environment: Mapping[str, str]
@@ -296,13 +297,13 @@ class ScriptRunner:
         facts: Mapping[str, str] | None = None,
         last_check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run ``argv`` and wait until it exits; any status but 0 is a failure.
+        """Run ``argv`` and wait until it exits; a status other than 0 is a failure.
 
         Its output goes to the log and to a file of limited size, named after ``name``. ``directory`` is the
         working directory (default: the agent's). ``facts`` are further variables of its environment.
         ``last_check`` is called right before the script starts; if it raises an error, the script does not start.
         """
-        self.wait_for_predecessor()  # also for a script of this agent that an error left running
+        self.wait_for_predecessor()  # also for a script that this agent left running after an error
         log = get_logger().bind(script=argv[0], run=name)
         environment = {
             **self.environment,
@@ -342,7 +343,7 @@ class ScriptRunner:
     def wait_for_predecessor(self, announce: Callable[[str, str], None] = lambda _, __: None) -> None:
         """Wait for the script that a killed agent left running: two scripts must never change one host.
 
-        If there is one, ``announce`` is called before the wait, with its revision and its name.
+        If there is such a script, ``announce`` is called before the wait, with its revision and its name.
         """
         orphan = self._record.orphan()
         if orphan is not None:
@@ -452,7 +453,7 @@ def _outcome(status: int) -> str:
 def _check_program(program: str, search: str) -> None:
     """Raise ``ScriptError`` with the reason if a program cannot be run; ``search`` is a ``PATH``.
 
-    systemd-run would report less than the reason, or pass the file to a shell.
+    systemd-run would not report the reason, or would pass the file to a shell.
     """
     located = program if "/" in program else shutil.which(program, path=search)
     file = Path(located or program)

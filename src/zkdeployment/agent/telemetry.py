@@ -41,7 +41,7 @@ class AgentFacts:
     """The facts behind an agent's metrics; all times are in seconds since the epoch.
 
     ``looked`` is when the agent read ``cluster``. ``since`` is when the host reached or left the cluster version,
-    as far as this process observed. ``begun`` is the start of the present deployment. ``ended`` counts the
+    as far as this process observed it. ``begun`` is the start of the present deployment. ``ended`` counts the
     deployments of this process by result.
     """
 
@@ -56,7 +56,7 @@ class AgentFacts:
 
 
 def is_current(host: Host, cluster: Cluster | None) -> bool | None:
-    """Return whether a host is at the cluster version; ``None`` if the cluster version is no revision."""
+    """Return whether a host is at the cluster version; ``None`` if the cluster version is not a revision."""
     wanted = None if cluster is None else cluster.revision
     return None if wanted is None else host.has(wanted)
 

@@ -80,7 +80,7 @@ def age(seconds: float) -> str:
 
 
 def ahead(time: float, now: float) -> str:
-    """Return how far a time in seconds since the epoch is in the future, ``in 5 min``; ``now`` if it has come."""
+    """Return the duration until a time in seconds since the epoch, ``in 5 min``; ``now`` if it has come."""
     return f"in {age(time - now)}" if time > now else "now"
 
 

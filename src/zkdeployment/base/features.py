@@ -1,7 +1,7 @@
 """The installed features, and the places that the frames offer them.
 
-A frame, such as the documents, the service or the verbs, asks here what the features add to it. No feature knows
-another one, and no frame knows a feature: ``programs`` has the list.
+A frame, such as the documents, the service or the verbs, reads here the contributions of the features. Features do
+not know each other, and frames do not know the features: ``programs`` has the list.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Feature(NamedTuple):
     plan_addition: Callable[[Review, PredictionBasis, Prediction], PlanAddition] | None = None
     #: The parts of the readings of the fleet, with their events.
     feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
-    #: Reads what the monitor of the fleet judges, at a time in seconds since the epoch, and returns the function
-    #: that judges it.
+    #: Reads the facts for the monitor of the fleet, at a time in seconds since the epoch, and returns the function
+    #: : that judges it.
     alarms: Callable[[Session, float], JudgeAlarms] | None = None
     #: Returns the metrics of a reading of the fleet, for the service.
     metrics: Callable[[FleetReading], Iterable[Metric]] | None = None

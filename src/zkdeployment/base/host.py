@@ -32,7 +32,7 @@ _LEASABLE = "lease:"
 class Facts:
     """The facts of a host that selectors match besides its id; ``name`` is a name that differs from the id.
 
-    A host that can be leased (``is_leasable``) is in no group, whatever the selectors are.
+    A host that can be leased (``is_leasable``) is in no group of any selectors.
     """
 
     rack: str | None = None

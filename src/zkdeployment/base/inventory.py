@@ -40,8 +40,8 @@ class Package:
         return f"{self.epoch}:{self.version}-{self.release}"
 
 
-#  The whole package database, by name. A name may have several packages: kernels, or the remains of an
-# interrupted transaction.
+#: The whole package database, by name. A name may have several packages: kernels, or the remains of an
+#: interrupted transaction.
 Packages: TypeAlias = "Mapping[str, tuple[Package, ...]]"
 
 _SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")

@@ -1,6 +1,6 @@
 """JSON that is kept or printed: its bounds, and the name of its format.
 
-Parsers, encoders and databases differ in what they accept beyond these bounds. One value that some reader refuses
+Beyond these bounds, parsers, encoders and databases accept different values. One value that some reader refuses
 would break every list that contains the value.
 """
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#  The most levels of nested lists and objects. Documents need about ten.
+#: The most levels of nested lists and objects. Documents need about ten.
 DEEPEST = 32
 
 #: Whole numbers have at most 64 bits, with the sign.

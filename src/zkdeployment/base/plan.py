@@ -296,7 +296,7 @@ class Plan:
     undeployment until the end of its deployment, across all steps between, so that the service is never missing on
     all hosts at once. There is at most one such service, because a host never holds two service locks.
     ``unchanged`` are the wanted deployments that are not run again, because of ``rerun = 'changed'``. ``withheld``
-    are the services whose steps the plan leaves out, by the deployment intent group that is stopped.
+    are the services whose steps the plan omits, by the stopped deployment intent group.
     """
 
     steps: tuple[Step, ...] = ()

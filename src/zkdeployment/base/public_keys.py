@@ -11,7 +11,7 @@ _SSH_KEY = re.compile(
 )
 
 
-#  The most keys of a tenant or of a session, and the most characters in all keys, so that records stay small.
+#: The most keys of a tenant or of a session, and the most characters in all keys, so that records stay small.
 _MOST_KEYS = 10
 _LONGEST = 16_384
 

@@ -1,9 +1,9 @@
 """Records: dataclasses with one JSON form, which ZooKeeper, files, answers of the API and ``-o json`` share.
 
-The annotation of a field decides its form: numbers, text and booleans stand for themselves, enumerations for
-their values, tuples and frozen sets are lists, mappings and other records are objects. A ``Key`` in the annotation
-states what the type cannot. A field ``unknown`` keeps the keys that this version does not know: a process of an
-older version must not erase what a newer one wrote.
+The annotation of a field decides its form: numbers, text and booleans stay unchanged, enumerations become their
+values, tuples and frozen sets lists, mappings and other records objects. A ``Key`` in the annotation states the
+properties that the type cannot express. A field ``unknown`` keeps the keys that this version does not know: a
+process of an older version must not erase what a newer one wrote.
 
 Annotations are evaluated once for each class, when its first record is encoded or decoded.
 """
@@ -40,8 +40,8 @@ def unknown_keys(record: Any, known: Any) -> Mapping[str, Any]:
 class Key:
     """The properties of a form that do not follow from the type of the field.
 
-    ``name`` is the key, by default that of the field. ``omit``: the key is left out while the field has its
-    default value. ``apart``: the field has no place in the JSON form. ``flat``: the keys of the field's record
+    ``name`` is the key, by default that of the field. ``omit`` is whether the key is omitted while the field has
+    its default value. ``apart``: the field has no place in the JSON form. ``flat``: the keys of the field's record
     stand among those of the outer record; an optional record is ``None`` if its first key is null or missing.
     ``read`` converts a JSON value to that of the field, or raises ``ValueError``; ``write`` does the reverse, and
     ``form`` is the type of the JSON value. ``about`` describes the key in the description of the API.
@@ -57,10 +57,10 @@ class Key:
     about: str = ""
 
 
-#: The key is left out while the field has its default value.
+#: The key is omitted while the field has its default value.
 OMITTED = Key(omit=True)
 
-#: The field has no place in the JSON form.
+#: The field is not in the JSON form.
 APART = Key(apart=True)
 
 _F = TypeVar("_F", bound=Callable[[Any], Any])
@@ -79,9 +79,9 @@ def shown(name: str) -> Callable[[_F], _F]:
 class Record:
     """A dataclass with a JSON form.
 
-    Missing and malformed values of a record that ``is_lenient`` read as not set: they get the default value of the
-    field, or else ``?`` for text and 0 for numbers. A record that ``omits_unset`` leaves out the keys of fields
-    that are ``None`` by default while they are ``None``.
+    In a record that ``is_lenient``, missing and malformed values are replaced by the default value of the field,
+    or else by ``?`` for text and 0 for numbers. A record that ``omits_unset`` omits the keys of fields that are
+    ``None`` by default while they are ``None``.
     """
 
     __slots__ = ()
@@ -94,7 +94,7 @@ class Record:
 
     @classmethod
     def from_json(cls, value: object, **apart: Any) -> Self:
-        """Return the record with a JSON form; ``apart`` are the fields without a place in it.
+        """Return the record with a JSON form; ``apart`` are the fields outside of it.
 
         Raises ``ValueError`` for an invalid form, unless the record is lenient.
         """
@@ -110,7 +110,7 @@ class Record:
 
 
 class _Form(NamedTuple):
-    """The form of a type: ``write`` is ``None`` if values stand for themselves; ``unset`` is the unknown value."""
+    """The form of a type: ``write`` is ``None`` if values stay unchanged; ``unset`` is the unknown value."""
 
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] | None = None
@@ -120,8 +120,9 @@ class _Form(NamedTuple):
 class FieldForm(NamedTuple):
     """The form of a field: its ``key``, the ``type`` of the value, and how to convert the value.
 
-    ``omit``: the key may be missing. ``unset`` is what a lenient record reads instead of an invalid value. The
-    keys of a ``flat`` field are those of its record. ``write`` is ``None`` if values stand for themselves.
+    ``omit`` is whether the key may be missing. ``unset`` is the value that a lenient record has instead of an
+    invalid one. The keys of a ``flat`` field are those of its record. ``write`` is ``None`` if values stay
+    unchanged.
     """
 
     name: str
@@ -247,7 +248,7 @@ def _shown_form(method: Any) -> ShownForm:
 
 
 def _flat_form(hint: Any) -> _Form:
-    """Return the form of a record whose keys stand among those of another one."""
+    """Return the form of a record whose keys are among those of another record."""
     kinds, is_optional = _required(hint), NoneType in get_args(hint)
     record: type[Record] = kinds[0]
     first = codec(record).fields[0].key

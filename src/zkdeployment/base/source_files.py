@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-#  The suffixes of tree files: files that own their top-level nodes, and files that are layered over them.
+#: The suffixes of tree files: files that own their top-level nodes, and files that are layered over them.
 TREE_SUFFIXES = (".zk", ".zkx")
 
 #: The suffixes of files that may contain rollout documents.

@@ -227,7 +227,7 @@ class Form(NamedTuple, Generic[T]):
     show: Callable[[T], object] = shown
 
 
-#  The default of a key without a default of its own.
+#: The default of a key without a default of its own.
 REQUIRED: Any = MISSING
 
 

@@ -278,9 +278,9 @@ class ChecksSettings(SectionSettings):
     """The number of seconds between two turns of the life cycle of check instances, which the leading coordinator
     runs.
 
-    A turn that changes nothing reads two nodes for each monitoring system with a callback, and two more, however
-    many instances there are. A coordinator that takes over reads all instances once: with 100,000 of them its
-    memory grows from 50 MB to 110 MB, with a peak of 135 MB.
+    A turn without a change reads two nodes for each monitoring system with a callback, and two more, for any
+    number of instances. A coordinator that takes over reads all instances once: with 100,000 of them its memory
+    grows from 50 MB to 110 MB, with a peak of 135 MB.
     """
 
 

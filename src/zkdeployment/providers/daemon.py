@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from zkdeployment.providers.filter_store import ZooKeeperFilter
     from zkdeployment.providers.selection import FilterChange, FilteredList
 
-#  Seconds between two cycles: at most (without any change), and at least (so that one cycle handles several
-# changes).
+#: Seconds between two cycles: at most (without any change), and at least (so that one cycle handles several
+#: changes).
 _MOST_SECONDS = 15.0
 _LEAST_SECONDS = 0.1
 

@@ -46,7 +46,7 @@ def encode_record(record: FilterRecord) -> bytes:
     return encode({_SOURCE: record.source, _VERSION: record.version})
 
 
-#  Attempts to read a node and its children without a change in between.
+#: Attempts to read a node and its children without a change in between.
 _ATTEMPTS = 10
 
 
@@ -71,7 +71,7 @@ class ZooKeeperProviderReader:
         return _listed(found, node, children)
 
     def follow(self, path: str) -> ProviderList:
-        """Return what ``read`` returns, and arrange that the reader's owner is woken at its next change.
+        """Return the result of ``read``, and wake the reader's owner at the next change.
 
         Only nodes that changed since the last call are read. While the list of a filter changes, parts of it may
         be returned in their former state. Raises ``LinkError`` if there is no node.

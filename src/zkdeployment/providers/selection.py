@@ -213,7 +213,7 @@ def next_change(registered: ProviderList, filtered: FilteredList, majority: Frac
 
 
 def check_paths(source: str, output: str) -> None:
-    """Raise ``ConfigurationError`` unless a filter may keep ``output``, whatever the tree is."""
+    """Raise ``ConfigurationError`` unless a filter may keep ``output`` with any tree."""
     if output.count("/") < 2:
         raise ConfigurationError(
             f"{output} cannot hold the list: expected a node below a top-level node, such as /in-service/web"

@@ -76,8 +76,8 @@ class Sandbox:
     ) -> None:
         """Start a new fleet and return when every agent is registered; ``report`` receives progress messages.
 
-        With ``service``, the service and the worker of host pools are started, too, and answer. Raises
-        ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
+        With ``service``, the service and the worker of host pools are started, too, and answer before the return.
+        Raises ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
         """
         self._claim()
         try:
@@ -251,7 +251,7 @@ class Sandbox:
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """Hold the lock of the sandbox; raises ``RefusedError`` if another command keeps it too long."""
+        """Hold the lock of the sandbox; raises ``RefusedError`` if another command holds it too long."""
         deadline = Deadline(_LOCK_TIMEOUT)
         with self.layout.lock.open("a") as lock:
             while True:

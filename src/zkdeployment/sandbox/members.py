@@ -111,7 +111,7 @@ _LIMIT_EACH = 2.0
 
 _INTERVAL = 0.05
 
-#: What the bridge logs.
+#: The message that the bridge logs.
 _SYNCHRONIZED = b"checks-synchronized"
 
 #: The time limit in seconds for an answer of the service.
@@ -121,8 +121,8 @@ _ANSWER = 5.0
 def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None:
     """Return when the agents (by host id) are registered.
 
-    Raises ``ProgramError`` if an agent ends before, and ``WaitTimeoutError`` at the time limit, with the end of
-    its log.
+    Raises ``ProgramError`` if an agent exits before it is registered, and ``WaitTimeoutError`` at the time limit,
+    with the end of its log.
     """
     deadline = Deadline(_LIMIT + _LIMIT_EACH * len(agents))
     with Session(zookeeper) as session:

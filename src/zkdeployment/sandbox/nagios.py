@@ -18,7 +18,7 @@ from zkdeployment.sandbox.layout import log_tail, nagios_configuration, write_pr
 from zkdeployment.sandbox.members import SandboxDaemon, add_user
 from zkdeployment.sandbox.processes import BackgroundProcess, Deadline
 
-#: Where ``scripts/test`` unpacks the packages, if this program runs from a checkout.
+#: The directory into which ``scripts/test`` unpacks the packages, if this program runs from a checkout.
 _UNPACKED = Path(zkdeployment.__file__).resolve().parents[2] / "build/nagios/usr"
 
 _PROGRAMS = ("nagios4", "nagios")

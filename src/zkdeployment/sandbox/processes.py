@@ -200,7 +200,7 @@ def _signal(target: psutil.Process, *, kill: bool) -> None:
         else:
             target.terminate()
     except psutil.Error:
-        pass  # It ended by itself, or belongs to another user; the next round decides.
+        pass  # The process ended by itself, or belongs to another user; the next round decides.
 
 
 def _is_server(target: psutil.Process) -> bool:
@@ -216,7 +216,7 @@ def _belongs(target: psutil.Process, here: str) -> bool:
             return False
         return any(_inside(place, here) for place in _places(target, here))
     except (psutil.Error, OSError):
-        return False  # It has ended, or belongs to another user.
+        return False  # The process has ended, or belongs to another user.
 
 
 def _has_terminal(target: psutil.Process) -> bool:

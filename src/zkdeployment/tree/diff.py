@@ -78,7 +78,7 @@ def _property_order(name: str) -> tuple[int, str]:
 
 _SHOWN = 200
 
-#  Types whose equal values have the same JSON; floats are not among them, because -0.0 equals 0.0.
+#: Types whose equal values have the same JSON; floats are not among them, because -0.0 equals 0.0.
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 

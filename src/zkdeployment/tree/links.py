@@ -26,7 +26,7 @@ MAX_HOPS = 64
 #: The limit of characters of a path, also after following links.
 MAX_PATH = 4096
 
-#  Returns the properties of a node with links unresolved, or ``None`` if there is no such node.
+#: Returns the properties of a node with links unresolved, or ``None`` if there is no such node.
 Lookup: TypeAlias = "Callable[[str], Properties | None]"
 
 

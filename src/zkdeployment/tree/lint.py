@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"version[ \t]*=[ \t]*([0-9][0-9._eE+-]*)[ \t\r]*(?:#|\n|\Z
 #: Secrets under any name: private keys, and the access keys of a well-known cloud.
 _KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b")
 
-#  References to secrets are harmless: the path of a file, or a place where another program finds the secret.
+#: References to secrets are harmless: the path of a file, or a place where another program finds the secret.
 _REFERENCE = re.compile(r"(/|\.{1,2}/|~|file:|vault:|\$\{?[A-Za-z_]).*", re.DOTALL)
 
 

@@ -21,8 +21,8 @@ Properties: TypeAlias = "Mapping[str, Value]"
 #: Nodes by their path.
 Nodes: TypeAlias = "Mapping[str, Properties]"
 
-#  Encodes equal values in one way only. The encoder is made once, because making it takes longer than most of its
-# uses.
+#: Encodes equal values in one way only. The encoder is made once, because making it takes longer than most of its
+#: uses.
 _encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 #: The suffixes of the names of links (the form of zc.zk, in text and in znodes alike).

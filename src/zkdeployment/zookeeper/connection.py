@@ -73,7 +73,7 @@ class WatchHandler:
     changed: Callable[[], None]
 
     def __call__(self, _event: object) -> None:
-        """Call the function, whatever the event."""
+        """Call the function at every event."""
         call_safely(self.changed)
 
 
@@ -136,7 +136,7 @@ class Silence:
         return self._since is not None and time.monotonic() - self._since >= self.patience
 
 
-#  Events after which reading, or writing, does not block; a read or write also reports hang-ups and errors.
+#: Events after which reading, or writing, does not block; a read or write also reports hang-ups and errors.
 _READABLE = ~select.POLLOUT
 _WRITABLE = ~select.POLLIN
 

@@ -2,8 +2,8 @@
 
 Even in a queue of a thousand hosts, a contender sends no request until that watch fires. The nodes have the same
 names as those of kazoo's ``Lock``, so that both kinds exclude each other. Differences from kazoo: ``try_acquire``
-leaves no contender behind, whatever happens to the connection; ``acquire`` has one deadline; ``check`` asks the
-server instead of relying on local state.
+leaves no contender behind, also if the connection is lost; ``acquire`` has one deadline; ``check`` asks the server
+instead of relying on local state.
 """
 
 from __future__ import annotations

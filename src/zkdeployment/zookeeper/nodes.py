@@ -42,7 +42,7 @@ def encode(properties: Properties) -> bytes:
 
 
 def decode(data: bytes) -> dict[str, Value]:
-    """Return the properties in a node's data; never fails, whatever the data is."""
+    """Return the properties in a node's data; never fails, for any data."""
     text = data.decode("utf-8", errors="replace")
     stripped = text.strip()
     if not stripped:
@@ -140,7 +140,7 @@ class Node:
         return decode(self.data)
 
 
-#  Bytes. None of our records is larger: larger data are damaged, or an attack on the reader's memory.
+#: Bytes. None of our records is larger: larger data are damaged, or an attack on the reader's memory.
 _LARGEST = 64 << 20
 
 #: Larger contents are compressed; smaller ones stay readable for people who read the node.

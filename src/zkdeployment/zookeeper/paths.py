@@ -67,7 +67,7 @@ POOL_WORKERS = f"{POOLS}/workers"
 POOL_RUNS = f"{POOLS}/runs"
 POOL_LEASES = f"{POOLS}/leases"
 
-#  The form of a sequence: a time in seconds since the epoch, or a higher number.
+#: The form of a sequence: a time in seconds since the epoch, or a higher number.
 _DIGITS = 10
 
 #: The nodes that every publication and every agent finds or creates.

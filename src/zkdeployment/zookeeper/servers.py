@@ -56,7 +56,7 @@ class Servers:
         return self.connection
 
 
-#  Seconds without an answer after which further clients should not wait, either.
+#: Seconds without an answer after which further clients should not wait, either.
 _SILENT = 1.0
 
 

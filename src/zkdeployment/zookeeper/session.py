@@ -131,7 +131,7 @@ class _Request:
 #: for each request and blocks forever when a lost connection leaves some 270 of them unread.
 WINDOW = 100
 
-#  The number of reads that are sent as one request.
+#: The number of reads that are sent as one request.
 TOGETHER = 25
 
 _AGAIN = 1.0  # seconds between two attempts at cleaning up
@@ -195,7 +195,7 @@ class Session(Connection):
         return seen, [None if answer is None else Node.read(answer) for answer in nodes]
 
     def get_in(self, paths: Iterable[str], *, requests: int) -> list[Node | None]:
-        """Return nodes in the given order, read with at most ``requests`` requests, whatever their number.
+        """Return nodes in the given order, read with at most ``requests`` requests for any number of nodes.
 
         Only for small nodes, because the server builds the answer to each request in its memory.
         """

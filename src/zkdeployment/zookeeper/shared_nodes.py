@@ -141,7 +141,7 @@ MAX_AGE = 1.0
 #: Seconds that a client waits for the read of another client.
 PATIENCE = 2.0
 
-#  The limit of kept values; the least recently used ones are dropped.
+#: The limit of kept values; the least recently used ones are dropped.
 _KEPT = 64
 
 
@@ -169,7 +169,7 @@ class SharedReads:
         return value
 
 
-#  The limit of kept nodes.
+#: The limit of kept nodes.
 _LIMIT = 5000
 
 

@@ -29,7 +29,7 @@ def test_a_large_fleet_spreads_the_start_of_its_hosts_and_a_small_fleet_does_not
     assert Cluster("abc", hosts=hosts).start_spread == seconds
 
 
-def test_clusters_are_equal_whatever_the_number_of_hosts():
+def test_clusters_with_any_numbers_of_hosts_are_equal():
     assert Cluster("abc", hosts=1) == Cluster("abc", hosts=2)
 
 

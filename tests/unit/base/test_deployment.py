@@ -24,7 +24,7 @@ def test_a_failure_round_trips():
         {"sequence": 8, "step": "plan", "path": None, "n": None, "packages": "foo"},
     ],
 )
-def test_malformed_properties_are_no_failure(value):
+def test_malformed_properties_are_not_a_failure(value):
     assert DeploymentFailure.if_valid(value) is None
 
 

@@ -59,7 +59,7 @@ def test_a_node_may_have_any_name_that_zookeeper_takes_and_people_can_read(name)
 @pytest.mark.parametrize(
     "name", [".", "..", "=a", "a/b", "a b", "a\u00a0b", "\u3000", "🙂", "a\ufffd", "x" * 256, "a\u0378"]
 )
-def test_names_that_zookeeper_refuses_or_people_cannot_read_are_no_names_of_nodes(name):
+def test_names_that_zookeeper_refuses_or_people_cannot_read_are_not_valid_for_nodes(name):
     assert not is_name(NameKind.NODE, name)
 
 

@@ -112,7 +112,7 @@ def test_new_dependencies_are_permitted_and_changes_of_unmanaged_packages_are_no
     assert unmanaged(changes, {"foo", "bash", "lib", "kernel"}, before) == ()
 
 
-def test_select_takes_the_exact_version_and_the_highest_release_of_it():
+def test_select_takes_the_exact_version_in_its_highest_release():
     available = [package(text) for text in ("foo-1.4-9", "foo-1.4-10", "foo-1.5-1", "foo-1.4-2", "bar-1-1")]
     assert select(available, {"foo": "1.4"}) == ({"foo": package("foo-1.4-10")}, ())
     assert select(available, {"foo": "1.4-9"}) == ({"foo": package("foo-1.4-9")}, ())

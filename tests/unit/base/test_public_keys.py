@@ -23,7 +23,7 @@ def test_public_keys_are_accepted(text):
         (f"ssh-dss {KEY}", "found other text"),
     ],
 )
-def test_other_texts_are_no_public_keys(text, found):
+def test_other_texts_are_not_public_keys(text, found):
     assert found in ssh_key_problem(text)
 
 
@@ -46,5 +46,5 @@ def test_up_to_ten_keys_are_a_list_of_keys_one_in_each_line():
         (f"ssh-ed25519 {KEY}\n" * 10_000, "at most 16384 characters"),
     ],
 )
-def test_a_list_with_another_line_is_no_list_of_keys(text, found):
+def test_a_list_with_another_line_is_not_a_list_of_keys(text, found):
     assert found in ssh_keys_problem(text)

@@ -38,7 +38,7 @@ def test_positive_numbers_up_to_53_bits_are_sequences(value):
         (None, "by hand", 0),
     ],
 )
-def test_a_fleet_wants_what_it_has_and_what_is_the_same_for_hosts(version, revision, sequence):
+def test_a_fleet_wants_its_revision_and_revisions_that_are_the_same_for_hosts(version, revision, sequence):
     assert LAST.is_wanted(Cluster(version), revision, sequence)
 
 

@@ -96,7 +96,7 @@ def fields_of(record):
     return {form.name: getattr(record, form.name) for form in codec(type(record)).fields}
 
 
-def test_default_values_are_left_out_where_the_annotation_says_so():
+def test_default_values_are_omitted_where_the_annotation_requires_it():
     bare = Thing(5, Colour.BLUE)
     written = bare.to_json()
     assert "tags" not in written
@@ -130,7 +130,7 @@ def test_an_invalid_form_is_refused_with_its_place(change, message):
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", [], {}])
-def test_what_is_no_object_with_all_keys_is_refused(value):
+def test_values_other_than_an_object_with_all_keys_are_refused(value):
     with pytest.raises(ValueError, match=r"expected an object|id: the key is missing"):
         Thing.from_json(value)
 

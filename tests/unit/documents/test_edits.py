@@ -1,4 +1,4 @@
-"""Changes of the text of documents: the wanted values, and every other byte as it was."""
+"""Changes of the text of documents: the wanted values, with every other byte unchanged."""
 
 import json
 

@@ -250,11 +250,11 @@ class TestChoice:
         assert found.problems == ()
         assert strategy_in_force(found).name == "other"
 
-    def test_a_configuration_that_names_none_means_the_default_or_all_hosts(self):
+    def test_a_configuration_without_a_strategy_means_the_default_or_all_hosts(self):
         assert strategy_in_force(read(CONFIGURATION % "", strategy_of())).name == "deployment-strategy"
         assert strategy_in_force(read(CONFIGURATION % "physical_provisioner: {}")) == ALL_HOSTS
 
-    def test_strategies_of_which_none_is_in_force_are_errors(self):
+    def test_strategies_without_one_in_force_are_errors(self):
         for texts in ([strategy_of("canary")], [strategy_of("canary"), CONFIGURATION % ""]):
             found = read(*texts)
             assert found.problems == ()
@@ -395,11 +395,11 @@ class TestChoice:
         ("&a [*a]\n", "nested at most 32 deep"),
     ],
 )
-def test_text_that_is_no_yaml_is_an_error(text, expected):
+def test_text_that_is_not_yaml_is_an_error(text, expected):
     assert any(expected in line for line in errors(text)), errors(text)
 
 
-def test_text_that_is_no_utf8_is_an_error():
+def test_text_that_is_not_utf8_is_an_error():
     found = read_documents([SourceFile("x.yml", b"a: b\nc: \xe4\n")])
     assert [str(problem) for problem in found.problems] == ["x.yml:2:1: expected UTF-8, found the byte 0xe4"]
 

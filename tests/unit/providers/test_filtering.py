@@ -1,4 +1,4 @@
-"""The list of a filter: never mixed, whatever is interrupted, and the same for all consumers."""
+"""The list of a filter: never mixed after any interruption, and the same for all consumers."""
 
 from fractions import Fraction
 
@@ -130,7 +130,7 @@ class SplitUpdate(RuleBasedStateMachine):
     @precondition(lambda self: self.list.source is not None)  # else there is no node to read
     @rule(consumer=st.integers(0, 3), remembered=st.none() | VERSIONS)
     def a_consumer_reads(self, consumer, remembered):
-        """``remembered`` is what the consumer used last, or nothing after a restart."""
+        """``remembered`` is the list that the consumer used last, or empty after a restart."""
         nodes = {name: RegisteredProvider(found, 0) for name, found in self.list.providers.items()}
         found = select_providers(
             ProviderList(OUTPUT, nodes, self.list.source, self.list.version), remembered, SIXTY

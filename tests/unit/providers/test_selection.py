@@ -125,6 +125,6 @@ def test_majorities(text, percent):
 
 
 @pytest.mark.parametrize("text", ["50%", "100.1%", "0", "-60%", "six", "", "60%%", "1e2", "٦٠%"])
-def test_what_is_not_a_majority(text):
+def test_values_other_than_a_majority_are_refused(text):
     with pytest.raises(ConfigurationError, match="expected more than 50% and at most 100%, such as 60%"):
         parse_majority(text)

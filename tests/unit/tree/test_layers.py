@@ -108,7 +108,7 @@ def test_layering_is_associative(base, first, two):
 
 @settings(max_examples=30)
 @given(trees())
-def test_layering_a_tree_over_itself_or_nothing_changes_nothing(tree):
+def test_a_tree_layered_over_itself_or_over_an_empty_tree_is_unchanged(tree):
     assert overlay(tree, tree) == tree
     assert overlay(tree, Tree({})) == tree
     assert overlay(Tree({}), tree) == tree

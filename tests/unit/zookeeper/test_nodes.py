@@ -62,7 +62,7 @@ def test_the_encoding_is_that_of_zc_zk(properties, data):
         b'{"a":' * 9999 + b"1" + b"}" * 9999,
     ],
 )
-def test_data_that_is_no_json_object_is_a_string_value(data):
+def test_data_that_is_not_a_json_object_is_a_string_value(data):
     assert decode(data) == {"string_value": data.decode()}
 
 

@@ -46,7 +46,7 @@ class VersionControl(Protocol):
         """Create ``directory`` with the checkout."""
 
     def update(self, checkout: Checkout, directory: Path) -> None:
-        """Update a directory that holds an older state of the same checkout; built files stay."""
+        """Update a directory that holds an older state of the same checkout; files that a build made stay."""
 
 
 def _git() -> VersionControl:
@@ -74,7 +74,7 @@ _LARGEST = 4096
 
 
 def remembered_version(directory: Path) -> str | None:
-    """Return the version of a checkout; ``None`` if the directory is no checkout. Raises ``OSError``."""
+    """Return the version of a checkout; ``None`` if the directory is not a checkout. Raises ``OSError``."""
     memory = directory / MEMORY
     content = durable.read(memory, _LARGEST) if memory.is_file() and not memory.is_symlink() else None
     return None if content is None else content.decode("utf-8", "replace").strip()
@@ -94,7 +94,7 @@ class CheckoutPlaces:
     gap: float = field(default=2, kw_only=True)
 
     def prepare(self, package: str, version: str, *, replaces: bool) -> None:
-        """Check out a version beside its final place, without changing that place.
+        """Check out a version in the staging directory, without a change of ``/opt/PACKAGE``.
 
         The working copy of an installed checkout is updated instead of checked out again. Files that a build left
         in an installed checkout of the same version are copied. Raises ``CheckoutError`` if the source is not
@@ -153,7 +153,7 @@ class CheckoutPlaces:
             self._tidy()
 
     def recover(self) -> None:
-        """Restore what an interrupted installation had moved away, and remove incomplete checkouts."""
+        """Restore directories that an interrupted installation had moved, and remove incomplete checkouts."""
         with _reporting("restore checkouts"):
             for before in _entries(self._staged("before")):
                 get_logger().warning("checkout-restored", directory=str(self._opt / before.name))
@@ -212,7 +212,7 @@ class CheckoutPlaces:
     # In place
 
     def _complete(self, package: str) -> None:
-        """Keep what other users own in the replaced directory, if it is of the same version; then delete it."""
+        """Keep other users' files of a replaced directory with the same version; then delete the directory."""
         kept, place = self._staged("kept", package), self._place(package)
         if kept.is_dir() and not kept.is_symlink() and remembered_version(kept) == remembered_version(place):
             installed = self._copies.installed_files(package) or frozenset()
@@ -231,7 +231,7 @@ class CheckoutPlaces:
         build(str(script), str(place))
 
     def _discard(self, package: str) -> None:
-        """Delete ``/opt/PACKAGE``, whole or not at all."""
+        """Delete ``/opt/PACKAGE``, completely or not at all."""
         place = self._place(package)
         if os.path.lexists(place):
             self._forget(place, package)
@@ -282,7 +282,7 @@ def _open_permissions(directory: Path) -> None:
     _open(str(directory))
     for _, directories, files, parent in os.fwalk(directory):
         for name in (*directories, *files):
-            with contextlib.suppress(FileNotFoundError):  # a process of the build may still remove files
+            with contextlib.suppress(FileNotFoundError):  # a process that the build started may still remove files
                 _open(name, parent)
 
 
@@ -337,7 +337,7 @@ def _is_empty(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _reporting(action: str) -> Iterator[None]:
-    """Raise ``CheckoutError`` that names the failed action, for a ``CheckoutError`` or an ``OSError``."""
+    """Raise a ``CheckoutError`` that names the failed action, for a ``CheckoutError`` or an ``OSError``."""
     try:
         yield
     except CheckoutError as error:

@@ -54,8 +54,8 @@ class GitCheckouts:
     def _commit(self, git: Git, checkout: Checkout) -> str:
         """Return the commit that a revision names.
 
-        A full id is only ever that commit. For other revisions tags take precedence over branches, and branches
-        over abbreviated ids.
+        A full id always names the commit with this id. For other revisions tags take precedence over branches, and
+        branches over abbreviated ids.
         """
         revision = checkout.revision
         if is_commit(revision.lower()):
@@ -104,12 +104,12 @@ class SvnCheckouts:
     timeout: float = 600
 
     def check_out(self, checkout: Checkout, directory: Path) -> None:
-        """The URL is looked up in the repository as of the revision."""
+        """Check out the URL as the repository had it at the revision."""
         peg = f"{checkout.url}@{checkout.revision}"
         self._run("checkout", "--revision", checkout.revision, peg, str(directory))
 
     def update(self, checkout: Checkout, directory: Path) -> None:
-        """Unlock a working copy whose svn was killed, then update it; local changes are lost, new files stay."""
+        """Unlock a working copy whose svn was killed, then update it; discard local changes, keep new files."""
         copy = f"{directory}@"
         self._run("cleanup", copy)
         self._run("revert", "--recursive", copy)

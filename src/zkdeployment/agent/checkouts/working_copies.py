@@ -1,8 +1,8 @@
-"""Working copies that only the agent changes, and the files that a new state keeps of the old one.
+"""Working copies that only the agent changes, and the files that a new state takes over from the old one.
 
-The build runs as root. The build sees only files that no other user may change; all others are moved into the new
-directory after the build, and are never opened. Repositories of version control are not kept: their configuration
-names programs.
+The build runs as root. The build sees only files that no other user may change; all other files are moved into the
+new directory after the build, and are never opened. Repositories of version control are not taken over: their
+configuration names programs.
 
 A service's user may own ``/opt/PACKAGE`` with its repository, whose configuration names programs. Git and svn
 therefore run on these copies only, in which nothing is built. ``PACKAGE/copy`` is the working copy,
@@ -66,7 +66,7 @@ def copy_built(old: Path, new: Path, committed: Collection[str], prefix: str = "
         elif not os.path.lexists(new / name):
             _copy(old / name, new / name)
     if is_new and names and not any(new.iterdir()):
-        new.rmdir()  # it held only files that were committed
+        new.rmdir()  # it contained only committed files
     elif is_new:
         _copy_status(old, new)
 
@@ -129,12 +129,12 @@ def _move_within(
                 os.fchown(place, status.st_uid, status.st_gid)
             os.fchmod(place, stat.S_IMODE(status.st_mode))
     if is_new:
-        with contextlib.suppress(OSError):  # it holds something
+        with contextlib.suppress(OSError):  # it is not empty
             os.rmdir(name, dir_fd=target)
 
 
 def _rename(name: str, source: int, target: int, path: str) -> None:
-    """Move a file or a directory, unless the new state has its name; an empty directory is replaced."""
+    """Move a file or a directory, unless the new state contains this name; replace an empty directory."""
     is_in_the_way = _exists(name, target) and not stat.S_ISDIR(os.lstat(name, dir_fd=target).st_mode)
     try:
         if not is_in_the_way:
@@ -178,7 +178,7 @@ class PristineCopies:
     root: Path
 
     def prepare(self, package: str, renew: Callable[[Path], None]) -> Path:
-        """Return the working copy, made or updated by ``renew``; its files are those to be installed next."""
+        """Return the working copy, made or updated by ``renew``; its files are the next ones to install."""
         directory = self._directory(package)
         directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory.mkdir(exist_ok=True)
@@ -198,12 +198,12 @@ class PristineCopies:
         return self._files(package, "coming") or frozenset()
 
     def complete(self, package: str) -> None:
-        """Record that the state to be installed is installed."""
+        """Record that the coming state is now the installed state."""
         with contextlib.suppress(FileNotFoundError):
             (self._directory(package) / "coming").replace(self._directory(package) / "files")
 
     def remove(self, package: str) -> None:
-        """Remove the working copy and what is known of it."""
+        """Remove the working copy and the records of its files."""
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._directory(package))
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class CycleState(Enum):
-    """The states of a cycle. A cycle begins with ``READING``; the states after ``DEPLOYING`` are its outcomes."""
+    """The states of a cycle. A cycle begins in ``READING``; the states after ``DEPLOYING`` are its outcomes."""
 
     READING = "read, plan"
     DEPLOYING = "execute"
@@ -58,7 +58,7 @@ class CycleState(Enum):
 
 
 class CycleEvent(Enum):
-    """The events of a cycle; each value is the cause in the manual's words."""
+    """The events of a cycle; each value is the cause as the manual names it."""
 
     CLUSTER_CLOSED = "the cluster is stopped, held or importing"
     PUBLICATION_LOST = "ZooKeeper lost a publication that this host knows"
@@ -91,7 +91,7 @@ CYCLE_TRANSITIONS: Mapping[tuple[CycleState, CycleEvent], CycleState] = {
 }
 
 
-#: The step in which a host fails that does not trust a publication.
+#: The step that a host's failure names if the host does not trust a publication.
 VERIFICATION = "verify the publication"
 
 
@@ -109,8 +109,8 @@ class PublicationReader:
     def read(self, cluster: Cluster | None) -> Published | CycleEvent:
         """Return the last publication, or the event that ends the cycle if the host must not act on it.
 
-        The cause of such an event is reported before. Raises ``StalePublicationError`` if ZooKeeper has lost a
-        publication that this host knows.
+        The cause of such an event has been reported already. Raises ``StalePublicationError`` if ZooKeeper has
+        lost a publication that this host knows.
         """
         if self._adapters.trusted is None:
             published = self._reporting.retry.retry_until_reachable(self._adapters.fleet.published)
@@ -127,7 +127,7 @@ class PublicationReader:
         return published
 
     def _read_trusted(self, trusted: TrustedPublications, revision: Revision) -> Published | CycleEvent:
-        """Return the signed publication; stop the fleet if ZooKeeper does not hold what a publisher signed."""
+        """Return the signed publication; stop the fleet if no publisher signed the content of ZooKeeper."""
         identity = self._reporting.host.identity
         try:
             published = self._reporting.retry.retry_until_reachable(lambda: trusted.published(identity, revision))
@@ -142,16 +142,16 @@ class PublicationReader:
         return published
 
 
-#: The events of cycles in which a host that runs has nothing to do.
+#: The events of cycles in which a running host has nothing to do.
 _IDLE = frozenset({CycleEvent.VERSION_PRESENT, CycleEvent.HOST_EXCLUDED})
 
 
 class AgentCycle:
     """Runs the cycles of one host's agent, one at a time.
 
-    ``commands`` run after a deployment. ``is_disturbed`` returns whether a waiting deployment is to be abandoned.
-    ``start_spread`` is the number of seconds over which the hosts begin after a change, as ``/hosts`` had it when
-    it was last read. ``lease`` gives the host its role if the host can be leased.
+    ``commands`` run after a deployment. ``is_disturbed`` returns whether a waiting deployment has to be abandoned.
+    ``start_spread`` is the number of seconds over which the hosts begin after a change, as last read from
+    ``/hosts``. ``lease`` gives the host its role if the host can be leased.
     """
 
     def __init__(  # noqa: PLR0913  the parts of one agent
@@ -196,11 +196,11 @@ class AgentCycle:
     def fail(self, error: Exception) -> CycleState:
         """Show the ``error`` that ended the cycle on the host, and return the outcome.
 
-        A host's node that cannot be written now is written by the next cycle.
+        If the host's node cannot be written now, the next cycle writes it.
         """
         with contextlib.suppress(ConflictError, TreeError):
             self._reporting.refusal.stay_failed(reason(error))
-        # The error may also have come after the outcome, from writing the metrics.
+        # The error may also come from writing the metrics, after the outcome.
         return CYCLE_TRANSITIONS.get((self._state, CycleEvent.DEFECT_MET), CycleState.FAILED)
 
     def _advance(self, event: CycleEvent) -> None:
@@ -213,7 +213,7 @@ class AgentCycle:
         if not self._read_lease():
             return
         cluster = self._reporting.retry.read_cluster()
-        # Read after the cluster version, so that a version never lacks its strategy.
+        # This is read after the cluster version, so that a version never lacks its strategy.
         published = self._publications.read(cluster)
         if isinstance(published, CycleEvent):
             self._advance(published)
@@ -259,7 +259,7 @@ class AgentCycle:
         return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
 
     def _has_been_granted(self, published: Published) -> bool:
-        """Whether the host completed its part in the rollout, and only lacks steps of stopped groups.
+        """Whether the host has completed its part of the rollout, and only lacks steps of stopped groups.
 
         The host needs no further grant to run them: its rollout may have ended.
         """
@@ -267,7 +267,7 @@ class AgentCycle:
         return bool(self._reporting.host.lacking) and reached >= published.effective_since > 0
 
     def _is_group_resumed(self) -> bool:
-        """Whether the host lacks steps of a group that is not stopped any more."""
+        """Whether the host lacks steps of a group that is no longer stopped."""
         lacking = self._reporting.host.lacking.keys()
         if not lacking:
             return False
@@ -302,7 +302,7 @@ class AgentCycle:
         return True
 
     def _fail_lease(self, error: Exception) -> None:
-        """Show why the host cannot follow its lease, and hand its kept locks on: no other host waits for it."""
+        """Show why the host cannot follow its lease, and release its kept locks for the hosts that wait."""
         self._reporting.refusal.stay_failed(reason(error))
         self.lease.note_failure()
         self._reporting.registration.hand_on_work()
@@ -334,13 +334,13 @@ class AgentCycle:
         return CycleEvent.STEP_FAILED
 
     def _leave_locks(self) -> None:
-        """Leave the queues for locks of roles, and release what is kept for this host.
+        """Leave the queues for locks of roles, and release the locks that are kept for this host.
 
         A host that has the cluster version needs no lock.
 
         A deployment that ended early may have left a request, or the host out of service. The next deployment
-        would clean this up. But there is no next deployment if the cluster version returns to the host's version,
-        and the next deployment may need no lock, or that of another role.
+        would remove these, but only if it needs the same lock; and if the cluster version returns to the host's
+        version, there is no next deployment.
         """
         self._reporting.registration.hand_on_work()
         identity = self._reporting.host.identity
@@ -352,7 +352,7 @@ class AgentCycle:
         self._may_be_queued = False
 
     def _hand_on_former_roles(self) -> None:
-        """Release the locks of former roles of this host, whose hosts do not wait for this host any more."""
+        """Release the locks of former roles of this host, so that hosts of these roles stop waiting for it."""
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet
         if self._may_be_queued and (
@@ -417,13 +417,13 @@ class AgentWaits:
         return self.wait_for_wake(jittered(_CYCLE))
 
     def hold_back(self, seconds: float) -> None:
-        """Wait ``seconds``; only a request to end shortens that."""
+        """Wait ``seconds``, or until the agent is asked to end."""
         end = self._adapters.clock.monotonic() + seconds
         while not self._control.stopping and (left := end - self._adapters.clock.monotonic()) > 0:
             self.wait_for_wake(left)
 
     def spread_out(self, seconds: float) -> None:
-        """Hold back for a random part of ``seconds``, after a change that woke all hosts."""
+        """Wait for a random part of ``seconds``, after a change that woke all hosts."""
         self.hold_back(spread(seconds))
 
     def spread_out_until_wake(self, seconds: float) -> None:
@@ -431,7 +431,7 @@ class AgentWaits:
         self.wait_for_wake(spread(seconds))
 
 
-#: The errors of a cycle that end the agent. All others, also those of damaged nodes, fail only the cycle.
+#: The errors of a cycle that end the agent. All other errors, such as those of damaged nodes, fail only the cycle.
 _ENDING = (DuplicateError, RestartError, ShutdownError)
 
 _SETTLE = 0.05  # seconds until the cluster version is read again after it changed during a cycle
@@ -482,7 +482,7 @@ class Agent:
             self._cycle.lease.watch(self._control.wake)
             self._adapters.notifier.ready()
             while not self._control.stopping:
-                if self._adapters.outdated():  # the new program reads a new configuration
+                if self._adapters.outdated():  # the new program then reads the new configuration
                     raise RestartError("zkdeployment was upgraded; the agent restarts with the new program")
                 if (settings := self._reload(reread)) is not None:
                     return settings
@@ -523,7 +523,7 @@ class Agent:
         return settings
 
     def _is_disturbed(self) -> bool:
-        """Return whether a deployment that waits is to be abandoned for a reload or an upgrade."""
+        """Return whether a waiting deployment has to be abandoned for a reload or an upgrade."""
         return self._following and (self._control.reloading or self._adapters.outdated())
 
     def _register(self) -> None:
@@ -541,7 +541,7 @@ class Agent:
 
     @contextlib.contextmanager
     def _unregistering(self) -> Iterator[None]:
-        """Remove the host's node at the end of the block; a requested end is not an error."""
+        """Remove the host's node at the end of the block, and suppress the error of a requested end."""
         try:
             yield
         except ShutdownError as error:

@@ -1,6 +1,6 @@
 """One deployment of a host: the gate of its rollout, the supervision of its steps, and its recorded outcome.
 
-When a deployment starts is the agent's decision; what each step does belongs to the executor.
+The agent decides when a deployment starts; the executor runs its steps.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 class RolloutGate:
     """Takes one host through the phases of one publication's rollout and reports finished phases.
 
-    Call ``failure`` or ``confirm`` first: they read the host's permission. When the rollout begins, which wakes
-    all hosts, the host holds back for up to ``spread`` seconds. All methods wait until ZooKeeper answers.
+    Call ``failure`` or ``confirm`` first: they read the host's permission. The beginning of the rollout wakes all
+    hosts, so each host then waits for up to ``spread`` seconds. All methods wait until ZooKeeper answers.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RolloutGate:
 
     @property
     def phase(self) -> Phase:
-        """The phase that a failure belongs to: the first that was not reported."""
+        """The phase of a failure: the first phase that was not reported."""
         return Phase.DEPLOY if Phase.PREPARE in self._permission.reports else Phase.PREPARE
 
     def failure(self) -> str | None:
@@ -96,9 +96,9 @@ class RolloutGate:
         return self._permission.failure
 
     def enter(self, phase: Phase, steps: int, check: Callable[[], None]) -> None:
-        """Report the phase before, if any, and wait for permission to begin ``phase``.
+        """Report the previous phase, if any, and wait for permission to begin ``phase``.
 
-        Calls ``check`` after each pause and lets its errors pass. Raises ``ConflictError`` if the rollout is over
+        Calls ``check`` after each pause and passes on its errors. Raises ``ConflictError`` if the rollout is over
         or excludes this host.
         """
         begun = self._adapters.clock.monotonic()
@@ -133,14 +133,14 @@ class RolloutGate:
             )
 
     def confirm(self) -> None:
-        """Report every permitted phase as finished: the host is at the revision, by whatever way."""
+        """Report every permitted phase as finished, because the host is at the revision."""
         self._read()
         for phase in Phase:
             if self._permission.allows(phase):
                 self._report(phase)
 
     def _hand_on_locks(self) -> None:
-        """Release kept locks: this host continues its unfinished work only when the rollout permits it."""
+        """Release kept locks: the host may have to wait long for permission to continue its work under them."""
         self._reporting.registration.hand_on_work()
         identity = self._reporting.host.identity
         if roles := self._reporting.retry.retry_until_reachable(
@@ -170,7 +170,7 @@ class RolloutGate:
         """Show the reason of the wait, then wait for a change."""
         if waiting != self._reporting.host.step:
             get_logger().info("waiting-for-rollout", step=waiting)
-        with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it
+        with contextlib.suppress(HostFilesError):  # the next step fails, too, and reports it
             self._reporting.deployment.show(self._revision, waiting, 0, steps)
         self._reporting.registration.refresh()
         self._reporting.heartbeat.write_metrics()
@@ -179,11 +179,11 @@ class RolloutGate:
 
 
 class FailedError(Exception):
-    """A failure that was reported already; the message is the step that failed."""
+    """A failure that was already reported; the message is the failed step."""
 
 
 #: Errors that end a deployment without a failure: its circumstances changed. A host that lost its id to another
-#: host does not belong to the fleet any more.
+#: host no longer belongs to the fleet.
 _NO_FAILURES = (
     ConflictError,
     DuplicateError,
@@ -195,7 +195,7 @@ _NO_FAILURES = (
     UnreachableError,
 )
 
-#: Errors of a step that stop its group: other errors have causes that concern more than the group.
+#: Errors of a step that stop its group; the causes of other errors concern more than the group.
 _OF_GROUP = (AwaitedServiceError, ScriptError)
 
 
@@ -205,8 +205,8 @@ class Supervision:
     ``published`` is the last publication that was read before the deployment: it gives the deployment its
     ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
     delays the deployment. A deployment that waits at the gate is abandoned when ``disturbed`` returns true.
-    ``changed``: whether this deployment has begun to change the host. ``lease`` gives
-    the host its role if it can be leased; the failures of such a host concern no other.
+    ``changed`` is whether this deployment has begun to change the host. ``lease`` gives the host its role if it
+    can be leased; the failures of such a host concern no other host.
     """
 
     def __init__(  # noqa: PLR0913  the facts of a deployment
@@ -248,9 +248,9 @@ class Supervision:
         return 0.0 if self._gate is None else self._gate.waited
 
     def enter(self, phase: Phase, steps: int = 0) -> None:
-        """Report the phase before, if any, and wait for permission to begin a phase.
+        """Report the previous phase, if any, and wait for permission to begin a phase.
 
-        Raises what ``check`` raises. ``steps``: how many steps the plan has, as far as that is known.
+        Raises as ``check`` does. ``steps`` is the number of steps of the plan, as far as it is known.
         """
         if self._gate is not None:
             self._gate.enter(phase, steps, self._check_waiting)
@@ -277,10 +277,10 @@ class Supervision:
                 return made
 
     def begin_changes(self) -> bool:
-        """Record that the host has no version any more, before the first change of the deployment.
+        """Record that the host no longer has a version, before the first change of the deployment.
 
-        Returns whether this call recorded that. A host that only changes its role keeps its version: its lease is
-        not reached meanwhile.
+        Returns whether this call recorded that. A host that only changes its role keeps its version; instead its
+        lease counts as not reached meanwhile.
         """
         if self.changed:
             return False
@@ -295,8 +295,8 @@ class Supervision:
     def check(self, *, midway: bool = False) -> None:
         """Raise ``ConflictError`` unless the revision is still wanted, ``ShutdownError`` if the agent has to end.
 
-        ``midway``: the caller is between two actions that belong together; a stopped or held fleet and the
-        rollout do not interrupt these. Waits until ZooKeeper answers; the host is registered afterwards.
+        ``midway`` is whether the caller is between two actions that belong together; a stopped or held fleet and
+        the rollout do not interrupt these. Waits until ZooKeeper answers; the host is registered afterwards.
         """
         self._check_cluster(midway=midway)
         if not midway:
@@ -305,7 +305,7 @@ class Supervision:
             self._gate.check()
 
     def check_waiting(self) -> None:
-        """Do as ``check`` for a host that waits, often: ask ZooKeeper only if something may have changed."""
+        """Check as ``check`` does, for a waiting host: ask ZooKeeper only if something may have changed."""
         self._control.check()
         if not (self._recheck.is_due or self._lease.is_outdated):
             return
@@ -318,13 +318,13 @@ class Supervision:
     def begin_locked(self, step: str, lock: ZooKeeperServiceLock) -> None:
         """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
 
-        The transaction that records it fails if the cluster version was written since the check. If nothing else
-        decides about the step, ZooKeeper is therefore asked before only if the cluster version may have changed.
+        The transaction that records it fails if the cluster version was written since the check. Therefore, if no
+        other condition applies to the step, ZooKeeper is asked only if the cluster version may have changed.
         """
         check = self.check_waiting if self._gate is None and not self._lease.is_leasable else self.check
         check()
         if self.begin_changes():
-            check()  # recording the first change took time
+            check()  # the record of the first change took time
         try:
             lock.begin(step, self._stamp)
         except ConflictError:
@@ -332,11 +332,11 @@ class Supervision:
             lock.begin(step, self._stamp)
 
     def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
-        """Hand on the locks that are kept for this host, except those of the services of ``pending``."""
+        """Release the locks that are kept for this host, except those of the services of ``pending``."""
         self._reporting.registration.hand_on_work(pending)
 
     def show(self, step: str, done: int, total: int) -> bool:
-        """Show the current step and return whether it differs from the step shown before."""
+        """Show the current step and return whether it differs from the step before."""
         with self.reporting(step):
             changed = self._reporting.deployment.show(self.revision, step, done, total)
         self._adapters.scripts.cap_outputs()
@@ -345,13 +345,14 @@ class Supervision:
     def withholds(self, step: Step) -> bool:
         """Whether a step must not run, because its group is stopped; the host then lacks its service.
 
-        Software is not removed either after such a step. Raises ``ConflictError`` if the step changes software and
-        a group of the plan was stopped: the host plans again, without the software of that group.
+        After such a step, the host removes no software either. Raises ``ConflictError`` if the step changes
+        software and a group of the plan was stopped: the host then plans again, without the software of that
+        group.
         """
         return self._group_stops.withholds(step)
 
     def lacks(self, service: str) -> bool:
-        """Whether this deployment skipped steps of a service, or failed at them, because its group is stopped."""
+        """Whether this deployment skipped steps of a service, or failed at them, so that its group is stopped."""
         return service in services_of(self.lacking)
 
     @property
@@ -382,10 +383,10 @@ class Supervision:
                 yield
             except _NO_FAILURES:
                 raise
-            except Exception as error:  # a defect of this program must not spread over the fleet either
+            except Exception as error:  # a defect of this program must not spread over the fleet
                 is_untrusted = isinstance(error, UntrustedError)  # this concerns all hosts
                 gate = self._gate
-                # No rollout tolerates what fails before it permitted the host anything.
+                # No rollout tolerates a failure before its first permission.
                 has_part = gate is not None and gate.rollout and not is_untrusted
                 part = RolloutPart(gate.rollout, gate.phase) if gate is not None and has_part else None
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
@@ -400,7 +401,7 @@ class Supervision:
                 raise FailedError(step) from error
 
     def reach_lease(self) -> None:
-        """Record that the host runs the role of its lease completely, if it can be leased."""
+        """Record that the host runs the role of its lease completely, if the host can be leased."""
         self._lease.reach()
 
     @property
@@ -464,7 +465,7 @@ class DeploymentRun:
         self._is_role_change = supervision.is_role_change
 
     def run(self) -> bool:
-        """Deploy the revision and return whether that succeeded; a failure was reported then.
+        """Deploy the revision and return whether that succeeded; after ``False``, the failure has been reported.
 
         Raises ``ConflictError`` or ``UnreachableError`` if the deployment was abandoned.
         """
@@ -473,7 +474,7 @@ class DeploymentRun:
         try:
             if (
                 self._supervision.revision != INITIAL
-            ):  # before the first publication there is nothing to do or undo
+            ):  # before the first publication there is nothing to deploy or to undeploy
                 self._execute()
             with failpoints("record"):
                 self._record_success()
@@ -496,9 +497,9 @@ class DeploymentRun:
     def _execute(self) -> None:
         if self._supervision.has_revision:
             if not self._supervision.plan().plan.steps:
-                return  # the publication changed nothing for this host, which needs no permission
+                return  # the publication changed nothing for this host, which therefore needs no permission
             with self._supervision.reporting("plan"):
-                self._supervision.begin_changes()  # neither operators nor a rollout take the host for converged
+                self._supervision.begin_changes()  # so that the host does not count as converged
         self._supervision.enter(Phase.PREPARE)
         host_plan = self._supervision.plan()
         plan = host_plan.plan
@@ -530,12 +531,12 @@ class DeploymentRun:
             return
         self._supervision.show("after", steps, steps)
         with failpoints("after"), self._supervision.reporting("after"):
-            # A command that fails leaves the host without a version, even if there was no other step.
+            # After a failed command the host has no version, even if there was no other step.
             self._supervision.begin_changes()
             self._adapters.scripts.run(self._commands.after, name="after", revision=self._supervision.revision)
 
     def _run_after_failure(self, step: str, error: str) -> None:
-        """Run the command for failures; the step has failed and was reported, whatever the command does."""
+        """Run the command for failures; its result changes nothing about the failed step, which was reported."""
         if not self._commands.after_failure:
             return
         facts = {"ZKDEPLOYMENT_STEP": step, "ZKDEPLOYMENT_ERROR": error}
@@ -564,6 +565,6 @@ class DeploymentRun:
 
     def _record_result(self, error: str | None = None, failed: DeploymentFailure | None = None) -> None:
         if self._is_role_change:
-            return  # the history is about publications
+            return  # the history has only publications
         seconds = self._adapters.clock.monotonic() - self._begun - self._supervision.waited
         self._reporting.inventory.record_result(self._supervision.revision, seconds, error, failed)

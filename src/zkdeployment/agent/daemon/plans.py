@@ -25,7 +25,7 @@ class HostPlan:
     """The plan of a host, and its part in the order between services of a publication.
 
     ``sequence`` is that of the publication, 0 for a version that was set by hand, which has no order. ``awaited``
-    are the services that other hosts wait for and that the plan deploys. With ``ignores_failures`` the host does
+    are the services that the plan deploys and for which other hosts wait. With ``ignores_failures`` the host does
     not wait for hosts that failed.
     """
 
@@ -47,9 +47,9 @@ def read_plan(
     """Recover from interrupted software changes and return the host's plan for ``revision``.
 
     ``sequence`` is that of the publication that concerns hosts, 0 for a version that was set by hand. No other
-    host waits for a host that is ``leasable``. If the host ``has_revision``, from an earlier publication, a plan
-    that would only repeat what was done is empty. On a host with publishers, the verified properties of its
-    services are written for the scripts.
+    host waits for a host that is ``leasable``. If the host ``has_revision`` from an earlier publication, the plan
+    is empty unless it would change something. On a host with publishers, the verified properties of its services
+    are written for the scripts.
     """
     wanted = _wanted(adapters, identity, revision)
     with adapters.notifier.uninterrupted():
@@ -64,7 +64,7 @@ def read_plan(
 
 
 def _wanted(adapters: AgentAdapters, identity: Identity, revision: Revision) -> DesiredState:
-    """Return what the host is to run; on a host with publishers, only what was signed.
+    """Return the state that the host should have; on a host with publishers, from the signed publication.
 
     Such a host remembers the publication before it acts on it, and writes the verified properties of its services
     for its scripts.
@@ -81,7 +81,7 @@ def _wanted(adapters: AgentAdapters, identity: Identity, revision: Revision) -> 
 def _take_part(
     adapters: AgentAdapters, identity: Identity, wanted: DesiredState, made: Plan, sequence: int
 ) -> frozenset[str]:
-    """Join the order, and return the awaited services that the plan ``made`` deploys.
+    """Join the order between services, and return the awaited services that the plan ``made`` deploys.
 
     Awaited services that the plan does not deploy again are recorded as deployed.
     """
@@ -100,7 +100,7 @@ def _take_part(
 def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState, sequence: int) -> Plan:
     """Return the plan of a host, without the steps of stopped groups.
 
-    ``sequence`` is that of the order by which the host undeploys services (0: none).
+    ``sequence`` names the order in which the host undeploys services (0: no order).
     """
     inventory = adapters.inventory()
     leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()
@@ -115,10 +115,10 @@ def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState,
 
 
 def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:
-    """Return the cluster version and the plan an agent would execute for it, without changing anything.
+    """Return the cluster version and the plan that an agent would execute for it; change nothing.
 
-    ``leasable``: whether leases decide the role of the host, which has that of its ``identity`` without a lease.
-    Raises ``RefusedError`` if the fleet is stopped or held.
+    ``leasable`` is whether leases decide the role of the host; without a lease the host has the role of its
+    ``identity``. Raises ``RefusedError`` if the fleet is stopped or held.
     """
     published = adapters.fleet.published()
     if adapters.trusted is None:

@@ -1,6 +1,6 @@
 """Reads publications for an agent with publishers: only signed ones that are not older than the last one.
 
-An agent without publishers believes ZooKeeper and does not use this module.
+An agent without publishers trusts ZooKeeper and does not use this module.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class TrustedTargets:
 class TrustedPublications:
     """Reads and verifies publications for one host; ``memory`` keeps the last one that was verified.
 
-    ``minimum`` is the sequence of the oldest publication that is accepted, also by a host that verified none.
-    ``files`` take the verified properties of services. The methods raise ``UntrustedError`` if ZooKeeper does
-    not hold what a publisher signed, ``ConflictError`` if a publication interfered (then call again), and
+    ``minimum`` is the sequence of the oldest acceptable publication, also for a host that has not verified any.
+    ``files`` store the verified properties of services. The methods raise ``UntrustedError`` if no publisher
+    signed the content of ZooKeeper, ``ConflictError`` if a publication interfered (then call again), and
     ``HostFilesError`` if the keys cannot be read.
     """
 
@@ -81,9 +81,10 @@ class TrustedPublications:
         self._watermark.remember(published)
 
     def targets(self, identity: Identity, revision: Revision) -> TrustedTargets:
-        """Return what the host is to run at ``revision``; raises ``TreeError`` for contradictions.
+        """Return the host's targets at ``revision``; raises ``TreeError`` for contradictions.
 
-        The publication may be a newer one of the revision than ``published`` returned: ``remember`` it, too.
+        The revision may have been published again since the call of ``published``: ``remember`` this publication,
+        too.
         """
         snapshot, published = self._verified(identity, revision)
         if snapshot.signed is None:
@@ -102,9 +103,10 @@ class TrustedPublications:
         return TrustedTargets(published, wanted, properties)
 
     def write_properties(self, targets: TrustedTargets) -> None:
-        """Write the properties of the services that the host is to run; raises ``HostFilesError``.
+        """Write the properties of the services that the host should run; raises ``HostFilesError``.
 
-        Scripts read these files. A crash in between leaves files of one or another verified publication.
+        Scripts read these files. After a crash in between, each file belongs to the former or to the new verified
+        publication.
         """
         self._files.replace(targets.properties)
 
@@ -146,7 +148,7 @@ class TrustedPublications:
 
 @contextlib.contextmanager
 def _advising() -> Iterator[None]:
-    """Add what to do to the reason why ZooKeeper is not trusted."""
+    """Add advice to the reason why the host does not trust ZooKeeper."""
     try:
         yield
     except UntrustedError as error:

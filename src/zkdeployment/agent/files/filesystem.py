@@ -1,4 +1,4 @@
-"""The files of a host behind one value: scripts in ``/opt``, checkouts, the registries of packages, and markers.
+"""The files of a host as one object: scripts in ``/opt``, checkouts, the registries of packages, and markers.
 
 Markers have their own module, ``markers``; the state of the agent itself is in ``run_directory``.
 """
@@ -37,8 +37,8 @@ _CONTROLLER_SCRIPT = "bin/starting-deployments"
 class SoftwareScripts:
     """The scripts below ``root/opt``. Symbolic links to targets outside ``root`` are not followed.
 
-    They run as root. A script that other users may change counts as missing, so that its package is reinstalled.
-    The script of a checkout is taken back from the agent's own working copy before it runs.
+    The scripts run as root. Therefore a script that other users may change counts as missing, so that its package
+    is reinstalled; the script of a checkout is restored from the agent's own working copy before it runs.
     """
 
     def __init__(self, root: Path) -> None:
@@ -85,7 +85,7 @@ class SoftwareScripts:
         return None
 
     def _is_usable(self, package: str, script: Path) -> bool:
-        """Whether no other user may change a script, or it can be taken back; log once that it is ignored."""
+        """Whether no other user may change a script, or it can be restored; log once that it is ignored."""
         with converting_errors("read", script):
             part = foreign_part(script, self._root)
         if part is None or self._original(package, script).is_file():
@@ -174,7 +174,7 @@ class PackageRegistry:
 
 
 class Filesystem:
-    """The files below ``root``, which stands for ``/``, without the run directory.
+    """The files below ``root``, which stands for ``/``, except those of the run directory.
 
     ``managed`` has the application of each managed package; a package is added before it is installed, and removed
     after it was removed from the host. ``originals`` has the versions of the system's own packages, recorded
@@ -195,7 +195,7 @@ class Filesystem:
         self.markers = MarkerFiles(self._etc, registries / "deployed")
 
     def inventory(self, packages: Packages) -> Inventory:
-        """Read what is deployed and installed on the host; ``packages`` are the installed packages."""
+        """Read the deployments and the software of the host; ``packages`` are the installed packages."""
         directories = list(package_directories(self._opt))
         managed = self.managed.read()
         checkouts = {

@@ -4,7 +4,8 @@ The agent writes JSON to ``A:B.N.deployed`` for instance N of ``/A/B``. Older to
 often empty, and ``A,B.N.script`` with the path of the deploy script. Other programs may use such names, too: a
 file is a marker only if its content or the host's software proves it.
 
-Only files that no other user can change are read: a service's user may own the directory of the application.
+A service's user may own the directory of the application, so the agent reads only files that no other user can
+change.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def encode(marker: Marker) -> bytes:
 
 @dataclass(frozen=True)
 class Software:
-    """The software that a host has or had, which proves that files of older tools are markers.
+    """The software that a host has or had: the proof that files of older tools are markers.
 
     ``packages`` are the names of packages and of directories under ``/opt`` with a deploy script, ``applications``
     the applications of those packages.
@@ -202,8 +203,8 @@ class MarkerFiles:
     """The markers in the directory ``etc``. Raises ``HostFilesError``.
 
     ``records`` has an empty file ``APPLICATION/NAME`` for each marker. In a directory that other users may change,
-    only recorded markers count: their owner may have renamed others. zc.zkdeployment had no records: without the
-    directory ``records``, all present markers count, and the first write records them.
+    only recorded markers count, because these users may have renamed files. zc.zkdeployment had no records:
+    without the directory ``records``, all present markers count, and the first write records them.
     """
 
     def __init__(self, etc: Path, records: Path) -> None:
@@ -264,8 +265,8 @@ class MarkerFiles:
             self._remove_files(application, {deployment.marker_name, *files})
 
     def _remove_files(self, application: str, names: Collection[str]) -> None:
-        # The .script files go first: without its .deployed file, a .script file is no marker and would stay for
-        # ever.
+        # The .script files are removed first: without its .deployed file, a .script file is not a marker and would
+        # stay for ever.
         for name in sorted(names, key=lambda name: (not name.endswith(".script"), name)):
             file = self._file(application, name)
             with converting_errors("remove", file):
@@ -285,7 +286,7 @@ class MarkerFiles:
 
 
 def _files(directory: Path) -> tuple[list[str], list[str]]:
-    """Return the names of the files in a directory, and of those that other users may change; none without it."""
+    """Return the names of files in a directory, and of those that other users may change."""
     names: tuple[list[str], list[str]] = ([], [])
     with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:

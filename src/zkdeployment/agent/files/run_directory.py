@@ -134,9 +134,9 @@ class VersionFiles:
     ``host_version`` is the JSON of the fully deployed revision; it is ``null`` from the first change of a
     deployment until the deployment is complete. ``former_version`` is the JSON of the previous revision, for
     operators. zc.zkdeployment wrote no ``former_version``, and kept ``host_version`` while it changed the host.
-    ``sequences`` is a JSON object: the sequence of the publication with which the host reached its revision, by
-    revision. The object also has the previous revision, so that it is correct before and after ``host_version`` is
-    replaced.
+    ``sequences`` is a JSON object that maps the host's revision to the sequence of the publication with which the
+    host reached it. The object also contains the previous revision, so that it is correct before and after
+    ``host_version`` is replaced.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -146,7 +146,7 @@ class VersionFiles:
         self._status = directory / "status"
 
     def read(self) -> HostVersions:
-        """Return what the files record; a damaged file counts as missing and is logged."""
+        """Return the records of the files; a damaged file counts as missing and is logged."""
         version, former = self._version.load() or _NOTHING, self._former.load() or _NOTHING
         versions = HostVersions(
             current=version[0],
@@ -254,9 +254,10 @@ class RunDirectory:
         return parts[3] if len(parts) == 4 else None
 
     def adopt(self, identity: Identity) -> None:
-        """Record the host's identity; if it changed, clear the version that the host reached with other targets.
+        """Record the host's identity; if it changed, clear the version, which the host reached with other targets.
 
-        The version stays cleared when the host changes back: meanwhile the host may run a mixture of both.
+        The version stays cleared if the identity changes back: the host may have deployed a part of the other
+        targets.
         """
         versions, former = self.version.read(), self.identity.load()
         has_changed = former is not None and former != identity
@@ -285,7 +286,7 @@ class RunDirectory:
         )
 
     def end_leases(self, role: str | None) -> None:
-        """Forget the last lease: the host, which has ``role`` now, cannot be leased any more.
+        """Forget the last lease: the host, which has ``role`` now, can no longer be leased.
 
         The version is cleared first, unless the host runs that role completely.
         """

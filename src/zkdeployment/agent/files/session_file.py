@@ -1,7 +1,7 @@
 """The last session of a host with ZooKeeper, and the queues for locks that its agents joined, kept on its disk.
 
-``JoinedQueues`` are those of service locks, whose contenders end with the session, and the service locks that are
-kept for the host; ``JoinedRoles`` those of role locks, whose requests stay.
+``JoinedQueues`` are the queues of service locks, whose contenders end with the session, and the service locks that
+are kept for the host. ``JoinedRoles`` are the queues of role locks, whose requests stay.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SessionFile:
         self._write()
 
     def _keep_joined(self) -> None:
-        """Read what the last agent had joined, before this agent writes the file for the first time."""
+        """Read the queues that the last agent had joined, before this agent first writes the file."""
         if self._session is None and self._queues is None and self._requests is None:
             self._queues, self._requests = self.read_queues(), self._read().get("requests")
 
@@ -90,8 +90,8 @@ class JoinedQueues:
 
     ``kept`` are the names of the locks whose work records are kept for this host.
 
-    Each is recorded before its contender is created: the name of the lock, by the unique prefix of the contender.
-    Without ``memory`` nothing is recorded, and it is not known what another agent joined.
+    Each queue is recorded before its contender is created: the name of the lock, by the unique prefix of the
+    contender. Without ``memory`` nothing is recorded, and the queues of an earlier agent are unknown.
     """
 
     def __init__(self, memory: SessionFile | None) -> None:
@@ -111,11 +111,11 @@ class JoinedQueues:
         self._write()
 
     def leave(self, prefix: str) -> None:
-        """Note that the contender and the record of its work are gone; the next record does not name them."""
+        """Note that the contender and the record of its work are removed; the next record omits them."""
         self._joined.pop(prefix, None)
 
     def forget_inherited(self) -> None:
-        """Record that nothing is left of the agent before, except for work that is kept."""
+        """Record that nothing remains of the previous agent, except for kept work."""
         was_known, self.inherited = self.inherited == {}, {}
         if not was_known:
             self._write()
@@ -144,14 +144,14 @@ class JoinedRoles:
     def requests(self, host_id: str) -> Mapping[str, str | None] | None:
         """Return the paths of a host's requests by role; ``None`` if they are unknown.
 
-        A single path that is unknown is ``None``, too.
+        A single unknown path is also ``None``.
         """
         if host_id not in self._known:
             self._known[host_id] = None if self._memory is None else self._memory.read_requests(host_id)
         return self._known[host_id]
 
     def join(self, host_id: str, role: str, path: str | None = None) -> None:
-        """Record that a host is about to join the queue of a role, or has, with the request at ``path``.
+        """Record that a host is about to join the queue of a role, or with ``path``, that it has a request there.
 
         Raises ``HostFilesError``: a request that is not recorded could block the role forever.
         """
@@ -166,7 +166,7 @@ class JoinedRoles:
             self.keep(host_id, {name: path for name, path in known.items() if name != role})
 
     def keep(self, host_id: str, requests: Mapping[str, str | None]) -> None:
-        """Note which requests of a host are left in all queues."""
+        """Note the requests of a host that remain in all queues."""
         former, self._known[host_id] = self.requests(host_id), requests
         try:
             if former != requests:

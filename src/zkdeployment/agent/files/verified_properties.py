@@ -28,7 +28,7 @@ class VerifiedPropertiesFiles:
     directory: Path
 
     def replace(self, properties: Mapping[str, Properties]) -> None:
-        """Write the properties of these services, by path, and remove those of others.
+        """Write the properties of these services, by path, and remove the files of other services.
 
         Raises ``HostFilesError``.
         """
@@ -88,7 +88,7 @@ def _name(path: str) -> str:
 
 
 def verified_properties(file: str, path: str) -> dict[str, Value] | None:
-    """Return the verified properties of a service from a script's file; ``None`` if it is that of another service.
+    """Return the verified properties of a service from a script's file; ``None`` if it is another service's.
 
     Raises ``HostFilesError`` if the file does not exist.
     """

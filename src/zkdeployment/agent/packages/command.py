@@ -1,10 +1,9 @@
-"""Runs dnf 4 for a root directory, with the arguments, repositories and environment that all calls have.
+"""Runs dnf 4 for a root directory, with the arguments, the repositories and the environment of all calls.
 
-``HeldDnf`` keeps a dnf that tested a transaction until the order to make it, so that one change starts dnf once.
-The program ``dnf_program/zkdeployment_install.py`` waits a limited time, without any lock. A transaction for which
-no dnf waits any more is replayed by another dnf, which takes longer.
-
-The callers decide what dnf does. Explanations of its messages belong into ``failures``.
+``HeldDnf`` keeps a dnf process, which has tested a transaction, waiting for the order to make it, so that one
+change starts dnf once. The program ``dnf_program/zkdeployment_install.py`` waits a limited time, without any lock.
+If no dnf waits for a transaction any longer, another dnf replays it, which takes more time. The commands of dnf
+belong to the callers, the explanations of its messages to ``failures``.
 """
 
 from __future__ import annotations
@@ -72,10 +71,10 @@ class Repositories:
 
 @dataclass(frozen=True)
 class NamedRepositories:
-    """The repositories of other hosts: the ``configured`` ones, and none of this machine.
+    """The repositories of other hosts: only the ``configured`` ones, without those of this machine.
 
-    The values are those of ``Repositories``. A path may also be dnf's configuration file, whose settings and
-    repositories are used; with directories, only the repositories in these are.
+    The values are those of ``Repositories``. A path may also be a configuration file of dnf, whose settings and
+    repositories are used; with directories, only their repositories are used.
     """
 
     configured: tuple[str, ...]
@@ -125,7 +124,7 @@ def _checked_directory(path: str) -> str:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Make dnf change exactly the requested packages or none, whatever the host's configuration prefers. The settings
+#: Make dnf change exactly the requested packages or none, independent of the host's configuration. The settings
 #: of a single repository (such as ``gpgcheck=0``) take precedence.
 _OPTIONS = (
     "gpgcheck=1",
@@ -139,7 +138,7 @@ _OPTIONS = (
     "keepcache=True",
 )
 
-#: Time limit in seconds for a call that changes nothing; dnf gives up on a dead server much earlier.
+#: The time limit in seconds for a call that changes nothing; dnf abandons a dead server much earlier.
 _TIMEOUT = 3600.0
 
 _ATTEMPTS = 3
@@ -148,7 +147,7 @@ _ATTEMPTS = 3
 _POLL = 0.2
 
 #: The time that dnf has to end when the machine shuts down; systemd's default depends on the distribution. A
-#: dnf that is killed leaves packages half changed.
+#: killed dnf leaves packages half changed.
 _STOP = "TimeoutStopSec=90"
 
 
@@ -156,11 +155,11 @@ class DnfCommand:
     """Runs dnf for ``root``.
 
     For ``/``, the system's dnf uses its own configuration. For any other root, dnf ignores the configuration of
-    this machine; the directory ``home`` then holds the files that dnf and rpm need. ``patience`` is for how many
-    seconds ``retry_while_locked`` retries, ``gap`` the seconds between two attempts to reach a repository.
-    ``tick`` is called a few times a second during calls that change nothing, and during waits; when ``tick``
-    raises, dnf is killed. A call that changes nothing may take ``limit`` seconds. ``plugins`` is a directory of
-    plugins for a root that is not ``/``.
+    this machine; the directory ``home`` then holds the files that dnf and rpm need. ``patience`` is the number of
+    seconds for which ``retry_while_locked`` retries, ``gap`` the number between two attempts to reach a
+    repository. ``tick`` is called a few times a second during calls that change nothing, and during waits; when
+    ``tick`` raises, dnf is killed. A call that changes nothing may take ``limit`` seconds. ``plugins`` is a
+    directory of plugins for a root that is not ``/``.
     """
 
     def __init__(  # noqa: PLR0913  one for each limit
@@ -186,7 +185,7 @@ class DnfCommand:
 
     @cached_property
     def env(self) -> Mapping[str, str]:
-        """The environment for dnf and rpm, with the language that ``failures`` can read."""
+        """The environment for dnf and rpm, with the language whose messages ``failures`` explains."""
         if self._is_system:
             return _environment()
         self._make_home()
@@ -195,7 +194,7 @@ class DnfCommand:
     def run(self, *arguments: str, alone: bool = False) -> str:
         """Run a dnf command that changes no package and return its standard output.
 
-        ``alone``: dnf ignores the configured repositories and uses only those that ``arguments`` name. An
+        With ``alone``, dnf ignores the configured repositories and uses only those that ``arguments`` name. An
         unreachable repository is tried three times. Raises the ``PackageError`` of ``failures.explain``.
         """
         argv = self._argv("-q", *arguments, alone=alone)
@@ -238,7 +237,7 @@ class DnfCommand:
             raise PackageError(f"{error}") from error
 
     def listen(self, conversation: process.Conversation) -> bytes | None:
-        """Return the next line of a program that changes nothing; ``None`` if the program ended."""
+        """Return the next line from a program that changes nothing; ``None`` if the program ended."""
         try:
             return conversation.read_line(timeout=self._limit, tick=self.tick)
         except TimeoutError as error:
@@ -272,12 +271,12 @@ class DnfCommand:
 
     @property
     def version(self) -> str:
-        """The version of dnf; raises ``PackageError`` unless dnf 4 is installed."""
+        """Return the version of dnf; raise ``PackageError`` unless dnf 4 is installed."""
         return self._program[1]
 
     @cached_property
     def _program(self) -> tuple[str, str]:
-        """The name of dnf 4 and its version; beside dnf 5, dnf 4 may be installed as ``dnf-3``."""
+        """Return the name of dnf 4 and its version; beside dnf 5, dnf 4 may be installed as ``dnf-3``."""
         others = []
         for name in ("dnf", "dnf-3"):
             program = shutil.which(name)
@@ -375,7 +374,7 @@ def _environment() -> dict[str, str]:
 
 
 def _release() -> str:
-    """Return the machine's release, which ``$releasever`` stands for in a root without a release package."""
+    """Return the machine's release, the value of ``$releasever`` for a root without a release package."""
     try:
         return platform.freedesktop_os_release().get("VERSION_ID", "1")
     except OSError:
@@ -394,7 +393,7 @@ _ORDER = b"commit\n"
 #: The program's answer to the order, before it changes anything.
 _BEGUN = b"begun\n"
 
-#: Seconds that a dnf which is no longer needed has to end.
+#: Seconds in which a dnf that is no longer needed has to end.
 _PATIENCE = 10.0
 
 _log = get_logger()
@@ -416,7 +415,7 @@ class _Waiting:
 
 
 class HeldDnf:
-    """Holds at most one dnf; which one is known by the directory of its downloads."""
+    """Holds at most one dnf process, which the directory of its downloads identifies."""
 
     def __init__(self, dnf: DnfCommand) -> None:
         self._dnf = dnf
@@ -435,7 +434,7 @@ class HeldDnf:
     def prepare(self, directory: Path, arguments: Sequence[str], specs: Sequence[str]) -> bool:
         """Resolve, download, check and test an installation, and keep dnf waiting.
 
-        Return false, with nothing done, if this version of dnf cannot wait. Raises the ``PackageError`` of
+        Return ``False`` without an effect if this version of dnf cannot wait. Raises the ``PackageError`` of
         ``failures.explain``.
         """
         self.release()
@@ -459,7 +458,7 @@ class HeldDnf:
         return True
 
     def confirm(self, directory: Path, changes: Collection[Item]) -> bool:
-        """Return whether a dnf waits to make exactly these changes; end a dnf that would make others."""
+        """Return whether a dnf waits to make exactly these changes; end a dnf that would make other changes."""
         waiting = self._waiting
         if waiting is None or waiting.directory != directory:
             return False
@@ -473,8 +472,8 @@ class HeldDnf:
     def commit(self, directory: Path) -> str | None:
         """Order the transaction and return all output of dnf when the transaction has been made.
 
-        Return ``None`` if no dnf waits for this order, or if dnf certainly changed nothing: because its time was
-        over, because it was killed before it began, or because it failed early. Raises the ``PackageError`` of
+        Return ``None`` if no dnf waits for this order, or if dnf certainly changed nothing: its waiting time had
+        passed, it was killed before it began, or it failed early. Raises the ``PackageError`` of
         ``failures.explain``.
         """
         waiting = self._waiting
@@ -492,7 +491,7 @@ class HeldDnf:
         return printed
 
     def release(self, directory: Path | None = None) -> None:
-        """End the dnf that waits for the order, if there is one; with ``directory``, only if it belongs there."""
+        """End the dnf that waits for the order, if there is one; with ``directory``, only that directory's dnf."""
         waiting = self._waiting
         if waiting is not None and directory in {None, waiting.directory}:
             waiting.conversation.end(_PATIENCE)

@@ -15,10 +15,8 @@ installed or replaced, the dnf of step 2 waits for step 6, for a limited time (`
 replays the transaction file.
 
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
-have changed some packages and not others.
-
-The package manager and its commit are here. The calls of dnf belong into ``command``, the explanations of
-its messages into ``failures``.
+have changed only some packages. The package manager and its commit are in this module. The calls of dnf belong in
+``command``, the explanations of its messages in ``failures``.
 """
 
 from __future__ import annotations
@@ -57,10 +55,10 @@ _log = get_logger()
 class Dnf:
     """Implements ``PackageManager`` with rpm and dnf 4 for the host whose files are under ``root``.
 
-    ``repositories`` are the values of the configuration key (see ``Repositories``). ``patience`` is for how many
-    seconds a call is retried while another program holds dnf's lock, ``gap`` the seconds between two attempts to
-    reach a repository. ``tick`` is called a few times a second while dnf prepares a transaction; an exception of
-    ``tick`` ends the preparation. Everything kept on disk is under ``ROOT/var/lib/zkdeployment/packages``.
+    ``repositories`` are the values of the configuration key (see ``Repositories``). While another program holds
+    dnf's lock, a call is retried for ``patience`` seconds; ``gap`` is the number of seconds between two attempts
+    to reach a repository. ``tick`` is called a few times a second while dnf prepares a transaction; an exception
+    of ``tick`` ends the preparation. All files are in ``ROOT/var/lib/zkdeployment/packages``.
     """
 
     def __init__(
@@ -95,13 +93,13 @@ class Dnf:
 
     @report_disk_errors()
     def prepare(self, change: PackageChange) -> DnfTransaction:
-        """Raise ``PackageError`` also for packages that no repository has, that are unsigned, or that conflict."""
+        """Prepare a change; raise ``PackageError`` for packages that are unavailable, unsigned or in conflict."""
         check_names(change)
         return self._dnf.retry_while_locked(self._preparation.prepare, change)
 
     @report_disk_errors()
     def commit(self, transaction: Transaction) -> None:
-        """If a signal handler raises during the transaction, dnf finishes alone; the journal stays."""
+        """Make the transaction; if a signal handler raises meanwhile, dnf finishes alone and the journal stays."""
         if not isinstance(transaction, DnfTransaction):
             raise TypeError(f"expected a transaction prepared by dnf, got {transaction!r}")
         if not transaction.items:
@@ -116,7 +114,7 @@ class Dnf:
 
     @report_disk_errors()
     def recover(self) -> None:
-        """Wait first for a dnf that a dead agent left running. Raise ``PackageError`` if the rollback fails.
+        """Wait for a dnf of a dead agent, then roll back; raise ``PackageError`` if that fails.
 
         The transaction file of such a dnf still exists, in a directory that was prepared or beside the journal.
         """
@@ -164,7 +162,7 @@ class Dnf:
         self._journal.open(transaction.entry)
         try:
             self._change_and_verify(transaction)
-        except (LockedError, StaleError):  # dnf never began: another program made any change.
+        except (LockedError, StaleError):  # dnf never began: changes are another program's.
             self._journal.close()
             raise
         except PackageError as error:
@@ -184,7 +182,7 @@ class Dnf:
             raise PackageError(f"dnf reported success, but the packages are wrong: {'; '.join(differences)}")
 
     def _replay(self, transaction: DnfTransaction) -> str:
-        """Make the transaction with another dnf than the one that tested it, and return its output."""
+        """Make the transaction with another dnf process than the one that tested it, and return the output."""
         if differences := packages.deviations(transaction.before, self.installed()):
             raise PackageError(f"packages changed, but dnf did not report it: {'; '.join(differences)}")
         transaction = make_replayable(transaction)

@@ -1,6 +1,6 @@
 """Explains failures of dnf and rpm in one sentence each (dnf 4, English messages).
 
-The kinds of package errors are here, too. How to react to them belongs into the callers.
+The kinds of package errors are also in this module. The callers decide how to react to them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LockedError(PackageError):
 
 
 class OfflineError(PackageError):
-    """A repository is unreachable, perhaps only for a moment; no package was changed."""
+    """A repository is unreachable at the moment; no package was changed."""
 
 
 class NotAvailableError(PackageError):

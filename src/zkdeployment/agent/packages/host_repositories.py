@@ -1,6 +1,6 @@
-"""The repositories of other hosts: which packages they have, and whether transactions on paper can be resolved.
+"""The repositories of other hosts: their packages, and whether simulated transactions can be resolved.
 
-dnf does both with the plugin in ``dnf_plugin``, in an empty root directory. Its cache of metadata stays there.
+dnf answers both with the plugin in ``dnf_plugin``, in an empty root directory, which keeps the cache of metadata.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _PLUGIN = Path(__file__).parent / "dnf_plugin"
 
-#: dnf gives up on a silent server after some seconds.
+#: The time limits for dnf; it abandons a silent server after some seconds.
 _PATIENCE = ("--setopt=timeout=5", "--setopt=retries=1")
 
 #: The seconds that one call may take.
@@ -44,8 +44,8 @@ class DnfHostRepositories:
 
     ``offers`` raises ``PackageError`` if the repositories cannot be read at all.
 
-    ``patience`` is for how many seconds a call is retried while another process uses the same cache. ``tick`` is
-    called a few times a second; when it raises, dnf is killed.
+    While another process uses the same cache, a call is retried for ``patience`` seconds. ``tick`` is called a few
+    times a second; when it raises, dnf is killed.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class DnfHostRepositories:
         )
 
     def within(self, seconds: float) -> DnfHostRepositories:
-        """Return the same repositories, whose calls raise ``PackageError`` from ``seconds`` after now."""
+        """Return the same repositories with calls that raise ``PackageError`` after ``seconds`` from now."""
         end = time.monotonic() + seconds
 
         def tick() -> None:
@@ -88,7 +88,7 @@ class DnfHostRepositories:
         """Return the available packages of these names, for hosts of the architecture ``arch``.
 
         With an empty ``arch``, those for any architecture are returned. The metadata of all repositories is
-        brought up to date; an unreachable repository is reported and left out.
+        updated; an unreachable repository is reported and omitted.
         """
         request = {"names": sorted(names), "any_arch": not arch, "packages": [], "transactions": []}
         with self._written(request) as place:
@@ -97,10 +97,10 @@ class DnfHostRepositories:
         return Offers(by_name(Package(*row) for row in answer["available"]), answer["unreachable"])
 
     def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> PaperResolution:
-        """Return which transactions hosts of the architecture could not make.
+        """Return the transactions that hosts of the architecture could not make.
 
         An empty ``arch`` is the architecture of this machine. The metadata is that of the last ``offers``. Raises
-        no ``PackageError``: what was resolved before an error counts.
+        no ``PackageError``: the result contains the transactions that were resolved before an error.
         """
         ordered = list(transactions)
         packages = frozenset[Package]().union(
@@ -141,14 +141,14 @@ class DnfHostRepositories:
             yield Path(scratch)
 
     def _run(self, place: Path, arch: str, freshness: str) -> None:
-        """Let dnf answer the request in a directory."""
-        # By default, the caches of other users than root have names that change.
+        """Run dnf, which answers the request in a directory."""
+        # By default, the names of the caches change for each user other than root.
         places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
         arguments = [*_PATIENCE, *places, freshness, *_forced(arch), "zkdeployment-paper", str(place)]
         try:
             self._dnf.retry_while_locked(self._dnf.run, *arguments)
         except PackageError:
-            self._tick()  # a supervisor that ends this process may have ended dnf, too
+            self._tick()  # a supervisor that ends this process may also have ended dnf
             raise
         if not (place / "answer.json").exists():
             raise PackageError("dnf gave no answer about the repositories; run it by hand to see why")

@@ -191,7 +191,7 @@ class PackageCache:
         return sorted(self.directory.glob("*.rpm"))
 
     def find(self, packages: Collection[Package]) -> Sequence[RpmFile]:
-        """Return the intact files of those of the packages that the cache has."""
+        """Return the intact files of packages in the cache."""
         paths = {path for package in packages if (path := self._path(package)).exists()}
         try:
             files = self._database.read(sorted(paths))
@@ -242,6 +242,6 @@ class PackageCache:
             return ()
 
     def _path(self, package: Package) -> Path:
-        """Return the path of a package's file: the files of two epochs have different names."""
+        """Return the path of a package's file; the name contains the epoch, so that two epochs have two files."""
         epoch = f".epoch{package.epoch}" if package.epoch else ""
         return self.directory / f"{package.name}-{package.version}-{package.release}.{package.arch}{epoch}.rpm"

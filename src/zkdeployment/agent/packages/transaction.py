@@ -3,7 +3,7 @@
 dnf refuses to replay a file if the transaction would do anything else. The format is dnf-transaction-json(5),
 version 0; dnf refuses other versions.
 
-When a rollback is needed is decided in ``dnf``; the journal records what to restore.
+The module ``dnf`` decides when to roll back; the journal records the packages to restore.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.plan import PackageChange
 
 
-#: dnf's names for the two rows of a replaced package: the new package, the old package.
+#: dnf's names for the two rows of a replaced package: of the new package, and of the old package.
 _ACTIONS = {Action.CHANGE: ("Upgrade", "Upgraded"), Action.REINSTALL: ("Reinstall", "Reinstalled")}
 
 
@@ -165,7 +165,7 @@ class DnfTransaction:
 
 
 def make_replayable(transaction: DnfTransaction) -> DnfTransaction:
-    """Write what a replay needs: the transaction file, and a repository of the downloads.
+    """Write the files for a replay: the transaction file, and a repository of the downloads.
 
     Raises ``PackageError`` or ``OSError``.
     """
@@ -228,7 +228,7 @@ class Rollback:
         self._journal = journal
 
     def restore(self, entry: Entry) -> bool:
-        """Restore the packages of a journal entry and return whether any package had to change.
+        """Restore the packages of a journal entry and return whether that changed any package.
 
         Raises ``PackageError`` with advice for an operator when that fails.
         """
@@ -272,7 +272,7 @@ class Rollback:
             self._dnf.retry_while_locked(
                 self._dnf.run_apart, *arguments, output=self._state / "back.txt", alone=alone
             )
-        except PackageError as error:  # Only the packages installed in the end count.
+        except PackageError as error:  # Only the packages that are installed at the end count.
             failure = error
         if differences := packages.deviations(entry.before, entry.of(self._database.installed())):
             reason = f" ({failure})" if failure else ""
@@ -424,7 +424,7 @@ class Preparation:
         self._downloads = Downloads(dnf, held, database)
 
     def prepare(self, change: PackageChange) -> DnfTransaction:
-        """Return the tested transaction for a change; raises ``PackageError`` if there can be none."""
+        """Return the tested transaction for a change; raises ``PackageError`` for an impossible change."""
         before = self._database.installed()
         needed = _without_done_parts(change, before)
         if not needed.want and not needed.remove and not needed.reinstall:
@@ -532,7 +532,7 @@ class Preparation:
     def _cache_replaced(self, replaced: Collection[Package], directory: Path) -> Sequence[RpmFile]:
         """Return the cached files of packages that will be replaced, downloading those that the cache lacks.
 
-        Packages whose files cannot be had are missing in the result.
+        The result omits packages whose files are not available.
         """
         if replaced and not installed_packages.can_make_repository():
             names = sorted(package.nevra for package in replaced)

@@ -1,9 +1,8 @@
 """Reports failed deployments: stops the fleet or reports to the rollout, and informs operators by mail.
 
-A failure of a publication that the fleet does not have any more is only shown on the host, and in its mail.
-
-A failure is kept on disk until ZooKeeper has it, so that the next agent reports it if this agent could not. While
-it can be written neither to ZooKeeper nor to the disk, the agent tries both, and does not restart.
+A failure of a publication that the fleet no longer has is only shown on the host, and in its mail. A failure is
+kept on disk until it is written to ZooKeeper, so that the next agent can report it. While the failure can be
+written neither to ZooKeeper nor to the disk, the agent tries both, and does not restart.
 """
 
 from __future__ import annotations
@@ -68,8 +67,8 @@ def failure_mail(
 ) -> tuple[str, str]:
     """Return subject and text of the mail about a failure.
 
-    ``output``: the end of the script's output. ``reported``: whether ZooKeeper has the failure. ``alone``: whether
-    the failure concerns no other host. ``obsolete``: whether the fleet has another publication by now.
+    ``output`` is the end of the script's output, ``reported`` whether the failure is in ZooKeeper, ``alone``
+    whether the failure concerns no other host, and ``obsolete`` whether the fleet has another publication by now.
     """
     stop = failure.stop
     host = f"{stop.host_name} ({stop.host_id})"
@@ -102,7 +101,7 @@ class PhaseReporter:
         self.retry.retry_until_reachable(lambda: self.send(rollout, phase, report))
 
     def send(self, rollout: str, phase: Phase, report: PhaseReport) -> None:
-        """Write one report; raises ``UnreachableError`` if it was not written and has to be sent again."""
+        """Write one report; raises ``UnreachableError`` if the report has to be sent again."""
         try:
             self.adapters.fleet.report_phase(rollout, phase, self.local.host, report)
         except ConflictError as error:
@@ -143,7 +142,7 @@ class FailureReporter:
             self._show_unreported(self._unreported)
 
     def report_unreported(self) -> None:
-        """Report a failure, once ZooKeeper answers, that an earlier agent or an earlier cycle did not report."""
+        """Report the failure that an earlier agent or cycle could not report; wait until ZooKeeper answers."""
         failure = self._unreported
         if failure is None:
             return
@@ -163,18 +162,18 @@ class FailureReporter:
         error: Exception,
         part: RolloutPart | None = None,
     ) -> None:
-        """Stop the fleet because of ``error``; return when ZooKeeper has the failure.
+        """Stop the fleet because of ``error``; return when the failure is in ZooKeeper.
 
         The fleet is not stopped if it has another publication by now. With ``part``, the
         failure is reported to that rollout and no other host stops. Raises ``ShutdownError`` or ``RestartError``
-        if this process has to end before that; then the next agent reports the failure.
+        if this process has to end before; then the next agent reports the failure.
         """
         self._report(Failure(self._show(revision, failed, error), failed, part), error)
 
     def fail_group(self, revision: Revision, failed: DeploymentFailure, group: str, error: Exception) -> str:
-        """Stop one deployment intent group because of ``error``, and return the reason as ZooKeeper has it.
+        """Stop one deployment intent group because of ``error``, and return the recorded reason.
 
-        The deployment goes on; otherwise this does as ``fail``.
+        The deployment continues; everything else is as in ``fail``.
         """
         get_logger().error("deployment-error", reason=reason(error), exc_info=error)
         stop = self._stop(revision, failed, reason(error))
@@ -182,7 +181,7 @@ class FailureReporter:
         return stop.reason
 
     def _report(self, failure: Failure, error: Exception) -> None:
-        """Report a failure and inform operators; return when ZooKeeper has it."""
+        """Report a failure and inform operators; return when the failure is in ZooKeeper."""
         log = get_logger().bind(reason=failure.stop.reason)
         self._unreported, self._is_kept = failure, False
         problem = self._keep(failure)
@@ -203,9 +202,9 @@ class FailureReporter:
         log.critical("deployment-failed", **({} if failure.group is None else {"group": failure.group}))
 
     def fail_alone(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> None:
-        """Fail this host because of ``error``: no other host and no rollout is concerned.
+        """Fail only this host because of ``error``, without an effect on other hosts or a rollout.
 
-        Nothing is kept on disk: a host whose agent restarts tries again.
+        The failure is not kept on disk: after a restart of the agent, the host tries again.
         """
         stop = self._show(revision, failed, error)
         tail = getattr(error, "tail", "")
@@ -245,11 +244,11 @@ class FailureReporter:
         return Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
 
     def _attempt(self, failure: Failure) -> bool:
-        """Write a failure to ZooKeeper; raises ``UnreachableError`` or ``DeniedError`` if that is to be repeated.
+        """Write a failure to ZooKeeper; raise ``UnreachableError`` or ``DeniedError`` to have the call repeated.
 
-        Returns ``False`` if the failure is obsolete, and only shown on the host. A failure that is not on disk yet
-        is written there, too. As long as there is no room for it, each error is to be repeated: the failure would
-        be lost with this process.
+        Returns ``False`` if the failure is obsolete, and only shown on the host. If the failure is not on disk
+        yet, it is written there, too. While the disk has no room for it, the call has to be repeated after every
+        error, because the failure would be lost with this process.
         """
         try:
             return self._record(failure)
@@ -263,7 +262,7 @@ class FailureReporter:
             raise UnreachableError(error_message(error)) from error
 
     def _keep(self, failure: Failure) -> HostFilesError | None:
-        """Write a failure to the disk unless it is there; return the error if that is impossible."""
+        """Write a failure to the disk unless it is there already; return the error if that is impossible."""
         try:
             if not self._is_kept:
                 self._adapters.run.failure.save(failure)
@@ -280,9 +279,9 @@ class FailureReporter:
             get_logger().error("failure-not-forgotten", reason=str(error))
 
     def _record(self, failure: Failure) -> bool:
-        """Write a failure to ZooKeeper and return whether the fleet has it.
+        """Write a failure to ZooKeeper and return whether it concerns the fleet.
 
-        Raises ``UnreachableError`` if that has to be repeated.
+        Raises ``UnreachableError`` if the call has to be repeated.
         """
         if failure.part is not None:
             self._phases.send(
@@ -305,7 +304,7 @@ class FailureReporter:
 
 
 def reason(error: Exception) -> str:
-    """Return one line for ZooKeeper, the status and the mail, without secrets, of ``MAX_REASON_BYTES`` at most."""
+    """Return one line of at most ``MAX_REASON_BYTES`` for ZooKeeper, the status and the mail, without secrets."""
     shown = printable(without_secrets(" ".join(error_message(error).split())))
     cut = shown.encode("utf-8", errors="replace")[:MAX_REASON_BYTES]
     return cut.decode("utf-8", errors="ignore")

@@ -1,6 +1,6 @@
 """Reports a host's state: registration, progress, refusals, the inventory and the results of deployments.
 
-Failures belong to ``failures``, metrics to ``telemetry``.
+The modules ``failures`` and ``telemetry`` report failures and metrics.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class AgentEvents:
-    """Receives the events of one agent and records none of them: for an agent without metrics."""
+    """Receives the events of one agent without recording them, for an agent without metrics."""
 
     def observe(self, cluster: Cluster | None) -> None:
         """Record the cluster version that was just read."""
@@ -49,7 +49,7 @@ class AgentEvents:
         """Write all metrics unless they were written recently."""
 
     def write(self, host: Host, *, up: bool = True) -> None:
-        """Write all metrics; ``up``: whether the agent continues."""
+        """Write all metrics; ``up`` is whether the agent continues."""
 
 
 class LocalHost:
@@ -63,7 +63,7 @@ class LocalHost:
         self.host = replace(self.host, deploying=None, step=None, steps=None)
 
     def set_error(self, error: str | None) -> None:
-        """Replace the host's error; without an error the host has no failure either."""
+        """Replace the host's error; ``None`` also clears the failure."""
         self.host = replace(self.host, error=error, failed=None if error is None else self.host.failed)
 
     def set_failure(self, error: str, failed: DeploymentFailure | None) -> None:
@@ -74,7 +74,7 @@ class LocalHost:
 T = TypeVar("T")
 
 _UNREACHABLE_PAUSE = 0.5  # seconds between two attempts to reach ZooKeeper
-_DENIED_PAUSE = 5.0  # the same after ZooKeeper denied access: people correct that, and people are slower
+_DENIED_PAUSE = 5.0  # the same after ZooKeeper denied access, which only people correct, later
 _LOG_EVERY = 120  # attempts between two log lines
 
 
@@ -135,7 +135,7 @@ class ZooKeeperRetry:
             self.adapters.notifier.status(f"waiting for ZooKeeper: {reason}")
 
     def _write_status(self, step: str | None) -> None:
-        """Write what a deployment waits for, or that it continues, with the time, into the status file."""
+        """Write the cause of a deployment's wait, or that it continues, with the time, into the status file."""
         deploying = self.local.host.deploying
         if deploying is not None and step is not None:
             with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it
@@ -194,7 +194,7 @@ class RegistrationUpdater:
     def refresh_at_pace(self) -> None:
         """Update the host's node at most once a second; never waits for ZooKeeper or a host, and never fails.
 
-        A script may be running, which has to be watched; the next step reports what goes wrong here.
+        A script may be running, which the agent has to watch; an error here is left to the next step.
         """
         if self._adapters.session.id is None:
             return
@@ -207,9 +207,9 @@ class RegistrationUpdater:
                 get_logger().debug("progress-not-shown", reason=str(error))
 
     def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
-        """Hand on the locks that are kept for this host, except those of the services of ``pending``.
+        """Release the locks that are kept for this host, except those of the services of ``pending``.
 
-        Call this when the host has nothing left to do under these locks, or has to wait for another host.
+        Call this when the host has finished its work under these locks, or has to wait for another host.
         """
         fleet, identity = self._adapters.fleet, self._local.host.identity
         if self._retry.retry_until_reachable(lambda: fleet.hand_on_work(identity, pending)):
@@ -260,7 +260,7 @@ class Heartbeat:
     def tick(self) -> None:
         """Beat while a script or a package transaction runs.
 
-        Raises ``ShutdownError`` if the agent was asked to end and the grace period is over.
+        Raises ``ShutdownError`` if the agent was asked to end and the grace period has passed.
         """
         self.beat()
         if self.control.overdue:
@@ -273,7 +273,7 @@ class Heartbeat:
 
 @dataclass(eq=False, repr=False)
 class DeploymentStatus:
-    """Keeps the status file, the host's version on disk, its node and the metrics in step with a deployment.
+    """Updates the status file, the host's version on disk, its node and the metrics during a deployment.
 
     Methods wait until ZooKeeper answers unless their docstrings name an exception.
     """
@@ -333,7 +333,7 @@ class DeploymentStatus:
         return changed
 
     def lack(self, lacking: Mapping[str, LackingGroup]) -> None:
-        """Record on disk what the host lacks because a group is stopped, before its version is recorded."""
+        """Record on disk the services that the host lacks because of stopped groups, before its version."""
         self.adapters.run.lacking.save(dict(lacking))
         self.local.host = replace(self.local.host, lacking=dict(lacking))
 
@@ -343,10 +343,9 @@ class DeploymentStatus:
         """Record that the host is at ``revision``: in ZooKeeper, in ``host_version``, in the status file.
 
         ``sequence`` is that of the publication that the host completed; 0 for a version that was set by hand.
-        ``lacking`` is what the host lacks of it, because groups are stopped (``None``: what it lacked before).
-
-        Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its version from before,
-        so that the deployment is repeated.
+        ``lacking`` are the services that the host lacks because groups are stopped (``None``: the same as before).
+        Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its former version, so
+        that the deployment is repeated.
         """
         if lacking is not None and lacking != self.local.host.lacking:
             self.lack(lacking)
@@ -374,7 +373,7 @@ class DeploymentStatus:
         self.adapters.notifier.status(f"{revision}: done")
 
     def abandon(self) -> None:
-        """Note that no deployment is in progress any more; the host's node is not updated at once."""
+        """Note that no deployment is in progress; the host's node is updated later."""
         self.telemetry.end(DeploymentResult.ABANDONED)
         self.local.end_deployment()
 
@@ -388,7 +387,7 @@ class DeploymentStatus:
 
 
 class RefusalStatus:
-    """Shows an error of this host alone: the fleet is not stopped. Waits until ZooKeeper answers."""
+    """Shows an error of this host, without stopping the fleet. Waits until ZooKeeper answers."""
 
     def __init__(
         self,
@@ -404,13 +403,13 @@ class RefusalStatus:
         self._refusal: str | None = None
 
     def refuse(self, reason: str) -> None:
-        """Show until ``clear_refusal`` why this host starts nothing; logs each reason once."""
+        """Show, until ``clear_refusal``, why this host starts no deployment; log each reason once."""
         if self._local.host.error != reason:
             self.stay_failed(reason)
             self._refusal = reason
 
     def stay_failed(self, reason: str) -> None:
-        """Show the error with which this host is excluded until its next deployment; logs each reason once."""
+        """Show the error that excludes this host until its next deployment; log each reason once."""
         if self._local.host.error == reason:
             return
         get_logger().error("deployment-refused", reason=reason)
@@ -448,9 +447,9 @@ class InventoryReporter:
         self._write(lambda: self._known(self._adapters.inventory()))
 
     def catch_up(self) -> None:
-        """Publish the inventory if the last attempt failed or none was made yet, and again in a new session.
+        """Publish the inventory if the last attempt failed, before the first attempt, and in a new session.
 
-        ZooKeeper may have lost the node together with the session, for example because it was wiped.
+        ZooKeeper may have lost the node together with the session, for example because its data were wiped.
         """
         published = self._published
         if published is None:
@@ -459,9 +458,9 @@ class InventoryReporter:
             self._write(lambda: published)
 
     def refresh(self) -> None:
-        """Publish the inventory if markers or other files of this agent changed; reads no packages otherwise.
+        """Publish the inventory if markers or other files of this agent changed.
 
-        Without a change there is no request to ZooKeeper.
+        Without such a change, no packages are read, and no request is sent to ZooKeeper.
         """
         published = self._published
         if published is None or published.inventory is None or self._differs(published, published.inventory):
@@ -518,7 +517,7 @@ class InventoryReporter:
 
 @dataclass(frozen=True, kw_only=True)
 class HostReporting:
-    """The objects that report one host's state, all about the same ``LocalHost``."""
+    """The objects that report one host's state, with one ``LocalHost`` in common."""
 
     local: LocalHost
     retry: ZooKeeperRetry
@@ -532,7 +531,7 @@ class HostReporting:
 
     @property
     def host(self) -> Host:
-        """The host as this agent knows it now."""
+        """The present state of the host as this agent knows it."""
         return self.local.host
 
 

@@ -3,10 +3,8 @@
 Packages that a target wanted before the publication are not checked again: a repository may drop deployed
 versions.
 
-Packages that the agent may not change stay unchanged; everything else follows from the package change. New
-dependencies may come, as on the host.
-
-Packages that could not be judged, because a repository is unreachable, cause a warning.
+As on the host, the packages that the agent may not change stay, and new dependencies may be installed. Packages
+that cannot be judged, because a repository is unreachable, cause a warning.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class Demand:
 
 
 def demands_of(assignments: Iterable[Assignment]) -> Iterator[Demand]:
-    """Yield the demands of assignments; checkouts are no packages."""
+    """Yield the demands of assignments, without checkouts, which are not packages."""
     for assignment in assignments:
         if assignment.n and not is_checkout(assignment.version):
             yield Demand(assignment.path, assignment.package, assignment.version or "")
@@ -57,7 +55,7 @@ def demands_of(assignments: Iterable[Assignment]) -> Iterator[Demand]:
 
 
 def new_demands(targets: Targets, before: Targets) -> Mapping[str, frozenset[Demand]]:
-    """Return the demands of each target that wants a package or a version which it did not want ``before``."""
+    """Return the demands of each target for packages or versions that it did not want ``before``."""
     demands = {}
     for name, assignments in targets.items():
         old = before.get(name, ())
@@ -75,8 +73,8 @@ class HostSoftware:
     """The installed packages of a host and the package changes of its plan, in order.
 
     ``arch`` is the architecture of most of its packages, empty if all are for any architecture. ``demands`` are
-    those of its assignments and its controller. ``put_back`` are packages whose original version the host keeps a
-    copy of, so no repository needs to have it. ``absent``: the host is not registered.
+    those of its assignments and its controller. ``put_back`` are packages of which the host keeps a copy of the
+    original version, so that no repository needs to have it. ``absent`` is whether the host is not registered.
     """
 
     identity: Identity
@@ -97,8 +95,8 @@ class HostSoftware:
 def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -> HostSoftware | None:
     """Return the package changes of a host; ``None`` if its inventory is unknown, or if its agent would refuse.
 
-    A host with ``packages = none`` reports no packages and changes none, whatever it wants. A refusal for other
-    reasons than packages is part of the forecast.
+    A host with ``packages = none`` reports and changes no packages. Refusals for other reasons than packages
+    belong to the forecast.
     """
     if known.inventory is None:
         return None
@@ -130,8 +128,8 @@ def unmet_demands(
 ) -> Mapping[str, frozenset[Demand]]:
     """Return, by architecture, the new ``demands`` of targets that repositories have to meet.
 
-    A demand that all known hosts of its target meet already needs no repository. The architecture of targets
-    without a known host is empty.
+    Demands that all known hosts of a target meet already are omitted. The architecture of targets without a known
+    host is empty.
     """
     unmet: dict[str, set[Demand]] = {}
     judged: set[str] = set()
@@ -147,7 +145,7 @@ def unmet_demands(
 
 
 def demands_of_absent_hosts(hosts: Iterable[HostSoftware]) -> Mapping[Demand, tuple[Identity, ...]]:
-    """Return the demands that absent hosts, and no registered ones, do not meet yet, with these hosts."""
+    """Return the demands that only absent hosts do not meet yet, each with these hosts."""
     lacking: dict[Demand, list[HostSoftware]] = {}
     for host in hosts:
         for demand in host.missing:
@@ -188,7 +186,7 @@ class PaperTransaction:
 def group_transactions(
     hosts: Iterable[HostSoftware], available: Packages
 ) -> Mapping[PaperTransaction, tuple[Identity, ...]]:
-    """Return the transactions of hosts of one architecture, each with its hosts: equal ones are resolved once."""
+    """Return the transactions of hosts of one architecture, equal ones once, each with its hosts."""
     groups: dict[PaperTransaction, list[Identity]] = {}
     for host in hosts:
         for transaction in _transactions(host, available):
@@ -197,7 +195,7 @@ def group_transactions(
 
 
 def _transactions(host: HostSoftware, available: Packages) -> Iterator[PaperTransaction]:
-    """Yield the transactions of a host; they end before one with a package that no repository has."""
+    """Yield the transactions of a host up to the first one with a package that no repository has."""
     installed = host.installed
     for change in host.changes:
         want = {name: version for name, version in change.want.items() if name not in host.put_back}
@@ -211,7 +209,7 @@ def _transactions(host: HostSoftware, available: Packages) -> Iterator[PaperTran
 
 def _transaction(installed: Packages, change: PackageChange, chosen: Mapping[str, Package]) -> PaperTransaction:
     kept = installed.keys() - change.want.keys() - change.remove
-    # A transaction that removes packages may also remove others that the agent manages.
+    # A transaction that removes packages may also remove other managed packages.
     changeable = frozenset(kept & change.managed)
     return PaperTransaction(
         present=frozenset(package for packages in installed.values() for package in packages),
@@ -222,7 +220,7 @@ def _transaction(installed: Packages, change: PackageChange, chosen: Mapping[str
     )
 
 
-#: How many hosts a message names.
+#: The most hosts that a message names.
 _NAMED = 5
 
 
@@ -238,7 +236,7 @@ class Offers:
 class PaperResolution:
     """The ``problems`` of transactions that hosts could not make, as the solver reports them.
 
-    Transactions in ``unresolved`` were not judged, for the ``reason``. The solver has found no problem of others.
+    Transactions in ``unresolved`` were not judged, for the ``reason``. The solver found no problem in all others.
     """
 
     problems: Mapping[PaperTransaction, str]
@@ -248,7 +246,7 @@ class PaperResolution:
 
 @dataclass(frozen=True, slots=True)
 class PackageFindings:
-    """The problems of the packages that a publication wants, and warnings; ``checked`` demands were looked up."""
+    """The problems of the packages that a publication wants, and warnings; ``checked`` counts the demands."""
 
     problems: tuple[Problem, ...] = ()
     checked: int = 0
@@ -271,7 +269,7 @@ class PackageFindings:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """The problems that do not."""
+        """The problems that do not forbid the publication."""
         return tuple(problem for problem in self.problems if problem.severity is Severity.WARNING)
 
 
@@ -285,7 +283,7 @@ def unreachable_warnings(offers: Offers) -> Iterator[Problem]:
 
 
 def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) -> Iterator[Problem]:
-    """Yield a problem for each demand that no available package meets: warnings if a repository is unreachable."""
+    """Yield a problem for each demand that no package meets; a warning if a repository is unreachable."""
     for demand in sorted(demands):
         available = offers.packages.get(demand.package, ())
         _, missing = select(available, {demand.package: demand.version or None}, arch=arch)
@@ -298,7 +296,7 @@ def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) 
 
 
 def of_absent_hosts(problem: Problem, hosts: Sequence[Identity]) -> Problem:
-    """Return a problem of absent hosts alone as a warning with advice about these."""
+    """Return a problem of only absent hosts as a warning with advice about these hosts."""
     where = listing(sorted(map(str, hosts)), _NAMED)
     advice = "absent; if a host is gone for good, use 'zkdeployment forget HOST'"
     return replace(problem, message=f"{problem.message} ({where}: {advice})", severity=Severity.WARNING)
@@ -309,7 +307,7 @@ def transaction_problems(
     reasons: Mapping[PaperTransaction, str],
     hosts: Iterable[HostSoftware],
 ) -> Iterator[Problem]:
-    """Yield a problem for each transaction that cannot be resolved; ``reasons`` are the solver's words."""
+    """Yield a problem for each transaction that cannot be resolved; ``reasons`` are the solver's messages."""
     software = {host.identity.id: host for host in hosts}
     for transaction, reason in reasons.items():
         registered = [identity for identity in groups[transaction] if not software[identity.id].absent]
@@ -338,7 +336,7 @@ def unresolved_warnings(
 
 
 def unread_warning(reason: PackageError, arch: str) -> Problem:
-    """Return a warning that the packages for an architecture (empty: unknown) were not looked up."""
+    """Return a warning that the packages for an architecture (empty: unknown) were not checked."""
     hosts = f"hosts of the architecture {arch}" if arch else "hosts of unknown architecture"
     return Problem(f"the packages of {hosts} are not checked: {reason}", severity=Severity.WARNING)
 

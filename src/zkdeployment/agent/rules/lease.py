@@ -1,6 +1,6 @@
 """Leases: the role that a host has for a time, and the keys of the tenant who uses the host meanwhile.
 
-``HostRole`` is what the agent's cycle knows of leases; what follows them belongs to ``pools.host``.
+The agent's cycle uses only ``HostRole``; its subclass in ``pools.host`` follows leases.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class LeaseRecord(Record):
 
 
 def first_record(record: LeaseRecord | None, idle_role: str, *, has_version: bool) -> LeaseRecord:
-    """Return a host's record; without one, that of an idle host, which has reached that if it has a version."""
+    """Return a host's record; without one, that of an idle host, reached if the host has a version."""
     return LeaseRecord(Lease(idle_role, 0), is_reached=has_version) if record is None else record
 
 
 def lease_problem(properties: Properties) -> str | None:
-    """Return why the properties of a node are no lease; ``None`` if they are one."""
+    """Return why the properties of a node are not a lease; ``None`` for a lease."""
     match properties:
         case {"role": str(role), "number": int(number), **others} if not isinstance(number, bool) and number > 0:
             keys = others.get("keys")
@@ -72,7 +72,7 @@ def lease_problem(properties: Properties) -> str | None:
 
 
 def lease_from_properties(properties: Mapping[str, Value]) -> Lease:
-    """Return the lease that a node describes; raises ``ValueError`` with the problem of anything else."""
+    """Return the lease that a node describes; raises ``ValueError`` with the problem of other nodes."""
     problem = lease_problem(properties)
     if problem is not None:
         raise ValueError(problem)
@@ -86,7 +86,7 @@ def lease_from_properties(properties: Mapping[str, Value]) -> Lease:
 
 
 def admissible_keys(lease: Lease, admitted: Collection[str], *, is_reached: bool) -> tuple[str, ...]:
-    """Return the keys that a host may admit now, of those in its lease.
+    """Return the keys of the lease that a host may admit now.
 
     A new key is admitted only when the host runs the lease's role. A key that is not in the lease is never kept.
     """
@@ -94,7 +94,7 @@ def admissible_keys(lease: Lease, admitted: Collection[str], *, is_reached: bool
 
 
 def revoked_keys(lease: Lease, before: Sequence[str]) -> frozenset[str]:
-    """Return the keys that the host admitted ``before`` and that are not in its lease any more."""
+    """Return the keys that the host admitted ``before`` and that are no longer in its lease."""
     return frozenset(before).difference(lease.keys)
 
 
@@ -103,7 +103,7 @@ LEASE_ERRORS = (HostFilesError, RefusedError, TreeError)
 
 
 class HostRole:
-    """The role of a host that cannot be leased: it never changes, and no method does anything or sends a request.
+    """The role of a host that cannot be leased: the role never changes, and the methods have no effect.
 
     Such a host does not import ``lease_follower``.
     """
@@ -123,14 +123,14 @@ class HostRole:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the host runs the role of its lease; true of a host that cannot be leased."""
+        """Whether the host runs the role of its lease; true for a host that cannot be leased."""
         return True
 
     def read(self) -> None:
-        """Read the lease, and admit or remove keys accordingly; confirm a lease that changed nothing else.
+        """Read the lease, and admit or remove keys accordingly; confirm a lease without other changes.
 
-        Raises one of ``LEASE_ERRORS`` if the lease is malformed or older than one that the host knows, or if the
-        keys cannot be written.
+        Raises one of ``LEASE_ERRORS`` if the lease is malformed or older than the last one, or if the keys cannot
+        be written.
         """
 
     def check(self) -> None:
@@ -151,11 +151,11 @@ class HostRole:
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
         """Note that a deployment failed: a leased host does not repeat it for the same revision and lease.
 
-        No other host waits for the lock of its role. A rollout remembers the failures of its own deployments.
+        No other host waits for the lock of its role. Failures in a rollout are recorded by the rollout.
         """
 
     def note_failure(self) -> None:
-        """Show that the host cannot follow its present lease, also if its error is that of an earlier lease."""
+        """Show that the host cannot follow its present lease, also if an earlier lease had the same error."""
 
     def forget_failure(self) -> None:
         """Permit the failed deployment again."""

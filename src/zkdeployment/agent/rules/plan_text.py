@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 def sentence(step: Step) -> str:
-    """Return one line on what a step does and why: ``deploy /who/myfoo 0 (foo 1.4): new``."""
+    """Return one line with the action and the reason of a step: ``deploy /who/myfoo 0 (foo 1.4): new``."""
     return f"{step.title}{_detail(step)}: {step.reason}"
 
 
 def unchanged_sentence(plan: Plan, most: int | None = None) -> str:
-    """Return one line with the deployments that are not run again, at most ``most``; empty if none exist."""
+    """Return one line with at most ``most`` of the deployments that are not run again; empty without such."""
     names = listing(list(map(str, plan.unchanged)), most)
     return f"unchanged, not run again: {names}" if names else ""
 
 
 def action(step: Step, controller: Assignment | None) -> str:
-    """Return the script a step runs, the lock it acquires and the files it removes; empty if none exist."""
+    """Return the script that a step runs, the lock that it acquires and the files that it removes, if any."""
     files = removed_files(step)
     removal = f"removes {', '.join(files)}" if files else ""
     return "; ".join(filter(None, (_call(step, controller), removal)))

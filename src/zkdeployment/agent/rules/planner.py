@@ -1,8 +1,8 @@
 """The planner: the steps from a host's inventory to its wanted assignments, in the order of their execution.
 
 Plans have no memory. A step that a crash interrupted shows in the inventory, and the next plan completes it. The
-modules beside this one decide each step; this module decides their order, and leaves out the steps of stopped
-deployment intent groups, with the software that only these groups need.
+other modules of this folder decide each step. The planner decides the order of the steps, and omits the steps of
+stopped deployment intent groups and the software that only these groups need.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def plan(
     """Return the steps from a host's inventory to the ``wanted`` assignments, each with its reason.
 
     ``wanted`` is free of conflicts, which ``publishing.targets`` has checked. The order is: undeploy, one package
-    transaction, renew all checkouts, run all wanted deployments, remove software that nothing needs any more.
-    Unchanged deployments with ``rerun = 'changed'`` are not run, and a checkout that only these use is not
-    renewed. The plan changes only packages that are wanted, registered as managed, or own the deploy script under
-    their name. The agent's own package may be wanted, but is never removed.
+    transaction, renew all checkouts, run all wanted deployments, remove unneeded software. Unchanged deployments
+    with ``rerun = 'changed'`` are not run, and a checkout that only these use is not renewed. The plan changes
+    only packages that are wanted, that are registered as managed, or that own the deploy script under their name.
+    The agent's own package may be wanted, but is never removed.
 
-    ``controller`` is the role controller. The controller is brought up to date first, and its scripts bracket all
-    steps but the undeployments. If no deployment changes, its scripts run only if the last
+    ``controller`` is the role controller. The controller is updated first, and its scripts run before and after
+    all other steps except the undeployments. If no deployment changes, its scripts run only if the last
     ``starting-deployments`` on this host, perhaps of a former controller, was not followed by a successful
     ``ending-deployments``.
 
@@ -98,13 +98,13 @@ def plan(
 
 
 def unwanted_services(wanted: Sequence[Assignment], inventory: Inventory) -> frozenset[str]:
-    """Return the paths of services that a host has but should not have; the tree may have them for others."""
+    """Return the paths of services that a host has but should not have; other hosts may still have them."""
     deployed = frozenset(marker.deployment.path for marker in inventory.markers)
     return deployed.difference(assignment.path for assignment in wanted)
 
 
 def is_repetition(step: Step) -> bool:
-    """Whether a step repeats what was done for the previous revision, as each revision does."""
+    """Whether a step only repeats a step of the previous revision, as every revision does."""
     match step:
         case Deploy(reason=reason):
             return reason in {RUN_AGAIN, RECORD_MISSING}
@@ -114,9 +114,9 @@ def is_repetition(step: Step) -> bool:
 
 
 def is_settled(plan: Plan) -> bool:
-    """Whether a host that has the revision has nothing to do at another publication of it: the plan only repeats.
+    """Whether the plan of a host that has the revision only repeats steps, so that the host has nothing to do.
 
-    A deployment without its record may have been run with other properties, and has to be run again.
+    A deployment without a record may have run with other properties, so it has to run again.
     """
     repeats = all(is_repetition(step) and step.reason != RECORD_MISSING for step in plan.steps)
     return repeats and not plan.withheld
@@ -127,7 +127,8 @@ def _steps(
 ) -> Iterator[Step]:
     """Yield the steps in the order of their execution.
 
-    Software is removed within the bracket of the role's controller, unless services are undeployed after it.
+    Software is removed before the end script of the role's controller, unless services are undeployed after that
+    script.
     """
     controller = difference.wanted.controller
     undeploys = (*ending.undeploys, *ending.last)
@@ -174,7 +175,7 @@ def _deploying_steps(
 
 
 def _removal_steps(difference: SoftwareDifference, undeploys: Collection[Undeploy]) -> Iterator[Step]:
-    """Yield the steps that remove software that no deployment needs any more."""
+    """Yield the steps that remove software without a deployment that needs it."""
     wanted = difference.wanted
     unneeded_checkouts = [name for name in _old_checkouts(difference) if name not in wanted.needs]
     ended = {step.application for step in undeploys}.union(
@@ -231,7 +232,7 @@ def _deploys(
 def without_stopped_groups(
     made: Plan, stopped: Collection[str], wanted: Collection[Assignment], inventory: Inventory
 ) -> Plan:
-    """Return a plan without the steps of the ``stopped`` groups; software that others need still changes.
+    """Return a plan without the steps of the ``stopped`` groups; the software of other groups still changes.
 
     No software is removed, because a stopped group may still use it.
     """
@@ -254,7 +255,7 @@ def without_stopped_groups(
 
 
 def _managed(assignments: Iterable[Assignment], inventory: Inventory) -> set[str]:
-    """Return the names of all packages of these assignments' applications that the host has."""
+    """Return the names of the host's packages that belong to the applications of these assignments."""
     applications = {one.application for one in assignments}
     return {name for name, application in inventory.managed.items() if application in applications}
 

@@ -1,6 +1,7 @@
-"""Decides from the software that a host needs and has which steps change it, and why, as people read the reasons.
+"""Compares the needed and the present software of a host, and decides the steps that change it and their reasons.
 
-Reasons of steps that deploy and undeploy services are here, too; ``undeploying`` decides these steps.
+The reasons of steps that deploy and undeploy services are also in this module; ``undeploying`` decides these
+steps.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
     from zkdeployment.base.plan import ChangeController
 
 
-#: The reason of a deployment of which nothing changed.
+#: The reason of a deployment that runs again without a change.
 RUN_AGAIN = "run again for this revision"
 
 #: The reason of a checkout whose version did not change.
 BUILD_AGAIN = "update and build again for this revision"
 
-#: The reason of a role controller's scripts when a deployment before did not come to its end.
+#: The reason of a role controller's scripts after an incomplete deployment.
 NOT_ENDED = "ending-deployments has not succeeded since the last starting-deployments"
 
 
@@ -46,8 +47,8 @@ def why_undeployed(marker: Marker, wanted: Iterable[Assignment]) -> str:
     return "not wanted on this host any more"
 
 
-#: The reason of a deployment whose marker does not record what it was deployed with: it was deployed with
-#: ``rerun = 'always'``, by an older tool, or not completely.
+#: The reason of a deployment whose marker has no record of its properties: it was deployed with ``rerun =
+#: 'always'``, by an older tool, or incompletely.
 RECORD_MISSING = "run again, because its marker does not record its properties"
 
 
@@ -84,7 +85,7 @@ def _identity_change(before: Identity, after: Identity) -> str:
 
 
 def package_change(name: str, version: str | None, installed: Sequence[Package]) -> str:
-    """Return how the ``installed`` packages of a name become the wanted version (``None``: any)."""
+    """Return a sentence on how the ``installed`` packages of a name become the wanted version (``None``: any)."""
     if not installed:
         return f"{name} {version} is new" if version else f"{name} is new"
     if len(installed) > 1:
@@ -95,7 +96,7 @@ def package_change(name: str, version: str | None, installed: Sequence[Package])
 
 @dataclass(frozen=True)
 class PackageNeed:
-    """The version (``None``: any) and the application of a package that wanted deployments need."""
+    """The version (``None``: any) and the application of a package that is needed by wanted deployments."""
 
     version: str | None
     application: str
@@ -103,11 +104,11 @@ class PackageNeed:
 
 @dataclass(frozen=True)
 class WantedSoftware:
-    """The assignments of a host that have instances, sorted by path, its role controller, and what these need.
+    """The assignments of a host that have instances, sorted by path, its role controller, and their software.
 
-    ``identity`` is that of the host, ``None`` if it does not matter. ``checkouts`` maps the names of
-    checkouts, with that of the controller, to their versions. ``needs`` maps the names of packages, without
-    that of the controller, to what the assignments need of them.
+    ``identity`` is that of the host, ``None`` if it does not matter. ``checkouts`` maps the names of checkouts,
+    with that of the controller, to their versions. ``needs`` maps the names of packages, without the controller's,
+    to the needs of the assignments.
     """
 
     assignments: tuple[Assignment, ...]
@@ -173,7 +174,7 @@ class SoftwareDifference:
     """The difference between the wanted and the present software of a host.
 
     ``controller_change`` is the step that changes the role controller's package, before all other steps. The other
-    values leave out the packages of that step:
+    values omit the packages of that step:
 
     - ``want``: packages to install or to change, with their versions (``None``: any);
     - ``lost``: installed packages to reinstall, because their deploy scripts are missing;
@@ -183,7 +184,7 @@ class SoftwareDifference:
     - ``dropped_patches``: unneeded packages that are patches of applications that stay;
     - ``displaced``: removable packages in the place of a wanted checkout;
     - ``originals``: the versions of the system's own packages before their first change;
-    - ``put_back``: the original versions of the system's own packages that no deployment needs any more.
+    - ``put_back``: the original versions of the system's own packages that deployments no longer need.
     """
 
     wanted: WantedSoftware
@@ -200,7 +201,7 @@ class SoftwareDifference:
     put_back: Mapping[str, str]
 
     def application_of(self, package: str) -> str:
-        """Return a package's application: as registered, needed or marked, else by name (``foo-1.4``: ``foo``)."""
+        """Return a package's application by registry, need or marker, else by its name (``foo-1.4``: ``foo``)."""
         if package in self.inventory.managed:
             return self.inventory.managed[package]
         if package in self.wanted.checkouts or package in self.inventory.checkouts:
@@ -210,7 +211,7 @@ class SoftwareDifference:
         return _marked_packages(self.inventory).get(package) or application_of(package)
 
     def reason_of(self, name: str) -> str:
-        """Return how the wanted version of a needed package differs from the installed one, as a sentence."""
+        """Return a sentence on the difference between the wanted and the installed version of a needed package."""
         return package_change(name, self.wanted.needs[name].version, self.inventory.packages.get(name, ()))
 
 
@@ -228,7 +229,7 @@ def compare_software(wanted: WantedSoftware, inventory: Inventory) -> SoftwareDi
     }
     deployed = {assignment.package for assignment in wanted.assignments}
     lost = inventory.lost_scripts | (deployed & inventory.packages.keys() - inventory.scripts.keys())
-    # A directory whose script no package owns may be a person's copy and is never cleared.
+    # A directory with a script that no package owns may be a person's copy, so it is never removed.
     scripts = (inventory.scripts.keys() | inventory.lost_scripts) - inventory.checkouts.keys()
     replaceable = removable_packages(inventory.managed.keys() | scripts | changed, inventory)
     removable = replaceable - changed - wanted.controller_packages
@@ -270,7 +271,7 @@ def _marked_packages(inventory: Inventory) -> dict[str, str]:
 def _is_dropped_patch(name: str, wanted: WantedSoftware, inventory: Inventory) -> bool:
     """Return whether an unneeded package without a deploy script is a patch of an application that stays.
 
-    Software that lost its script is no patch, even after its deployments have moved to another package.
+    Software that lost its script is not a patch, even after its deployments have moved to another package.
     """
     return (
         name in inventory.packages
@@ -335,7 +336,7 @@ def _change_reason(difference: SoftwareDifference, lost: Collection[str]) -> str
 
 
 def check_out(difference: SoftwareDifference, name: str) -> CheckOut:
-    """Return the step that checks out software, or brings its checkout up to date."""
+    """Return the step that checks out software, or updates its checkout."""
     version, old_version = difference.wanted.checkouts[name], difference.inventory.checkouts.get(name)
     if old_version == version:
         reason = BUILD_AGAIN

@@ -1,4 +1,4 @@
-"""Which recorded deployments end, in which order, and which are not run again at a new revision."""
+"""Decides which recorded deployments end, in which order, and which do not run again at a new revision."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def unchanged_deployments(difference: SoftwareDifference, ended: Collection[Deployment]) -> frozenset[Deployment]:
     """Return the wanted deployments that are not run again, because nothing changed since they were deployed.
 
-    ``ended`` are undeployed in the same plan; one that passes to another application may be among them. The
-    deployments of one checkout are all run again or not at all, because running one renews the checkout. The
-    deployments of the role controller's package are always run again.
+    ``ended`` are undeployed in the same plan; these may include a deployment that passes to another application.
+    The deployments of one checkout all run again or none does, because a run renews the checkout. The deployments
+    of the role controller's package are always run again.
     """
     assignments, markers = difference.wanted.assignments, markers_by_deployment(difference.inventory)
     unchanged = frozenset(
@@ -57,7 +57,7 @@ def reason_to_run(assignment: Assignment, marker: Marker, difference: SoftwareDi
 
 
 def _is_unchanged(assignment: Assignment, marker: Marker | None, difference: SoftwareDifference) -> bool:
-    """Whether a deployment was run with what is wanted now, and its packages are still the same."""
+    """Whether a deployment ran with the wanted properties, and its packages are unchanged."""
     if assignment.rerun is not Rerun.CHANGED or marker is None or marker.properties is None:
         return False
     deployed = (marker.package, marker.version, marker.subtype, marker.properties)
@@ -81,14 +81,14 @@ def without_software_of(unchanged: Collection[Deployment], difference: SoftwareD
 
 
 def _software_changes(assignment: Assignment, marker: Marker, difference: SoftwareDifference) -> Sequence[str]:
-    """Return how the software of a recorded deployment changes, or changed since it was run, as sentences."""
+    """Return sentences on the changes of a recorded deployment's software, since its run or in this plan."""
     name, inventory = assignment.package, difference.inventory
     names = (name, *sorted(assignment.patches))
     changes = [difference.reason_of(package) for package in names if package in difference.want]
     if assignment.rerun is not Rerun.CHANGED or marker.properties is None:
         return changes
     if not inventory.packages and not marker.packages and name not in difference.wanted.checkouts:
-        # No package manager: the script is all that is known of the software.
+        # Without a package manager, only the script is known of the software.
         return [] if name in inventory.scripts else [f"{name} has no deploy script"]
     changes += [f"{package} has lost its deploy script" for package in names if package in difference.lost]
     if name in difference.wanted.checkouts:
@@ -100,7 +100,7 @@ def _software_changes(assignment: Assignment, marker: Marker, difference: Softwa
 
 
 def installed_packages(assignment: Assignment, packages: Packages) -> tuple[str, ...]:
-    """Return the exact versions of the installed packages that a deployment consists of, sorted.
+    """Return the exact versions of the installed packages of a deployment, sorted.
 
     Packages that these require are not included.
     """
@@ -109,7 +109,7 @@ def installed_packages(assignment: Assignment, packages: Packages) -> tuple[str,
 
 
 def without_record(marker: Marker | None) -> Marker | None:
-    """Return a marker without its record of what was deployed; ``None`` if it has no record."""
+    """Return a marker without its record of the deployment; ``None`` if it has no record."""
     if marker is None or marker.properties is None:
         return None
     return replace(marker, properties=None, packages=(), identity=None)
@@ -142,7 +142,7 @@ def end_deployments(
 
     ``services`` are the paths of services in the tree, ``lasting`` the paths of services that the host keeps until
     other hosts have them. Deployments without a lock come first, the one whose lock is handed over comes last. A
-    service that becomes another application, or whose software makes room for other software, is not kept. Raises
+    service that becomes another application, or whose software is replaced by other software, is not kept. Raises
     ``HostFilesError`` if a script is lost and cannot be reinstalled.
     """
     assignments, inventory = difference.wanted.assignments, difference.inventory
@@ -192,7 +192,8 @@ def _keeps_script(package: str, difference: SoftwareDifference) -> bool:
 def _handovers(assignments: Iterable[Assignment], inventory: Inventory, ending: Iterable[Marker]) -> Iterator[str]:
     """Return the paths of services that pass from one application to another on this host.
 
-    A service that is deployed after others is left out: its lock would be held while the host waits for them.
+    The result omits services that are deployed after services of other hosts: a lock would be held during the
+    wait.
     """
     deployed = {(marker.application, marker.deployment.path) for marker in inventory.markers}
     ending_paths = {marker.deployment.path for marker in ending}
@@ -226,8 +227,8 @@ def _find_script(
     """Return the script that undeploys a deployment (``None``: missing) and the package of that script.
 
     The script is that of the recorded package, else the recorded script, else that of the application's newest
-    package. A package whose script is missing is installed, so it can be reinstalled. Raises ``HostFilesError`` if
-    there is neither a script nor such a package: nothing could end the deployment's processes.
+    package. If the script is missing, the package is installed and can be reinstalled. Raises ``HostFilesError``
+    if there is neither a script nor such a package: without a script, the deployment's processes cannot be ended.
     """
     scripts = {name: script for name, script in inventory.scripts.items() if name not in inventory.lost_scripts}
     if marker.package is not None:
@@ -242,7 +243,7 @@ def _find_script(
     for packages in (scripts, installed):
         candidates = [name for name in packages if application_of(name) == marker.application]
         if candidates:
-            # A package named after the application wins over its patches.
+            # A package named after the application takes precedence over its patches.
             best = max(
                 candidates, key=lambda name: (names.application_of(name) == marker.application, version_key(name))
             )

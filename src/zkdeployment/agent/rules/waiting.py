@@ -1,11 +1,9 @@
-"""Decides how a host waits for others: for which it waits, until when, and how often it sends requests meanwhile.
+"""Decides how a host waits for others: for which hosts, until when, and how often it sends requests meanwhile.
 
 A thousand hosts may wait for one lock. Watches notify a waiting host of its turn and of a change of the cluster
-version. Two facts have no watch, because a watch would wake all waiting hosts whenever one of them gets its
-turn: the name of the lock's holder, and whether another lock has become free. Hosts read these at intervals that
-double, the later the farther back they are in the queue.
-
-Thousands of hosts may wait for one lock. A host that waits therefore reads the cluster version and the other
+version. Two facts have no watch, because a watch would wake all waiting hosts whenever one of them gets its turn:
+the name of the lock's holder, and whether another lock has become free. Hosts read these at intervals that double;
+the farther back a host is in the queue, the later it reads. A waiting host reads the cluster version and the other
 conditions of its deployment once, with watches, and again only when one of these watches fired.
 """
 
@@ -37,7 +35,7 @@ def asks_for_holder(turn: int, ahead: int, known: int | None) -> bool:
     """Return whether to read the lock's holder in this turn; ``ahead`` counts the hosts ahead in the queue.
 
     ``known`` is that number when the holder was last read, ``None`` before. The next host in the queue watches the
-    holder itself. A holder that a lock delay keeps from using the lock reads in each turn what it waits for.
+    holder itself. A holder that has to wait for a lock delay reads the blocking record in each turn.
     """
     if ahead < 2 or ahead != known:
         return ahead == 0 or ahead != known
@@ -47,8 +45,8 @@ def asks_for_holder(turn: int, ahead: int, known: int | None) -> bool:
 def asks_for_others(turn: int, ahead: int) -> bool:
     """Return whether to check in this turn whether another lock is free: at least once a minute.
 
-    The hosts at the head of the queue check soon and often at first: no free lock stays unused for longer than the
-    first of those that need it has waited.
+    The hosts at the head of the queue check soon and often at first: a free lock is unused at most as long as the
+    first host that needs it has waited.
     """
     if turn >= _MAX_TURNS:
         return turn % _MAX_TURNS == 0
@@ -65,7 +63,7 @@ _PATIENCE = 300.0  # seconds until the conditions are read again although no wat
 
 
 class Recheck:
-    """Whether the conditions of one deployment are to be read again.
+    """Whether the conditions of one deployment have to be read again.
 
     ``session`` returns the id of the current session with ZooKeeper: watches end with their session.
     """
@@ -88,7 +86,7 @@ class Recheck:
         return self._changed.is_set() or self._session() != self._watching or self._clock.monotonic() >= self._due
 
     def begin(self) -> Callable[[], None]:
-        """Return the function to be called at the next change; call this before the conditions are read."""
+        """Return the function to call at the next change; call ``begin`` before the conditions are read."""
         self._changed.clear()
         self._watching = self._session()
         self._due = self._clock.monotonic() + jittered(_PATIENCE)
@@ -98,8 +96,8 @@ class Recheck:
 def undeployable_hosts(rollout: RolloutOutline, hosts: Iterable[str]) -> dict[str, str]:
     """Return those of the unfinished ``hosts`` that will not deploy in this rollout, with the reason.
 
-    These are hosts that failed, and hosts that have not succeeded and do not belong to the group under way: groups
-    run one after the other, and a later group is never awaited.
+    These are hosts that failed, and hosts outside the present group that have not succeeded: groups run one after
+    the other, and a host never waits for a later group.
     """
     awaited = None if rollout.under_way is None else rollout.under_way | rollout.late_joiners
     reasons = {}
@@ -114,7 +112,7 @@ def undeployable_hosts(rollout: RolloutOutline, hosts: Iterable[str]) -> dict[st
 
 
 #: Seconds between two reads of the progress by one waiting host: at least, at most, and for each expected host.
-#: All hosts together then read about as often, however many wait.
+#: The number of reads of all hosts together then hardly depends on the number of waiting hosts.
 _SHORTEST, _LONGEST, _FOR_EACH = 5.0, 300.0, 0.06
 
 _PUBLISH = "publish the revision again with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
@@ -124,10 +122,10 @@ _PUBLISH = "publish the revision again with 'zkdeployment resume --latest' or 'z
 class OrderProgress:
     """A snapshot of the progress of one entry.
 
-    ``finished`` are the hosts that have deployed the service, or have the whole publication; ``registered`` are
-    the other expected hosts that are registered or assumed to be restarting. ``names`` are the names of some
-    unfinished hosts by id. ``failed`` are the hosts that will not deploy the service in the present rollout, with
-    the reason. ``is_lost``: the entry is missing, although its publication is the last one.
+    ``finished`` are the hosts that have the service or the whole publication; ``registered`` are the other
+    expected hosts that are registered or assumed to be restarting. ``names`` are the names of some unfinished
+    hosts by id. ``failed`` are the hosts that will not deploy the service in the present rollout, with the reason.
+    ``is_lost`` is whether the entry is missing although its publication is the last one.
     """
 
     entry: OrderEntry
@@ -140,7 +138,7 @@ class OrderProgress:
 
 @dataclass(frozen=True, slots=True)
 class OrderWait:
-    """The hosts, by id, that have not deployed a service yet; ``failure`` is why one of them never will."""
+    """The hosts, by id, that have not deployed a service yet; ``failure`` is why one of these never will."""
 
     path: str
     missing: tuple[str, ...] = ()
@@ -159,11 +157,11 @@ class OrderWait:
 
 
 def order_wait(path: str, progress: OrderProgress, *, gaining: bool, ignores_failures: bool = False) -> OrderWait:
-    """Return for which hosts a deployment waits, or with ``gaining`` the undeployment of a host that loses it.
+    """Return the hosts for which a deployment waits, or with ``gaining`` an undeployment on a host that loses it.
 
-    Hosts that are not registered are not waited for. But at least one host has to have the service if one of them
-    was registered when the publication was made, and before it is undeployed in any case. With
-    ``ignores_failures`` hosts that failed are not waited for. A lost entry is a failure.
+    A host does not wait for hosts that are not registered. But at least one host has to have the service before an
+    undeployment, and before a deployment if one of the hosts was registered at the time of the publication. With
+    ``ignores_failures``, the host does not wait for hosts that failed. A lost entry is a failure.
     """
     if progress.is_lost:
         return OrderWait(
@@ -187,17 +185,17 @@ def order_wait(path: str, progress: OrderProgress, *, gaining: bool, ignores_fai
 
 
 def is_finished(progress: OrderProgress) -> bool:
-    """Whether all hosts of an entry have deployed its service, so that no host needs to wait for it any more."""
+    """Whether all hosts of an entry have deployed its service, so that other hosts no longer need to wait."""
     return progress.finished.issuperset(progress.entry.hosts)
 
 
 def with_restarting(
     progress: OrderProgress, before: OrderProgress | None, absent: Mapping[str, float], now: float
 ) -> tuple[OrderProgress, Mapping[str, float]]:
-    """Return the progress with the hosts assumed to be restarting, and since when each of these is absent.
+    """Return the progress with the hosts assumed to be restarting, and the times since which these are absent.
 
-    These hosts were registered in the progress ``before``, or, without a progress, when the publication was made,
-    or joined the service since. They are absent for less than ``RESTART`` seconds. ``absent`` are the times that
+    These hosts were registered in the progress ``before`` (without it, at the time of the publication), or have
+    joined the service since, and have been absent for less than ``RESTART`` seconds. ``absent`` are the times that
     were returned with ``before``. Hosts that failed are not assumed to be restarting.
     """
     expected = frozenset(progress.entry.hosts)

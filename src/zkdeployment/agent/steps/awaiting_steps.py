@@ -1,7 +1,7 @@
 """Runs steps in their turn: after the services of other hosts, and under the locks of their own services.
 
-A host waits for other hosts without any lock, and holds one lock at a time, the first that is free. Which host
-waits for which is decided in ``publishing.rules.precedence``. Steps that wait for nothing belong to the executor.
+A host waits for other hosts without any lock, and holds one lock at a time, the first that is free.
+``publishing.rules.precedence`` decides which host waits for which. The executor runs the steps that do not wait.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Reading:
-    """The last snapshot of a service, and when it is to be read again although nothing changed.
+    """The last snapshot of a service, and when to read it again without a change.
 
-    ``absent`` are the hosts that are assumed to be restarting, with the time since when they are absent.
+    ``absent`` are the hosts that are assumed to be restarting, with the time since which they are absent.
     """
 
     service: ZooKeeperAwaitedService
@@ -89,9 +89,9 @@ class OrderedSteps:
         self._over: set[tuple[str, bool]] = set()
 
     def open_steps(self, steps: Sequence[Undeploy | Deploy]) -> Sequence[Undeploy | Deploy]:
-        """Return those steps that may run now, at least one; wait until there is one.
+        """Return the steps that may run now, at least one; wait until there is one.
 
-        Lets the supervisor's errors pass. The host fails if it can only wait for a host that has failed.
+        Passes on the supervisor's errors. The host fails if it can only wait for a host that has failed.
         """
         while True:
             try:
@@ -129,7 +129,7 @@ class OrderedSteps:
                     self._supervisor.check(midway=True)
 
     def _pause(self, waits: Sequence[tuple[Undeploy | Deploy, OrderWait]]) -> None:
-        """Show the first wait and wait for a change, for one turn; fail if a wait is in vain."""
+        """Show the first wait and wait for a change, for one turn; fail if a host that has failed is awaited."""
         for step, wait in waits:
             if wait.failure:
                 try:
@@ -145,7 +145,7 @@ class OrderedSteps:
         self._supervisor.check_waiting()
 
     def _wait_of(self, step: Undeploy | Deploy) -> OrderWait | None:
-        """Return the first wait of a step that is not over; ``None`` if the step may run or is withheld."""
+        """Return the first unfinished wait of a step; ``None`` if the step may run or is withheld."""
         if self._supervisor.withholds(step):
             return None
         for path, gaining in self._awaited_by(step):
@@ -188,7 +188,7 @@ _FAR_BACK = 2
 
 
 class KnownHolder:
-    """The holder of ``lock``, which is read at the pace of the queue."""
+    """The holder of ``lock``, read the less often the longer the queue is."""
 
     def __init__(self, lock: QueuedLock, clock: Clock) -> None:
         self._lock = lock
@@ -207,7 +207,7 @@ class KnownHolder:
         self._ahead = self._lock.ahead
 
     def __str__(self) -> str:
-        """Return the holder, with the time when it was read first if it may be another one by now."""
+        """Return the holder, with the time of the first reading if the holder may have changed since."""
         holder = f"held by {self._name or 'nobody'}"
         if self._lock.ahead < _FAR_BACK:
             return holder
@@ -230,7 +230,8 @@ class RoleLockHold:
     def held(self) -> Iterator[None]:
         """Wait for the lock, hold it during the block, and release it afterwards.
 
-        The lock is kept if the block fails: no other host of this role continues until this host succeeded.
+        If the block fails, the host keeps the lock: no other host of this role continues until this host has
+        succeeded.
         """
         with failpoints("role-lock"):
             self._enter()
@@ -241,8 +242,8 @@ class RoleLockHold:
     def check(self) -> None:
         """Raise ``ConflictError`` unless the deployment may continue and the lock is still held.
 
-        A fleet that another host stopped does not interrupt the steps under this lock. A lock that an operator
-        removed does: the next deployment queues again.
+        If another host stops the fleet, the steps under this lock continue. If an operator removes the lock, the
+        deployment is abandoned, and the next one queues again.
         """
         self._supervisor.check(midway=True)
         self._retry_until_reachable(self._check_lock)
@@ -257,7 +258,7 @@ class RoleLockHold:
         try:
             for turn in count():
                 if self._acquire(turn):
-                    # Nothing under the lock has begun: a stop since the last check prevents all of it.
+                    # No step under the lock has begun, so a stop since the last check prevents all of the steps.
                     return self._supervisor.check()
                 self._supervisor.check_waiting()
         except BaseException:
@@ -289,7 +290,7 @@ class RoleLockHold:
 
 
 def needs_lock(step: Step) -> bool:
-    """Return whether a step runs under the lock of its service, or of the role if that has a controller."""
+    """Return whether a step runs under the lock of its service, or of its role if that has a controller."""
     return isinstance(step, Deploy) or (isinstance(step, Undeploy) and step.locked)
 
 
@@ -314,7 +315,7 @@ class LockedSteps:
         self._order = order
 
     def run_each(self, steps: Sequence[Undeploy | Deploy]) -> None:
-        """Run steps in any order, each under its service's lock, which is released after each.
+        """Run steps in any order, each under the lock of its service.
 
         Steps that wait for deployments of other hosts run as soon as these are done.
         """
@@ -339,8 +340,8 @@ class LockedSteps:
     def _run_under(self, lock: ZooKeeperServiceLock, steps: Sequence[Step]) -> int:
         """Run steps until the lock is lost, release the lock, and return how many steps ran.
 
-        The lock is kept for this host if the agent has to end before the steps are complete, and stays kept if
-        it was kept before.
+        If the agent has to end before the steps are complete, the lock is kept for this host; a lock that was
+        already kept stays kept.
         """
         done, release = 0, lock.release
         try:
@@ -365,7 +366,7 @@ class LockedSteps:
         """Return the first step whose service's lock could be acquired, and that lock; waits without limit."""
         with failpoints("lock"):
             while True:
-                self._supervisor.check_waiting()  # the record of each step proves it again
+                self._supervisor.check_waiting()  # the record of each step verifies the lock again
                 try:
                     with self._supervisor.reporting("lock"):
                         locked = self._lock_first_free(pending)
@@ -400,9 +401,10 @@ class LockedSteps:
     def _queue(
         self, step: Undeploy | Deploy, lock: ZooKeeperServiceLock, others: Sequence[Undeploy | Deploy]
     ) -> bool:
-        """Queue for a lock and return whether it was acquired; leave the queue if the lock of another is free.
+        """Queue for a lock and return whether it was acquired; leave the queue if another step's lock is free.
 
-        Hosts do not chase free locks forever: each time another host was faster, it has one step fewer to do.
+        Hosts cannot chase free locks for ever: whenever another host is faster, that host has one step fewer to
+        do.
         """
         try:
             if lock.acquire(0):

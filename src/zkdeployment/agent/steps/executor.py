@@ -1,8 +1,7 @@
 """Executes plans: decides in which order steps run and under which locks, and runs each step under supervision.
 
-The order of steps and the locks they need belong to the executor, the changes of the host to ``step_effects``.
-
-The queues for the locks of services, and the lock of the role, belong to ``awaiting_steps``.
+The module ``step_effects`` contains the changes of the host, ``awaiting_steps`` the queues for the locks of
+services, and the lock of the role.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 class StepRunner:
     """Runs the ``total`` steps of one plan, one at a time, and counts them.
 
-    All methods let the supervisor's errors pass.
+    All methods pass on the supervisor's errors.
     """
 
     def __init__(self, effects: StepEffects, supervisor: Supervision, total: int) -> None:
@@ -57,7 +56,7 @@ class StepRunner:
 
     def prepare_packages(self, change: PackageChange) -> None:
         """Prepare a package change that a later step commits."""
-        self._supervisor.check_waiting()  # nothing changes before the check of that step
+        self._supervisor.check_waiting()  # the host changes only after the check of that step
         self.show("prepare packages")
         with self._supervisor.reporting("prepare packages", packages=change.names), failpoints("prepare"):
             self._effects.prepare_packages(change)
@@ -75,8 +74,8 @@ class StepRunner:
     ) -> None:
         """Run one step; ``lock`` is the lock of its service, if this host holds it.
 
-        ``check`` replaces the supervisor's check. A step whose group is stopped, or becomes stopped by the failure
-        of this step, is left. Raises ``LockLostError``, before the step changes anything, if the lock is lost.
+        ``check`` replaces the supervisor's check. A step is skipped if its group is stopped, or if the failure of
+        the step stops the group. Raises ``LockLostError``, before the step changes anything, if the lock is lost.
         """
         with contextlib.suppress(GroupStoppedError):
             if not self._supervisor.withholds(step):
@@ -92,7 +91,7 @@ class StepRunner:
             self._supervisor.reporting(step.title, deployment=deployment, packages=packages, group=group_of(step)),
         ):
             self.show(step.title)
-            self._authorize(step, lock, check)  # last: what it finds soon becomes outdated
+            self._authorize(step, lock, check)  # last, because its result soon becomes outdated
             if self._supervisor.withholds(step):
                 return
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
@@ -100,13 +99,13 @@ class StepRunner:
                 self._effects.apply(step, lock)
 
     def show(self, step: str) -> bool:
-        """Show the current step of the host; return whether it differs from the last one shown."""
+        """Show the current step of the host; return whether it differs from the one shown before."""
         return self._supervisor.show(step, self._done, self._total)
 
     def show_waiting(self, step: str) -> bool:
-        """Show that the host waits for other hosts, and do as ``show`` does.
+        """Show that the host waits for other hosts, and return as ``show`` does.
 
-        Work that is kept for this host is handed on, so that no two hosts wait for each other.
+        Locks that are kept for this host are released, so that no two hosts wait for each other.
         """
         changed = self.show(step)
         if changed:
@@ -119,13 +118,13 @@ class StepRunner:
             return
         check()
         if self._supervisor.begin_changes():
-            check()  # recording the first change took time
+            check()  # the record of the first change took time
 
 
 class Executor:
     """Executes one plan for the publication of ``basis``.
 
-    All methods let the supervisor's errors pass. A failure is reported before any lock is released.
+    All methods pass on the supervisor's errors. A failure is reported before any lock is released.
     """
 
     def __init__(
@@ -173,8 +172,8 @@ class Executor:
         """Run the prepared steps in order; neighbouring steps that need locks of services run in any order.
 
         The role controller's scripts, the steps between them, and earlier undeployments that need a lock run under
-        the role's lock and no other. Steps that wait for deployments of other hosts run after their neighbours.
-        Under a role's lock, all steps wait together before that lock is acquired.
+        the role's lock only. Steps that wait for deployments of other hosts run after their neighbours. Under a
+        role's lock, all steps wait together before that lock is acquired.
         """
         steps = self._plan.steps
         controller_changes = (number for number, step in enumerate(steps, 1) if isinstance(step, ChangeController))
@@ -188,7 +187,7 @@ class Executor:
             self._run_under_role_lock(steps[first:], self._role_lock_hold)
 
     def _under_service_locks(self) -> list[Deployment]:
-        """Return the deployments of the plan under locks of services, before which no other lock is awaited."""
+        """Return the plan's deployments under locks of services that come before the wait for another lock."""
         steps = [] if self._plan.controller is not None else self._plan.steps
         return [step.deployment for step in steps if isinstance(step, Deploy | Undeploy) and needs_lock(step)]
 
@@ -233,7 +232,7 @@ class Executor:
         self._run_all([*remaining, *steps[end:]])
 
     def _run_all(self, steps: Sequence[Step]) -> None:
-        """Run steps in order; of neighbouring deployments, or undeployments, those first whose lock is free."""
+        """Run steps in order; of neighbouring deployments or undeployments, first those with a free lock."""
         for kind, neighbours in groupby(steps, key=lambda step: type(step) if needs_lock(step) else None):
             if kind is not None:
                 self._locked.run_each([step for step in neighbours if isinstance(step, Undeploy | Deploy)])

@@ -1,4 +1,4 @@
-"""The stops of groups during one deployment: which steps are withheld, and what the host lacks."""
+"""The stops of groups during one deployment: the withheld steps, and the services that the host lacks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class GroupStoppedError(Exception):
-    """A failure of a step stopped its deployment intent group, which was reported; the other steps still run."""
+    """A failure of a step stopped its deployment intent group, and was reported; the other steps still run."""
 
 
 class GroupStops:
     """The groups of one host's plan that are stopped, by other hosts or by this one.
 
-    ``lacking`` is what the host lacks of the publication, by group. ``failure`` is the first failure of this host
-    that stopped a group, with its reason.
+    ``lacking`` are the services of the publication that the host lacks, by group. ``failure`` is the first failure
+    of this host that stopped a group, with its reason.
     """
 
     def __init__(self, fleet: ZooKeeperFleet, reporting: HostReporting) -> None:
@@ -49,7 +49,7 @@ class GroupStops:
         self.failure: tuple[DeploymentFailure, str] | None = None
 
     def begin(self, plan: Plan) -> None:
-        """Begin a plan, which may already leave out services of stopped groups."""
+        """Begin a plan, which may already omit services of stopped groups."""
         self._plan = plan
         former = self._reporting.host.lacking
         self.lacking = {
@@ -66,8 +66,8 @@ class GroupStops:
     def withholds(self, step: Step) -> bool:
         """Whether a step must not run, because its group is stopped; the host then lacks its service.
 
-        Software is not removed either after such a step. Raises ``ConflictError`` if the step changes software and
-        a group of the plan was stopped.
+        After such a step, the host removes no software either. Raises ``ConflictError`` if the step changes
+        software and a group of the plan was stopped.
         """
         newly_stopped = self._stopped & self._plan.groups
         if not newly_stopped:
@@ -89,7 +89,7 @@ class GroupStops:
                 return False
 
     def fail(self, revision: Revision, failed: DeploymentFailure, group: str, error: Exception) -> None:
-        """Record that a step of a ``group`` failed here, and stop the group; return when ZooKeeper has that."""
+        """Record that a step of a ``group`` failed here, and stop the group; return when ZooKeeper has both."""
         self._skip(group, failed.path or "")
         self.lacking[group] = replace(self.lacking[group], failed=failed)
         self._stopped |= {group}

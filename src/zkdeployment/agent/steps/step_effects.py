@@ -1,7 +1,7 @@
 """The effects of each kind of step on the host: packages, checkouts, scripts, markers, registries.
 
-Holds no order, locking, progress or failure reporting. Every action is repeatable: after a crash at any failpoint
-the next plan completes what was begun.
+Order, locks, progress and reports of failures belong to other modules. Every action is repeatable: after a crash
+at any failpoint, the next plan completes the action.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _COMMITS = 4  # attempts at one package change, each prepared anew
 class StepEffects:
     """Applies steps to this host for the publication of ``basis``; raises the errors of the adapters.
 
-    ``identity`` is that of the host, which scripts get and markers record.
-    ``unrecorded`` are the markers of deployments that run again or end, without their records, which end before
-    their scripts or software change.
+    ``identity`` is that of the host, which scripts get and markers record. ``unrecorded`` are the markers, without
+    their records, of deployments that run again or end: the records are removed before the scripts or the software
+    change.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StepEffects:
         self._prepared.clear()
 
     def fetch(self, step: CheckOut) -> None:
-        """Fetch a checkout beside its later place."""
+        """Fetch a checkout into the staging directory."""
         with self._adapters.notifier.uninterrupted():
             self._adapters.checkouts.prepare(step.package, step.version, replaces=step.replaces)
 
@@ -199,9 +199,9 @@ class StepEffects:
             self._adapters.files.markers.write(marker)
 
     def _has_read_what_was_planned(self) -> bool:
-        """Return whether a script that has just ended read the properties of the plan, as far as that is known.
+        """Return whether a script that has just ended read the properties of the plan, as far as known.
 
-        Verified properties are in a file, which no publication changes.
+        Verified properties are in a file that no publication changes.
         """
         if self._adapters.trusted is not None:
             return True
@@ -217,11 +217,11 @@ class StepEffects:
         return self._installed
 
     def _end_records_of(self, deployment: Deployment) -> None:
-        """End the records of a deployment, those of its former application included."""
+        """Remove the records of a deployment, including those of its former application."""
         self._end_records([marker for marker in self._unrecorded if marker.deployment == deployment])
 
     def _end_records(self, markers: Iterable[Marker]) -> None:
-        """Write markers without their records, unless that is done: what is interrupted now has to run again."""
+        """Write markers without their records, unless that is done: an interrupted deployment has to run again."""
         for marker in tuple(markers):
             with failpoints("end-record"):
                 self._adapters.files.markers.write(marker)
@@ -246,7 +246,7 @@ class StepEffects:
         script: str,
         lock: ZooKeeperServiceLock | None = None,
     ) -> None:
-        """Run a script; the lease of ``lock`` is checked last, because everything before takes time."""
+        """Run a script; check the lease of ``lock`` last, because everything before takes time."""
         if isinstance(step, Undeploy | Deploy):
             path, facts = step.deployment.path, {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)}
         else:
@@ -263,4 +263,4 @@ class StepEffects:
 
 
 def _nothing() -> None:
-    """Check nothing: the step has no lock whose lease may be over."""
+    """Check nothing, for a step without a lock."""

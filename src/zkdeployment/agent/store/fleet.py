@@ -101,13 +101,13 @@ def reporting(
 
 
 def read_lease(session: Session, host_id: str) -> Lease | None:
-    """Return the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
+    """Return the lease of a host; ``None`` without one. Raises ``TreeError`` for a malformed one."""
     path = paths.lease_path(host_id)
     return decode_lease(path, session.get(path))
 
 
 def decode_lease(path: str, node: Node | None) -> Lease | None:
-    """Return the lease in a node; raises ``TreeError`` if the node holds none."""
+    """Return the lease in a node; raises ``TreeError`` if the node is not a lease."""
     if node is None:
         return None
     try:
@@ -132,7 +132,7 @@ def write_result(session: Session, revision: Revision, result: HostResult) -> No
             session.commit(Set(mine, data, node.version))
 
 
-#: Attempts at a write while others write to the same nodes.
+#: The number of attempts to write while other processes write to the same nodes.
 _ATTEMPTS = 20
 
 
@@ -179,7 +179,7 @@ class ZooKeeperFleet:
     def is_current(self, revision: Revision, stamp: int) -> bool:
         """Whether ``revision`` is the cluster version, and nothing was published or imported since ``stamp``.
 
-        ``stamp`` is the stamp of the last publication when that was read. All writes before this call count.
+        ``stamp`` belongs to the last publication that was read. The answer includes all writes before this call.
         """
         self._session.sync()
         hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
@@ -193,8 +193,8 @@ class ZooKeeperFleet:
     def register(self, host: Host, *, adopt: bool = False) -> Revision | None:
         """Create this host's ephemeral node, or update it if this session owns it.
 
-        With ``adopt``, the version in a persistent node, which only zc.zkdeployment created, replaces the
-        host's own and is returned. Raises ``DuplicateError`` if another live host has this id or name.
+        With ``adopt``, the version in a persistent node, which only zc.zkdeployment created, replaces the version
+        of ``host`` and is returned. Raises ``DuplicateError`` if another live host has this id or name.
         """
         return self._registration.register(host, adopt=adopt)
 
@@ -205,8 +205,9 @@ class ZooKeeperFleet:
     def update_host(self, host: Host, *, patient: bool = True) -> None:
         """Replace the properties of this host's node; register again if the session that owned it has ended.
 
-        ``patient``: if another host has this id or name now, wait for the end of its session, which may be that of
-        a killed agent, as a registration does. Otherwise ``DuplicateError`` is raised at once.
+        If another host has this id or name now, its session may be that of a killed agent: with ``patient``, the
+        call waits for the end of that session, as a registration does; otherwise it raises ``DuplicateError`` at
+        once.
         """
         self._registration.update(host, patient=patient)
 
@@ -217,16 +218,17 @@ class ZooKeeperFleet:
     def clear_stale_nodes(self) -> None:
         """Remove the lock contenders of this host's killed agent.
 
-        Call it only when nothing that agent started can still be running.
+        Call this only when no process of that agent can still be running.
         """
         self._registration.clear_stale_nodes()
 
     def stop_fleet(self, host: Host, stop: Stop) -> bool:
         """Record a failure in one transaction: cluster version null, ``host.error``, and the stop.
 
-        The host's node is left out if it is gone or belongs to another session. Returns ``False``, and writes
-        nothing, if the fleet is not to deploy any more what failed: the revision of ``stop`` of the publication
-        that ``host.failed`` names. The transaction fails if the cluster version was written meanwhile.
+        The transaction omits the host's node if the node is missing or belongs to another session. Returns
+        ``False``, and writes nothing, if the fleet no longer has the failed publication: the revision of ``stop``
+        in the publication that ``host.failed`` names. The transaction fails if the cluster version was written
+        meanwhile.
         """
         make_skeleton(self._session)
         for _ in range(_ATTEMPTS):
@@ -245,7 +247,7 @@ class ZooKeeperFleet:
     def stop_group(self, stop: GroupStop) -> bool:
         """Record a failure that stops one group, unless the group is stopped already.
 
-        Returns ``False``, and writes nothing, if the fleet is not to deploy any more what failed.
+        Returns ``False``, and writes nothing, if the fleet no longer has the failed publication.
         """
         for _ in range(_ATTEMPTS):
             operations = stopping_group(self._session, stop)
@@ -263,9 +265,9 @@ class ZooKeeperFleet:
         )
 
     def stopped_groups(self) -> frozenset[str]:
-        """Return the subjects of the deployment intent groups that are stopped: no host begins their steps.
+        """Return the subjects of the stopped deployment intent groups, whose steps no host begins.
 
-        All stops count that were written before the cluster version was read last.
+        The result includes all stops that were written before the cluster version was last read.
         """
         return stopped_groups(self._session)
 
@@ -280,12 +282,12 @@ class ZooKeeperFleet:
         """Read which phases the rollout of the publication with this sequence permits this host to run.
 
         ``changed`` (which must not block) is called once, when the permission may have changed. A host that only
-        ``follows`` is in no group: it may run both phases when the rollout has ended without stopping the fleet.
+        ``follows`` is in no group, and may run both phases when the rollout has ended without stopping the fleet.
         """
         return read_permission(self._session, sequence, identity.id, changed, follows=follows)
 
     def lease(self, identity: Identity) -> Lease | None:
-        """Read the lease of this host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
+        """Read the lease of this host; ``None`` without one. Raises ``TreeError`` for a malformed one."""
         return read_lease(self._session, identity.id)
 
     def watch_lease(self, identity: Identity, changed: Callable[[], None]) -> None:
@@ -295,8 +297,8 @@ class ZooKeeperFleet:
     def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
         """Record the outcome of a phase, and the host's node, in one transaction.
 
-        An earlier report of the same phase is kept. Nothing is reported to a rollout that no longer exists. The
-        host's node is left out if it is gone or belongs to another session.
+        An earlier report of the same phase is kept. If the rollout no longer exists, nothing is written. The
+        transaction omits the host's node if the node is missing or belongs to another session.
         """
         for _ in range(_ATTEMPTS):
             operations = list(reporting(self._session, rollout, phase, host.identity.id, report))
@@ -312,20 +314,20 @@ class ZooKeeperFleet:
         )
 
     def wanted(self, identity: Identity, revision: Revision) -> DesiredState:
-        """Read what this host is to run at ``revision``.
+        """Read the state that this host should have at ``revision``.
 
-        The targets compiled with the publication are used if they belong to ``revision``; otherwise the whole tree
-        is read, with the same result. Raises ``ConflictError`` if the cluster version or the tree changed while
-        they were read, ``TreeError`` if the tree contradicts itself for this host.
+        If the targets compiled with the publication belong to ``revision``, they are used; otherwise the whole
+        tree is read, with the same result. Raises ``ConflictError`` if the cluster version or the tree changed
+        while they were read, ``TreeError`` if the tree contradicts itself for this host.
         """
         return read_wanted(self._session, identity, revision)
 
     def services(self, paths: Collection[str]) -> frozenset[str]:
-        """Return those of these paths that are service nodes of the tree, for whichever hosts."""
+        """Return those of these paths that are service nodes of the tree, for any hosts."""
         return read_services(self._session, paths)
 
     def node_lock(self, deployment: Deployment, identity: Identity) -> ZooKeeperServiceLock:
-        """Return a new lock object for the deployment's service node; use it for one attempt."""
+        """Return a new lock object for one attempt at the lock of the deployment's service node."""
         return ZooKeeperServiceLock(self._session, deployment.lock_name, identity, self._delay, self._queues)
 
     def any_free(self, deployments: Collection[Deployment], identity: Identity) -> bool:
@@ -336,7 +338,8 @@ class ZooKeeperFleet:
     def hand_on_work(self, identity: Identity, pending: Collection[Deployment] = ()) -> bool:
         """Remove the work records that are kept for this host, except those of the services of ``pending``.
 
-        Other hosts then proceed. Return whether there were any. Sends no request if no record is kept.
+        Other hosts then proceed. Return whether there were such records. Without a kept record, no request is
+        sent.
         """
         names = self._queues.kept - {deployment.lock_name for deployment in pending}
         for name in sorted(names):
@@ -352,32 +355,32 @@ class ZooKeeperFleet:
         """Remove this host's requests for locks of roles, and its mark as out of service.
 
         Return the roles of the requests: the host may have had other roles before. Call this when the host has
-        nothing left to do under the locks.
+        finished its work under the locks.
         """
         return leave(self._session, identity, self._roles)
 
     def hand_on_roles(self, identity: Identity, *, former: bool = False) -> list[str]:
         """Remove this host's requests for locks of roles before the host has finished, so that others proceed.
 
-        With ``former``, only those for roles that the host does not have any more. Return the roles whose locks
-        the host held. If there are any, the host is marked as out of service until it releases the lock of its
-        role itself, or leaves all roles.
+        With ``former``, only requests for roles that the host no longer has are removed. Return the roles whose
+        locks the host held. If it held a lock, the host is marked as out of service until it releases the lock of
+        its role itself, or leaves all roles.
         """
         return hand_on(self._session, identity, self._roles, former=former)
 
     def order_entries(self, sequence: int, services: Collection[str]) -> Mapping[str, OrderEntry]:
-        """Read the entries of these services, by path; services that no deployment awaits have none.
+        """Read the entries of these services, by path; only services for which a deployment waits have entries.
 
         Raises ``ConflictError`` if a later publication changed something for hosts.
         """
         return read_entries(self._session, sequence, services)
 
     def join_order(self, sequence: int, service: str, identity: Identity) -> None:
-        """Add this host to those that are expected to deploy a service, unless the service is complete."""
+        """Add this host to the hosts that are expected to deploy a service, unless the service is complete."""
         join(self._session, sequence, service, identity.id)
 
     def finish_order(self, sequence: int, service: str, identity: Identity) -> None:
-        """Record that this host has deployed a service, once, and only if a deployment awaits the service."""
+        """Record once that this host has deployed a service, if a deployment waits for the service."""
         finish(self._session, sequence, service, identity.id)
 
     def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:
@@ -389,9 +392,9 @@ class ZooKeeperFleet:
         write_output(self._session, output)
 
     def publish_inventory(self, known: KnownHost) -> None:
-        """Write this host's inventory unless it is unchanged; one that is too large is written as unknown."""
+        """Write this host's inventory unless it is unchanged; a too large inventory is written as unknown."""
         last, current = self._published_inventory, self._session.id
-        if last is None or current != self._inventory_session:  # a new session may be one with a wiped ZooKeeper
+        if last is None or current != self._inventory_session:  # ZooKeeper may have lost its data
             write_inventory(self._session, known)
         elif replace(last, time=known.time) != known:
             replace_inventory(self._session, known)
@@ -409,8 +412,8 @@ class ZooKeeperFleet:
     def _stopping(self, host: Host, stop: Stop) -> list[Operation]:
         """Return the operations that set the cluster version to null and record the stop and the host's error.
 
-        Return none if the fleet has another publication by now. Each publication writes ``/hosts``, whose version
-        the operations check, together with the node of the targets.
+        Return no operations if the fleet has another publication by now. Each publication writes ``/hosts``, whose
+        version the operations check, together with the node of the targets.
         """
         hosts, targets, node = self._session.get_many([paths.HOSTS, paths.TARGETS, host_path(host)])
         if hosts is None:

@@ -1,7 +1,8 @@
 """The registration of this host: an ephemeral node below ``/hosts``, and the claim of the host's name.
 
-A claim is an ephemeral node below ``/zkdeployment/host-names``, named like the host, with the host's id. So
-agents find another host of the same name with a constant number of reads, however many hosts are registered.
+A claim is an ephemeral node below ``/zkdeployment/host-names``, named like the host, with the host's id. With the
+claims, agents find another host of the same name with a number of reads that does not depend on the number of
+hosts.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def claiming_rival(session: Session, identity: Identity, claim: Node | None) -> 
 
 
 def claiming(session: Session, identity: Identity, claim: Node | None) -> list[Operation]:
-    """Return the operations that claim a host's name; none if this session has claimed it.
+    """Return the operations that claim a host's name; empty if this session has claimed it.
 
-    They replace the ``claim`` of a host that is not registered.
+    The operations replace the ``claim`` of a host that is not registered.
     """
     path = paths.host_name_path(identity.name)
     creation = Create(path, encode({"host": identity.id}), ephemeral=True)
@@ -71,7 +72,7 @@ def claiming(session: Session, identity: Identity, claim: Node | None) -> list[O
 
 
 def releasing(session: Session, identity: Identity) -> list[Operation]:
-    """Return the operations that release a host's name; none if this session has not claimed it."""
+    """Return the operations that release a host's name; empty if this session has not claimed it."""
     path = paths.host_name_path(identity.name)
     claim = session.get(path)
     return [] if claim is None or claim.owner != session.id else [Delete(path, claim.version)]
@@ -140,7 +141,7 @@ def await_end(session: Session, rival: Rival, identity: Identity, deadline: floa
 
 
 def _is_older(node: Node, own: Node) -> bool:
-    """Whether a node is that of a running agent, created before this host's node."""
+    """Whether a node belongs to a running agent and was created before this host's node."""
     return bool(node.owner) and node.born < own.born
 
 
@@ -148,10 +149,10 @@ def _holder(claim: Node) -> str:
     return str(claim.properties.get("host"))
 
 
-#: Attempts at a write while others write to the same node.
+#: The number of attempts to write while other processes write to the same node.
 _ATTEMPTS = 20
 
-#: Seconds beyond the session timeout that ZooKeeper may take to remove the node of an expired session.
+#: Seconds after the session timeout in which ZooKeeper removes the node of an expired session.
 _EXPIRY_MARGIN = 1.0
 
 
@@ -240,7 +241,7 @@ class HostRegistration:
     def _keep_works(self, identity: Identity) -> None:
         """Keep, once for each session, the work that was recorded in earlier sessions.
 
-        A script that still runs, or that was cut off, is then protected for longer than the lock delay.
+        A script that still runs, or that was interrupted, is then protected for longer than the lock delay.
         """
         session_id = self._session.id
         if session_id != self._kept_in:
@@ -248,20 +249,20 @@ class HostRegistration:
             self._kept_in = session_id
 
     def update_operations(self, host: Host, node: Node | None) -> list[Operation]:
-        """Return the operations that update the host's node, as read; none unless this session owns it."""
+        """Return the operations that update the host's ``node``; empty unless this session owns it."""
         if node is None or node.owner != self._session.id:
             return []
         self._written = None
         return [Set(host_path(host), encode(host.properties()), node.version)]
 
     def _own_version(self) -> int | None:
-        """Return the version of the node as this session wrote it last; ``None`` if that is not known."""
+        """Return the version of the node that this session wrote last; ``None`` if it is unknown."""
         session_id, version = self._written or (None, 0)
         return version if session_id is not None and session_id == self._session.id else None
 
     def _write(self, path: str, host: Host, version: int | None) -> bool:
-        """Update the node if it is at ``version`` (``None``: not known), and return whether it was."""
-        session_id, self._written = self._session.id, None  # after a lost answer the version is not known
+        """Update the node if its version is ``version`` (``None``: unknown), and return whether it was."""
+        session_id, self._written = self._session.id, None  # after a lost answer the version is unknown
         if version is None:
             return False
         try:

@@ -1,10 +1,9 @@
 """Role locks: hosts queue with persistent requests; the one with the lowest number holds the lock.
 
-A request belongs to a host, not to a session: it outlives crashes and failures of its host, which adopts it when
-it returns. A role that was left half-deployed is therefore locked for other hosts until the same host has
-succeeded, has got another role, or an operator removes the request.
-
-A host knows its requests by its own record (``JoinedRoles``): only a host without a record searches the queues.
+A request belongs to a host, not to a session: the request outlives crashes and failures of its host, and a
+returning host adopts it. If a host left a role half-deployed, the role is therefore locked for other hosts until
+the same host has succeeded or has another role, or an operator removes the request. A host finds its requests in
+its own record (``JoinedRoles``); only a host without a record searches the queues.
 """
 
 from __future__ import annotations
@@ -35,7 +34,10 @@ _REQUEST = re.compile(r"lr-(-?\d{10})")
 
 @dataclass(frozen=True)
 class Request:
-    """A host's request. An unreadable one has no requestor, and blocks the queue until an operator removes it."""
+    """A host's request.
+
+    An unreadable request has no requestor, and blocks the queue until an operator removes it.
+    """
 
     path: str
     requestor: str | None
@@ -93,8 +95,8 @@ def hand_on(session: Session, identity: Identity, joined: JoinedRoles, *, former
     """Remove a host's requests for locks of roles; return the roles whose locks the host held.
 
     With ``former`` a request for the lock of the host's own role stays. If the host held a lock, the role
-    controller's start script may have run on the host, but not its end script: the host is marked as out of
-    service until it releases the lock itself, or has nothing left to do.
+    controller's start script may have run on the host, but not its end script. The host is then marked as out of
+    service until it releases the lock itself, or has no more work.
     """
     known = _known_requests(session, identity.id, joined)
     leaving = [request for request in known if not (former and request.role == identity.role)]
@@ -123,7 +125,7 @@ def leave(session: Session, identity: Identity, joined: JoinedRoles) -> list[str
 
 
 def _known_requests(session: Session, host_id: str, joined: JoinedRoles) -> list[Request]:
-    """Return a host's requests in all queues, as its record names them; without a record, search the queues."""
+    """Return a host's requests in all queues, according to its record; without a record, search the queues."""
     known = joined.requests(host_id)
     if known is None:
         return requests_of(session, host_id)
@@ -176,8 +178,8 @@ class RoleRequestLock:
     """The lock of a role, held by at most one host, across restarts of that host.
 
     A request that this host left earlier is adopted. After ``UnreachableError``, call the method again. Only
-    ``release``, or an operator, gives the lock to the next host: on return from ``release`` no request of this
-    host is left, and the host is not marked as out of service any more. Only one process of a host may use it.
+    ``release``, or an operator, gives the lock to the next host: on return from ``release`` this host has no
+    request, and is no longer marked as out of service. Only one process of a host may use the lock.
 
     ``joined`` records where the host has requests. Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
     """
@@ -227,9 +229,9 @@ class RoleRequestLock:
         self._requests.leave(self._identity.id, self._role)
 
     def withdraw(self) -> None:
-        """Leave the queue, or release the lock before it was used. Never raises.
+        """Leave the queue, or release an unused lock.
 
-        An adopted request stays: an earlier deployment may have begun under it.
+        Never raises. An adopted request stays, because an earlier deployment may have begun under it.
         """
         if not self._joined:
             return
@@ -264,7 +266,7 @@ class RoleRequestLock:
         return not self._ahead
 
     def _adopt(self) -> str | None:
-        """Return this host's oldest request, and remove its newer ones; ``None`` if it has none."""
+        """Return this host's oldest request, and remove its newer ones; ``None`` without a request."""
         known = _known_requests(self._session, self._identity.id, self._requests)
         own = [request.path for request in known if request.role == self._role]
         for newer in own[1:]:
@@ -276,11 +278,11 @@ class RoleRequestLock:
     def _join(self) -> str:
         data = encode({"requestor": self._identity.id, "hostname": self._identity.name})
         self._requests.join(self._identity.id, self._role)
-        self._joined = True  # even if the answer is lost: any request of this host was then made by this object
+        self._joined = True  # even if the answer is lost, every request of this host is one of this object
         try:
             path = self._session.enqueue(f"{self._directory}/{_PREFIX}", data, ephemeral=False)
         except UnreachableError:
-            self._may_be_several = True  # the server may have created the request, and a retry creates another
+            self._may_be_several = True  # the server may have created the request already
             raise
         if not self._may_be_several:
             self._requests.join(self._identity.id, self._role, path)

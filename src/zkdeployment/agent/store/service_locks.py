@@ -1,12 +1,11 @@
-"""The locks of service nodes: a contender lock and a record of the work that is done under it.
+"""The locks of service nodes: a contender lock and a record of the work under the lock.
 
 A host whose session has ended has lost its lock, but its script may still be running. The record outlives the
 session: the next holder of the lock finds the record of another host and waits up to the *lock delay* for it. The
-record is removed when the lock is released, however late; a waiting host then continues at once.
-
-A record is *kept* when its script was cut off, and when its host has a new session or a new agent while the step
-is not complete. A kept record is a lock of its own: it blocks all other hosts, whatever their place in the queue.
-Its host works under the record, without a contender, until the step is complete.
+record is removed when the lock is released, also after the lock delay; a waiting host then continues at once. A
+record is *kept* when its script was interrupted, and when its host has a new session or a new agent while the step
+is incomplete. A kept record is a lock of its own: it blocks all other hosts, also the first one in the queue. Its
+host works under the record, without a contender, until the step is complete.
 """
 
 from __future__ import annotations
@@ -42,8 +41,9 @@ if TYPE_CHECKING:
 LOCK_DELAY = 60.0
 
 
-#: For this fraction of the requested session timeout after the server confirmed a lock, the lock is still held,
-#: even without contact: servers may grant a shorter session than requested, but hardly one this short.
+#: The fraction of the requested session timeout for which a lock is held after the server's confirmation, even
+#: without contact. Servers may grant a shorter session than requested, but hardly one that is shorter than this
+#: fraction.
 _LEASE = 0.2
 
 
@@ -55,7 +55,7 @@ class LockDelay:
         self._seen: dict[str, tuple[LockedWork, float]] = {}
 
     def left(self, name: str, work: LockedWork) -> float:
-        """Return for how many more seconds the lock ``name`` must not be used because of this record."""
+        """Return the remaining seconds for which the lock ``name`` must not be used because of this record."""
         now = time.monotonic()
         seen, since = self._seen.get(name, (None, now))
         if seen != work:
@@ -67,14 +67,14 @@ class LockDelay:
 
 
 class ZooKeeperServiceLock(ContenderLock):
-    """One attempt at the lock of a service node, with a record of the work that is done under the lock.
+    """One attempt at the lock of a service node, with a record of the work under the lock.
 
     If the session of a host ends while work is recorded, its script may still run: during the *lock delay*, no
     other host can use the lock, even at the head of the queue. While the record is kept for a host, only that host
     can use the lock, at once and without a place in the queue.
 
     ``name`` is the name of the node below ``/agent-locks``. ``queues`` records the queues that the host joins. A
-    holder that another host's lock delay keeps from using the lock keeps its place in the queue.
+    holder that has to wait for another host's lock delay keeps its place in the queue.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class ZooKeeperServiceLock(ContenderLock):
         self._identity = identity
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
-        self._own_works: tuple[LockedWork, ...] = ()  # what the record may contain, if it is this object's
+        self._own_works: tuple[LockedWork, ...] = ()  # the possible contents of the record, if it is this object's
         self._is_recorded = False  # whether the record holds the last of these, as long as the lock is held
         self._sure_until = 0.0
-        self._resumed = False  # whether this host works under the record that was kept for it
+        self._resumed = False  # whether this host works under the record kept for it
         self._record_changed = threading.Event()
         self._found: Node | None = None  # the record when the queue was last read
 
@@ -102,7 +102,7 @@ class ZooKeeperServiceLock(ContenderLock):
         if self._resume():
             return True
         if not self._tried and queued(self._session.children(self._directory) or ()):
-            return False  # thousands of hosts may try, and read only
+            return False  # thousands of hosts may try, so most only read
         if not super().try_acquire():
             return False
         if self._work_of(self._found) is None:
@@ -148,13 +148,13 @@ class ZooKeeperServiceLock(ContenderLock):
     def begin(self, step: str, stamp: int | None = None) -> None:
         """Verify that the lock is held and record ``step``, in one transaction; raises ``LockLostError``.
 
-        With ``stamp``, that of the cluster version, the transaction also verifies that ``/hosts`` was not written
-        since; otherwise raises ``ConflictError``. The record stays until ``release``.
+        With ``stamp``, the stamp of the cluster version, the transaction also verifies that ``/hosts`` was not
+        written since, and raises ``ConflictError`` if it was. The record stays until ``release``.
         """
         if not self._resumed and (self._node is None or self._session.id != self._session_id):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
         work = LockedWork(self._identity.id, self._identity.name, step, time.time(), kept=self._resumed)
-        # Until the server has confirmed the new record, the record of the step before may still be there.
+        # Until the server has confirmed the new record, the record of the previous step may still exist.
         self._own_works, self._is_recorded = (*self._own_works, work), False
         asked = _now()
         try:
@@ -178,12 +178,12 @@ class ZooKeeperServiceLock(ContenderLock):
             if former is None:
                 raise
             work = LockedWork.from_json(former.properties)
-            if work.kept and work.host_id != self._identity.id:  # its host came back since this lock was acquired
+            if work.kept and work.host_id != self._identity.id:  # its host has returned in the meantime
                 raise LockLostError(f"the lock {self._directory} is kept for {work}") from error
             self._session.commit(*held, Set(self._record, data, former.version))
 
     def give_back(self) -> None:
-        """Release the lock before its step is complete; a lock that was kept for this host stays kept.
+        """Release the lock of an incomplete step; a lock that was kept for this host stays kept.
 
         Never raises.
         """
@@ -192,7 +192,7 @@ class ZooKeeperServiceLock(ContenderLock):
         self.release()
 
     def keep(self) -> None:
-        """Release the lock, but keep it for this host if work has begun under it: the step was cut off.
+        """Release the lock after an interrupted step, but keep it for this host if work has begun.
 
         Never raises. If ZooKeeper cannot be reached, the lock delay protects the step.
         """
@@ -231,7 +231,7 @@ class ZooKeeperServiceLock(ContenderLock):
         return LockLostError(f"the lock {self._directory} is lost: {error}")
 
     def check_lease(self) -> None:
-        """Raise ``LockLostError`` if ``begin`` is too long ago, for instance because this host was suspended.
+        """Raise ``LockLostError`` if ``begin`` was too long ago, for instance because this host was suspended.
 
         Sends no request.
         """
@@ -241,7 +241,7 @@ class ZooKeeperServiceLock(ContenderLock):
             )
 
     def _blocked_by(self, changed: Callable[[], None] | None = None) -> tuple[LockedWork, float] | None:
-        """Return the work of another host that blocks the lock, and for how many seconds; ``None`` if none does.
+        """Return the work of another host that blocks the lock, with the seconds; ``None`` without such work.
 
         ``changed`` is called once, when such a record changes.
         """
@@ -252,7 +252,7 @@ class ZooKeeperServiceLock(ContenderLock):
         return _blocking_work(record, self._name, self._identity, self._delay)
 
     def _read_names(self) -> Iterable[str]:
-        # The record is read after the queue: only the first contender, or one before it, has written the record.
+        # The record is read after the queue, so that its writer is the first contender, or one before it.
         names, self._found = self._session.children_and_node(self._directory, self._record)
         return names or ()
 
@@ -282,7 +282,7 @@ class ZooKeeperServiceLock(ContenderLock):
 def any_free(session: Session, names: Collection[str], identity: Identity, delay: LockDelay) -> bool:
     """Return whether a host can acquire any of these locks now; reads all in one round.
 
-    Queues are not read, however long they are: ZooKeeper counts the children of a node. A child that is not a
+    Queues are not read, because they may be long: ZooKeeper counts the children of a node. A child that is not a
     contender makes a lock count as held here.
     """
     ordered = sorted(names)
@@ -299,7 +299,7 @@ def any_free(session: Session, names: Collection[str], identity: Identity, delay
 def _blocking_work(
     record: Node | None, name: str, identity: Identity, delay: LockDelay
 ) -> tuple[LockedWork, float] | None:
-    """Return the work of another host that blocks a lock, and for how many more seconds; ``None`` if none does.
+    """Return the work of another host that blocks a lock, with the remaining seconds; ``None`` without such work.
 
     Kept work blocks a lock without a limit of time.
     """
@@ -313,12 +313,12 @@ def _blocking_work(
 
 
 def _now() -> float:
-    """Return seconds of a clock that also advances while the machine is suspended."""
+    """Return the seconds of a clock that also advances while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def keep_work(session: Session, name: str, is_own: Callable[[LockedWork], bool]) -> bool:
-    """Keep the work record of a lock for its host if ``is_own`` accepts it; return whether it is kept now."""
+    """Keep the work record of a lock for its host if ``is_own`` accepts the record; return whether it is kept."""
     record = f"{paths.BUSY}/{name}"
     node = session.get(record)
     work = None if node is None else LockedWork.from_json(node.properties)
@@ -346,9 +346,9 @@ def remove_work(session: Session, name: str, is_own: Callable[[LockedWork], bool
 def remove_stale_contenders(session: Session, previous: int | None, queues: Mapping[str, str] | None) -> None:
     """Remove the contenders of the session ``previous``.
 
-    Other hosts then need not wait until that session expires. Nothing that the killed agent started may still be
-    running. ``queues`` (``JoinedQueues``) are the queues that the agent may have been in. They are unknown if the
-    agent did not record them or the machine was booted: then all queues are searched.
+    Other hosts then need not wait until that session expires. No process of the killed agent may still be running.
+    ``queues`` (``JoinedQueues``) are the queues that the agent may have joined. If the agent did not record them,
+    or the machine was booted, they are unknown, and all queues are searched.
     """
     if previous is not None and previous != session.id:
         for path in _contenders_of(session, previous) if queues is None else _contenders_in(session, queues):
@@ -370,7 +370,7 @@ def keep_works(session: Session, host_id: str, locks: Collection[str] | None) ->
 
 
 def _contenders_in(session: Session, queues: Mapping[str, str]) -> list[str]:
-    """Return the contenders that have these prefixes, which no other contender has."""
+    """Return the contenders that have these unique prefixes."""
     locks = [f"{paths.AGENT_LOCKS}/{name}" for name in queues.values()]
     children = session.look([], locks)[1]
     return [

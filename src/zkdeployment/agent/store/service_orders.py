@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#: Attempts at a write while others write to the same node.
+#: The number of attempts to write while other processes write to the same node.
 _ATTEMPTS = 50
 
 
 def read_entries(session: Session, sequence: int, services: Collection[str]) -> dict[str, OrderEntry]:
-    """Return the entries of these services in a publication, by path; services that no host awaits have none.
+    """Return the entries of these services in a publication, by path; only awaited services have entries.
 
     Raises ``ConflictError`` if a later publication changed something for hosts, so that entries may be missing.
     """
     names = sorted(services)
     *nodes, targets = session.get_many([*(paths.awaited_path(sequence, name) for name in names), paths.TARGETS])
-    check_current(decode_published(targets), sequence)  # read last: entries are removed after it has changed
+    check_current(decode_published(targets), sequence)  # read last, because it changes before entries are removed
     return {name: decode_entry(node)[0] for name, node in zip(names, nodes, strict=True) if node is not None}
 
 
 def check_current(published: Published, sequence: int) -> None:
-    """Raise ``ConflictError`` if the order of a publication is not that of the last publication any more."""
+    """Raise ``ConflictError`` if the order of a publication is no longer that of the last publication."""
     if published.effective_since > sequence:
         raise ConflictError(
             f"publication {sequence} is superseded by {published.effective_since}: the host plans again"
@@ -48,7 +48,7 @@ def check_current(published: Published, sequence: int) -> None:
 
 
 def join(session: Session, sequence: int, service: str, host_id: str) -> None:
-    """Add a host to those that are expected to deploy a service, unless no host waits for the service any more."""
+    """Add a host to those that are expected to deploy a service, if a host still waits for the service."""
     path = paths.awaited_path(sequence, service)
     for _ in range(_ATTEMPTS):
         node = session.get(path)
@@ -66,7 +66,7 @@ def join(session: Session, sequence: int, service: str, host_id: str) -> None:
 
 
 def finish(session: Session, sequence: int, service: str, host_id: str) -> None:
-    """Record that a host has deployed a service; the last expected host wakes those that wait for the service."""
+    """Record that a host has deployed a service; the last expected host wakes the hosts that wait for it."""
     path = paths.awaited_path(sequence, service)
     mine = f"{path}/{quote(host_id, safe='')}"
     for _ in range(_ATTEMPTS):
@@ -93,7 +93,7 @@ _EXAMINED = 20
 _NAMES_OF_A_NODE = 20
 
 
-#: Why a host that has the publication will not deploy a service of it.
+#: The reason why a host that has the publication will not deploy one of its services.
 _LACKING = "the deployment intent group of the service is stopped"
 
 
@@ -115,9 +115,9 @@ class ZooKeeperAwaitedService:
     def progress(self) -> OrderProgress:
         """Read a snapshot.
 
-        Raises ``ConflictError`` if the entry is gone because a later publication changed something for hosts.
-        The number of reads grows with the hosts that have not finished, not with the fleet. Waiting hosts are
-        woken if the snapshot shows that no host needs to wait any more.
+        Raises ``ConflictError`` if the entry is missing because a later publication changed something for hosts.
+        The number of reads grows with the number of unfinished hosts, not with the fleet. Waiting hosts are woken
+        if the snapshot shows that they no longer need to wait.
         """
         if not self._watch.is_active:
             self._watch.set(self._path, self._session.id)
@@ -141,10 +141,10 @@ class ZooKeeperAwaitedService:
         self._watch.wait(seconds)
 
     def _examined(self, progress: OrderProgress, missing: Sequence[str], fleet: int) -> OrderProgress:
-        """Return the progress with those of the ``missing`` hosts that are registered, and what is known of them.
+        """Return the progress with the registered ones among the ``missing`` hosts, and their known results.
 
-        A host that has the publication has deployed the service, also if its agent did not record that.
-        ``fleet`` is the number of registered hosts.
+        A host that has the publication has deployed the service, even if its agent did not record that. ``fleet``
+        is the number of registered hosts.
         """
         registered, hosts = self._registered(missing, fleet)
         reached = [host for host in hosts if host.has_reached(self._sequence)]
@@ -184,7 +184,7 @@ class ZooKeeperAwaitedService:
         ]
 
     def _complete(self, entry: OrderEntry, version: int) -> None:
-        """Wake all hosts that wait; a host that was recorded here, instead of its agent, did not do that."""
+        """Wake all waiting hosts, after a deployment that its agent could not record."""
         try:
             self._session.commit(Set(self._path, encode_entry(entry, is_complete=True), version))
         except ConflictError:

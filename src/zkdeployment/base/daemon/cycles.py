@@ -124,7 +124,7 @@ def run_cycles(
             notifier.watchdog()
 
 
-#  Seconds in the queue for the lead before the watchdog is notified again.
+#: Seconds in the queue for the lead before the watchdog is notified again.
 _QUEUE = 2.0
 
 

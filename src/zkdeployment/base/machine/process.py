@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913  one limit or stream each
     output_limit: float = math.inf,
     pass_fds: Sequence[int] = (),
 ) -> Completed:
-    """Return the result of a program that runs in its own session, whatever its exit status.
+    """Return the result, with any exit status, of a program that runs in its own session.
 
     ``env`` replaces the environment. ``text`` is the program's standard input, or a function that returns the
     input and is called after the start of the program; ``timeout`` begins at the start. ``pass_fds`` are the

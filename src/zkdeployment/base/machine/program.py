@@ -1,7 +1,7 @@
 """The running program: its late imports, its optional libraries, and the detection of an upgrade.
 
-An upgrade of zkdeployment or of Python may replace or move a library under a running process, which can then not
-import it any more.
+An upgrade of zkdeployment or of Python may replace or move a library under a running process, which can then no
+longer import it.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class SystemdNotifier:
 
     @contextlib.contextmanager
     def uninterrupted(self) -> Iterator[None]:
-        """Return a context in which the supervisor does not apply its watchdog timeout, however long it takes."""
+        """Return a context of any duration in which the supervisor does not apply its watchdog timeout."""
         if not self._limit:
             yield
             return

@@ -136,7 +136,7 @@ def test_dnfs_output_is_explained_in_one_line(output, kind, message, retry_helps
     assert not error.changed
 
 
-def test_exit_status_200_means_locked_whatever_the_output():
+def test_exit_status_200_means_locked_with_any_output():
     assert isinstance(explain(200, ""), LockedError)
     assert isinstance(explain(200, "already locked by 17"), LockedError)
 
@@ -162,5 +162,5 @@ def test_a_failed_scriptlet_is_named_with_its_output():
     assert str(explain(1, PREIN)) == scriptlet_failure(PREIN)
 
 
-def test_a_successful_scriptlet_is_no_failure():
+def test_a_successful_scriptlet_is_not_a_failure():
     assert scriptlet_failure(PREIN.replace("Error in PREIN", "Done with PREIN")) is None

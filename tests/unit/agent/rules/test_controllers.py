@@ -77,7 +77,7 @@ def test_the_controller_comes_first_and_its_scripts_bracket_all_but_old_deployme
     )
 
 
-def test_without_a_controller_nothing_is_bracketed():
+def test_without_a_controller_no_steps_are_bracketed():
     assert plan([foo()], Inventory()).controller is None
 
 
@@ -122,7 +122,7 @@ def test_a_controller_that_others_installed_as_a_package_is_replaced_too():
     assert finish(host, [], controller("ctl2")).packages.keys() == {"ctl2"}
 
 
-def test_a_controller_that_is_no_package_is_not_removed():
+def test_a_controller_that_is_not_a_package_is_not_removed():
     here = Inventory(controllers=frozenset({"ctl"}), directories=frozenset({"ctl"}))
     assert plan([], here).steps == ()
 
@@ -136,7 +136,7 @@ def test_two_installed_controllers_are_an_error_that_names_both():
             plan([], host.inventory(), asked)
 
 
-def test_a_package_that_deployments_need_stays_whatever_scripts_it_has():
+def test_a_package_that_deployments_need_stays_with_any_scripts():
     need = foo(patches={"ctl": "1"})
     host = have([need])
     assert kinds(plan([need], host.inventory())) == [Deploy]
@@ -156,7 +156,7 @@ def test_a_package_that_is_controller_and_needed_is_changed_once():
 CHECKOUT = "git:/srv/x#1"
 
 
-def test_the_controllers_scripts_bracket_checkouts_too():
+def test_the_controllers_scripts_also_bracket_checkouts():
     host = have([foo("/old", "bar", version=CHECKOUT)])
     planned = plan([foo(version=CHECKOUT)], host.inventory(), controller())
     assert kinds(planned) == [
@@ -171,7 +171,7 @@ def test_the_controllers_scripts_bracket_checkouts_too():
     ]
 
 
-def test_a_controllers_package_gives_way_to_a_checkout_that_deployments_need():
+def test_a_controllers_package_is_replaced_by_a_checkout_that_deployments_need():
     wanted = [foo(package="ctl", version=CHECKOUT)]
     planned = plan(wanted, have([], controller()).inventory())
     assert kinds(planned) == [ChangePackages, CheckOut, Deploy]
@@ -247,7 +247,7 @@ def test_a_checkout_does_not_replace_a_foreign_directory():
 
 
 @pytest.mark.parametrize("wanted", [[], [foo(version=CHECKOUT)]])
-def test_a_checkout_is_no_package_of_a_controller_whatever_scripts_it_has(wanted):
+def test_a_checkout_with_any_scripts_is_not_a_package_of_a_controller(wanted):
     here = Inventory(checkouts={"foo": CHECKOUT}, directories=frozenset({"foo"}), controllers=frozenset({"foo"}))
     assert ChangeController not in kinds(plan(wanted, here))
     change = plan(wanted, here, controller()).steps[0]
@@ -328,7 +328,7 @@ def test_stopped_anywhere_a_host_with_unchanged_deployments_returns_into_service
         assert kinds(plan(UNCHANGED, host.inventory(), second)) == []
 
 
-def test_what_a_removed_controller_started_is_ended_by_the_next_one():
+def test_the_next_controller_ends_the_work_that_a_removed_one_started():
     host = replace(have(UNCHANGED, controller()), deployments_started=True)
     assert kinds(plan(UNCHANGED, finish(host, UNCHANGED, None).inventory())) == []
     ended = plan(UNCHANGED, host.inventory(), controller("ctl2"))

@@ -53,7 +53,7 @@ def test_a_problem_names_path_package_and_the_versions_that_there_are(demand, ar
     assert list(map(str, availability_problems([demand], Offers(SHOP, {}), arch))) == [message]
 
 
-def test_with_an_unreachable_repository_nothing_is_known_to_be_missing():
+def test_with_an_unreachable_repository_no_package_is_known_to_be_missing():
     offers = Offers(SHOP, {"extra": "timeout"})
     (missing,) = availability_problems([Demand("/a/shop", "shop", "9.9")], offers, "")
     assert missing.severity is Severity.WARNING

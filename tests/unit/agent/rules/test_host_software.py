@@ -34,7 +34,7 @@ def test_hosts_without_an_inventory_or_whose_agent_refuses_the_tree_have_no_soft
     assert host_software(KnownHost(Identity("h1", "h1"), unknown="broken"), {"h1": targets["h1"][:1]}) is None
 
 
-def test_a_host_that_reports_no_packages_lacks_none():
+def test_a_host_that_reports_no_packages_lacks_no_package():
     targets = {"h1": wanting(("shop", "9.9"))}
     host = host_software(KnownHost(Identity("h1", "h1"), Inventory()), targets)
     assert host is not None
@@ -60,7 +60,7 @@ def test_the_architecture_is_that_of_most_packages():
     assert portable.arch == ""
 
 
-def test_what_all_hosts_of_a_target_have_needs_no_repository():
+def test_packages_of_all_hosts_of_a_target_need_no_repository():
     targets = {"web": wanting(("shop", "1")), "h9": wanting(("shop", "1")), "h8": wanting(("other", None))}
     demands = new_demands(targets, {})
     hosts = [
@@ -76,7 +76,7 @@ def test_what_all_hosts_of_a_target_have_needs_no_repository():
     assert unmet_demands(demands, [software[0], software[2]]) == {"": {Demand("/a/other", "other")}}
 
 
-def test_what_a_host_lacks_since_an_earlier_publication_is_not_asked_for():
+def test_packages_that_a_host_lacks_since_an_earlier_publication_are_not_demanded():
     targets = {"h1": wanting(("old", "9.9"), ("shop", "1"))}
     host = host_software(known("h1", package("tool", "1")), targets)
     assert host is not None

@@ -37,13 +37,13 @@ def test_a_lease_is_read_back_unchanged():
         ({"role": "ci", "number": 1, "keys": [f"{KEY}\n{OTHER}"]}, "expected one line, TYPE KEY [COMMENT]"),
     ],
 )
-def test_anything_else_is_no_lease(properties, problem):
+def test_other_values_are_not_leases(properties, problem):
     assert problem in lease_problem(properties)
     with pytest.raises(ValueError, match="expected"):
         lease_from_properties(properties)
 
 
-def test_a_record_is_read_back_unchanged_and_anything_else_yields_none():
+def test_a_record_is_read_back_unchanged_and_other_values_give_none():
     record = LeaseRecord(Lease("ci", 7, (KEY,)), is_reached=True)
     assert LeaseRecord.if_valid(record.to_json()) == record
     assert LeaseRecord.if_valid({"role": "ci"}) is None

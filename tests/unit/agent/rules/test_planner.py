@@ -56,7 +56,7 @@ def steps(wanted, have, kind):
     return [step for step in plan(wanted, have).steps if isinstance(step, kind)]
 
 
-def test_a_host_that_has_nothing_and_wants_nothing_has_nothing_to_do():
+def test_a_host_without_software_and_targets_has_an_empty_plan():
     assert plan([], Inventory()).steps == ()
 
 
@@ -196,7 +196,7 @@ def test_under_the_lock_of_a_role_no_service_needs_its_own():
     assert planned.handover is None
 
 
-def test_a_new_version_or_subtype_is_no_removal():
+def test_a_new_version_or_subtype_is_not_a_removal():
     have = foo_host(marker(package="foo", version="1", subtype="old"))
     assert steps([assignment(version="2", subtype="new")], have, Undeploy) == []
     assert steps([assignment(package="foo-2", version=None)], have, Undeploy) == []
@@ -408,7 +408,7 @@ def test_the_agents_own_package_may_change_but_is_never_removed():
     assert not steps(copy, have, CheckOut)[0].replaces
 
 
-def test_software_that_runs_is_no_patch():
+def test_running_software_is_not_a_patch():
     have = inventory(package("foo-1"), markers=[marker(package="foo-1")], managed={"foo-1": "foo"})
     step = change([assignment(package="foo-2", version=None)], have)
     assert step.change == PackageChange({"foo-2": None}, managed=frozenset({"foo-1", "foo-2"}))
@@ -531,7 +531,7 @@ def test_a_checkout_that_is_there_is_made_again(had, reason):
     assert isinstance(second, Deploy)
 
 
-def test_a_checkout_that_nothing_needs_is_undone_and_removed_last():
+def test_an_unneeded_checkout_is_undone_and_removed_last():
     undeploy, tidy, remove = plan([], checked_out(marker(package="foo"))).steps
     assert undeploy.script == script_of("foo")
     assert tidy == RemoveSoftware(PackageChange(), (), ("foo",), "no deployment needs foo any more")
@@ -588,7 +588,7 @@ class TestAPackageOfTheSystem:
         (step,) = steps(self.WANTED, have, ChangePackages)
         assert (step.originals, step.applications, step.change.preserve) == ({"fix": "0:1-7"}, {}, {"fix"})
 
-    def test_gets_its_version_back_and_is_not_removed_when_nothing_needs_it(self):
+    def test_an_unneeded_package_of_the_system_gets_its_version_back_and_is_not_removed(self):
         have = foo_host(marker(package="foo", version="1"))
         have = replace(have, packages={**have.packages, "fix": (package("fix", "2"),)}, originals={"fix": "0:1-7"})
         (step,) = steps([assignment()], have, ChangePackages)

@@ -89,7 +89,7 @@ def test_instances_that_are_added_are_run_alone():
     assert kinds(host_with(service(n=3)), service(n=1)) == [Undeploy, Undeploy]
 
 
-def test_a_marker_without_a_record_means_run_and_is_no_change():
+def test_a_marker_without_a_record_means_run_and_is_not_a_change():
     host = host_with(always())
     (step,) = plan([service()], host.inventory()).steps
     assert step.reason == "run again, because its marker does not record its properties"
@@ -103,7 +103,7 @@ def test_a_deployment_that_was_run_with_always_has_no_record():
     assert list(runs(host, service())) == ["/a 0"]
 
 
-def test_a_package_that_was_changed_by_hand_runs_its_deployments_and_those_it_patches():
+def test_deployments_run_again_after_a_manual_change_of_their_package_or_patch():
     host = host_with(service(package="foo-1", version=None, patches={"fix": "1"}), service("/b", "bar"))
     for name in ("foo-1", "fix"):
         changed = host.copy()
@@ -170,13 +170,13 @@ class TestAHostWithoutAPackageManager:
         host.markers = {key: replace(marker, packages=()) for key, marker in host.markers.items()}
         return host
 
-    def test_runs_only_what_changed(self):
+    def test_only_changed_deployments_run(self):
         assert kinds(self.host(), service()) == []
         assert kinds(self.host(), service(), controller=CONTROLLER) == [ChangeController]
         assert kinds(self.host(), service(properties="q")) == [ChangePackages, Deploy]
         assert kinds(self.host(), service(), always("/b", "bar")) == [ChangePackages, Deploy]
 
-    def test_runs_what_lost_its_script(self):
+    def test_deployments_without_their_script_run(self):
         host = self.host()
         host.scripts.clear()
         assert runs(host, service()) == {"/a 0": "package changed: foo has no deploy script"}
@@ -200,7 +200,7 @@ class TestACheckout:
 
 
 class TestARoleController:
-    def test_brackets_nothing_when_every_deployment_is_unchanged(self):
+    def test_the_controller_brackets_no_steps_when_every_deployment_is_unchanged(self):
         host = host_with(service(), controller=CONTROLLER)
         assert kinds(host, service(), controller=CONTROLLER) == []
         assert kinds(host_with(controller=CONTROLLER), controller=CONTROLLER) == [StartDeployments, EndDeployments]
@@ -224,7 +224,7 @@ class TestARoleController:
             ),
         ],
     )
-    def test_brackets_what_is_left(self, had, inner):
+    def test_the_controller_brackets_the_remaining_steps(self, had, inner):
         host = host_with(*had, controller=CONTROLLER)
         assert kinds(host, service(), service("/b"), controller=CONTROLLER) == inner
 
@@ -290,7 +290,9 @@ def test_a_deployment_runs_again_if_it_was_run_with_another_identity_of_the_host
 
 
 @given(revisions(), revisions(), revisions(), st.data())
-def test_stopped_anywhere_and_changed_by_hand_every_deployment_ran_with_what_is_wanted(first, other, last, data):
+def test_stopped_anywhere_and_changed_by_hand_every_deployment_ran_with_the_wanted_properties(
+    first, other, last, data
+):
     host = host_with(*first)
     taken = host.take(plan(other, host.inventory()))
     for _ in range(data.draw(st.integers(0, 25), label="stop")):

@@ -110,7 +110,7 @@ def test_every_schedule_respects_the_order_and_ends(services, old, new, chance):
 
 
 @given(SERVICES, PLACES, PLACES, st.sets(st.sampled_from(HOSTS), min_size=1), st.randoms(use_true_random=False))
-def test_absent_hosts_keep_only_those_waiting_that_would_end_a_service_everywhere(
+def test_only_hosts_that_would_end_a_service_everywhere_wait_for_absent_hosts(
     services, old, new, registered, chance
 ):
     before, after = targets_of(services, old), targets_of(services, new)

@@ -31,7 +31,7 @@ def steps(wanted, inventory, *stopped):
     return without_stopped_groups(made, frozenset(stopped), wanted, inventory)
 
 
-def test_a_plan_without_steps_of_stopped_groups_stays_as_it_is():
+def test_a_plan_without_steps_of_stopped_groups_is_unchanged():
     wanted = (assigned("/a", "foo", "2.0", SHOP),)
     made = plan(wanted, installed("foo"))
     assert without_stopped_groups(made, frozenset({"p1/store/v1/web"}), wanted, installed("foo")) is made

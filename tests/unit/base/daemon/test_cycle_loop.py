@@ -1,4 +1,4 @@
-"""The loop of a daemon: what it does between two cycles."""
+"""The loop of a daemon: its work between two cycles."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_command_logs_only_unexpected_events():
 
 
 def lines(tell, *, terminal: bool = False) -> list[str]:
-    """Return the lines that ``tell`` logs."""
+    """Return the log lines of ``tell``."""
     stream = io.StringIO()
     stream.isatty = lambda: terminal
     log.configure(stream=stream)

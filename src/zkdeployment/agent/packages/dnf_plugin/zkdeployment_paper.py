@@ -6,8 +6,8 @@ zkdeployment: ``agent.packages.host_repositories`` writes the request and reads 
 A transaction is resolved without an installed system: the packages that stay on a host and those that it installs
 are requested together from the repositories. An installed package that no repository has is described by a
 repository that the command writes: such a package provides what another version of it provides, and requires
-nothing. All else that it provides is unknown, so a host that keeps such a package is assumed to have whatever else
-its packages require.
+nothing. The plugin does not know what else the package provides. The plugin therefore assumes that a host with
+such a package has everything that its other packages require.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ _SET_DEATH_SIGNAL = 1
 #: The beginning of the names of packages, and of the ids of their repositories, that provide assumed capabilities.
 ASSUMED = "zkdeployment-assumed-"
 
-#: How often a transaction is resolved again with more assumed capabilities.
+#: The number of times that a transaction is resolved again with more assumed capabilities.
 _ROUNDS = 20
 
 #: The solver's words for a requirement that is not met.
@@ -130,7 +130,7 @@ class Paper:
         self._unknown = {index for index, identity in enumerate(self._identities) if identity in set(unknown)}
 
     def problem(self, transaction):
-        """Return why a transaction cannot be done; ``None`` if it can, or if that is unknown.
+        """Return why a transaction is impossible; ``None`` if it is possible, or if that is unknown.
 
         The answer is unknown if the packages that stay cannot be resolved alone.
         """
@@ -159,7 +159,7 @@ class Paper:
         )
 
     def _rules_with_assumptions(self, transaction, rules):
-        """Return the explanations that remain of ``rules`` when unknown packages provide what is lacking.
+        """Return the explanations in ``rules`` that remain if unknown packages provide the lacking capabilities.
 
         The versions of the packages of the transaction are known, so nothing is assumed about their names.
         """
@@ -230,11 +230,11 @@ class Paper:
 
 
 def _end_with(author):
-    """Let this process be killed when the process that started it ends: no process reads the answers then."""
+    """Make the kernel kill this process when its parent ends, because no process would read the answers."""
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     try:
         os.kill(author, 0)
-    except ProcessLookupError:  # it ended before the call
+    except ProcessLookupError:  # the author ended before the call
         raise dnf.exceptions.Error("the process that asked about the repositories has ended") from None
 
 
@@ -279,7 +279,7 @@ def _add_repository(base, directory, name, described):
 
 
 def _described(identity, template, capabilities=()):
-    """Return the metadata of a package that provides ``capabilities``, too.
+    """Return the metadata of a package that also provides ``capabilities``.
 
     ``template`` is another version of the package, or ``None``.
     """

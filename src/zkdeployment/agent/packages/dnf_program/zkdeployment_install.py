@@ -6,8 +6,8 @@ zkdeployment. Its standard input is a socket to that process:
 1. The program resolves, downloads, checks and tests the installation, as ``dnf --setopt=tsflags=test install``
    does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket.
 2. The program waits for the line ``commit``. The program holds no lock meanwhile.
-3. At the line, the program writes the line ``begun`` to the socket and makes the transaction as dnf does. If the
-   program ends before that, for whatever reason, it has changed no package.
+3. At the line, the program writes the line ``begun`` to the socket and makes the transaction as dnf does. A
+   program that ends before step 3 has changed no package.
 
 If the line does not come in time, if the socket is closed, or if a program changed packages after the first step,
 the program prints the reason, changes nothing and ends with the status ``NOT_BEGUN``. All other statuses are
@@ -28,7 +28,7 @@ from dnf.cli.commands.install import InstallCommand
 #: The exit status of a program that changed nothing although dnf reports no error.
 NOT_BEGUN = 75
 
-#: For how many seconds the program waits. It keeps the metadata of all repositories in memory meanwhile.
+#: The number of seconds that the program waits. Meanwhile it keeps the metadata of all repositories in memory.
 LIMIT = 60.0
 
 #: The order to make the transaction, and the answer to it.
@@ -102,7 +102,7 @@ class OrderedInstall(InstallCommand):
             sys.exit(status)
 
     def _state_of_database(self):
-        """Return what changes when any program changes packages; leave the database closed."""
+        """Return a value that changes when any program changes packages; leave the database closed."""
         state = self.base._ts.dbCookie()
         del self.base._ts
         return state
@@ -127,9 +127,9 @@ def main():
     try:
         return dnf.cli.main.main(sys.argv[1:], cli_class=lambda base: InstallCli(base, order))
     except Exception:
-        # dnf turns its own errors into exit statuses. Any other comes from an interface that this version of dnf
-        # lacks or has changed, in whatever way that shows. Before the order, nothing was changed, and another dnf
-        # can do without these interfaces. After it, Python prints the error and ends with the status 1.
+        # dnf turns its own errors into exit statuses. All other errors come from interfaces that this version of
+        # dnf lacks or has changed. Before the order, nothing was changed, and another dnf works without these
+        # interfaces. After the order, Python prints the error and ends with the status 1.
         if order.is_given:
             raise
         traceback.print_exc()

@@ -20,7 +20,7 @@ class Handler(BaseHTTPRequestHandler):
     page = b""
 
     def do_GET(self) -> None:
-        """Send the page, whatever the path."""
+        """Send the page, for every path."""
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(self.page)))
