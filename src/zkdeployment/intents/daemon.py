@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 class IntentKeeper(SectionKeeper):
-    """Judges the intents of a revision, and remembers what this syncer accepted.
+    """Judges the intents of a revision, and remembers the forms that this syncer accepted.
 
     Keeps the record of that in ``memory``; without ``memory``, only as long as this object lives. The records in
     ``store`` do not prove which approvals count. With ``approvals``, only approvals without an objection count.
@@ -158,7 +158,7 @@ class IntentKeeper(SectionKeeper):
                 )
 
     def complete_records(self, published: Published) -> None:
-        """Record the final status of each terminated instance of which no host has a deployment any more.
+        """Record the final status of each terminated instance whose deployments have all ended.
 
         A record that another syncer writes at the same time is left to the next cycle.
         """

@@ -43,7 +43,7 @@ class _IntentAssembly:
         yield from (Read(f"{paths.INTENTS}/{name}") for name in self._nodes.children(paths.INTENTS))
 
     def reading(self) -> Summaries:
-        """Return what the indexes hold: the same mapping if none of them has changed."""
+        """Return the content of the indexes: the same mapping if none of them has changed."""
         found = (
             self._decoded.value(f"{paths.INTENTS}/{name}", name, summary_of)
             for name in self._nodes.children(paths.INTENTS)
@@ -91,7 +91,7 @@ def _newest(record: IntentRecord | None) -> IntentInstance | None:
 #: What publications recorded of each intent.
 INTENTS_PART: FeedPart[Summaries] = FeedPart("intents", {}, _IntentAssembly, _events)
 
-#: How many whole records are kept.
+#: The number of whole records that are kept.
 _KEPT = 64
 
 #: Seconds that a client waits for the read of another client.
@@ -112,7 +112,7 @@ class _IntentRecords:
         self._whole: OrderedDict[IntentSubject, tuple[IntentRecord, IntentRecord | None]] = OrderedDict()
 
     def all(self, summaries: Summaries) -> tuple[IntentRecord, ...]:
-        """Return all records, sorted by subject; of former instances only what lists of them show."""
+        """Return all records, sorted by subject; of former instances only the values that lists show."""
         with turn(self._lock, _PATIENCE, late_read):
             if self._all is None or self._all[0] is not summaries:
                 self._all = summaries, read_records(self._session) if summaries else ()
@@ -134,7 +134,7 @@ class _IntentRecords:
 
 
 def summaries_of(feed: ZooKeeperFeed) -> Summaries:
-    """Return what the last reading of the fleet has of each intent; never waits."""
+    """Return the data of each intent in the last reading of the fleet; never waits."""
     return feed.snapshot().reading.of(INTENTS_PART)
 
 
@@ -149,7 +149,7 @@ def record_of(feed: ZooKeeperFeed, subject: IntentSubject) -> IntentRecord | Non
 
 
 def reports_of(feed: ZooKeeperFeed, services: Collection[str]) -> FleetReports:
-    """Return what all known hosts and the providers of these services report, without any clusters.
+    """Return the reports of all known hosts and of the providers of these services, without clusters.
 
     Inventories are read once, and again only after they changed.
     """

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from zkdeployment.intents.documents.values import Approval, IntentSubject
 
 
-#  Signs the approval of a subject, and adds the name of the key's owner. An approval without a signature has the
-# last instance, and gets the next one.
+#: Signs the approval of a subject, and adds the name of the key's owner. An approval without a signature has the
+#: last instance, and gets the next one.
 ApprovalSigner: TypeAlias = "Callable[[IntentSubject, Approval], Approval]"

@@ -125,7 +125,7 @@ def order_of(adapters: ServerAdapters, actor: Actor, subject: IntentSubject, rea
     return replace(order, deployed=deployed)
 
 
-#  The limits of instances whose counts are kept, and of instances whose resources are kept, too.
+#: The limits of instances whose counts are kept, and of instances whose resources are kept, too.
 _KEPT = 2000
 _KEPT_WHOLE = 8
 

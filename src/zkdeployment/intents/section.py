@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class GovernanceByIntents(PublicationSection):
-    """Imports what reads git and ZooKeeper only where it is used: ``lint`` and plans need the rules alone."""
+    """Imports modules for git and ZooKeeper at their use, because ``lint`` and plans need only the rules."""
 
     def governance(
         self, documents: Documents | PublishedDocuments, left: Iterable[LeftService] = ()
@@ -64,7 +64,7 @@ class GovernanceByIntents(PublicationSection):
         objection: ApprovalObjection,
         basis: ChangeBasis = NO_BASIS,
     ) -> ChangeFindings:
-        """Return what speaks against a change of files."""
+        """Return the objections to a change of files."""
         from zkdeployment.intents.rules.revisions import judge_files  # noqa: PLC0415
 
         return judge_files(before, reviewed, objection, basis)

@@ -1,4 +1,4 @@
-"""The acts of users on intents: their forms with a preview, their operations, and what they commit.
+"""The acts of users on intents: their forms with a preview, their operations, and their commits.
 
 Each act raises ``ForbiddenError`` if the paths of the user do not permit it, ``NotFoundError`` for an unknown
 intent, and ``RefusedError`` if the state of the intent forbids it or the service has no repository.
@@ -73,7 +73,7 @@ _APPROVED = "The content at the tip of the branch is approved already."
 
 
 class _CommittingAct(FormAct[Snapshot, "ServerAdapters"]):
-    """An act that is a commit; ``commit`` makes it, or only shows it."""
+    """An act that is a commit; ``commit`` makes the commit, or only shows it."""
 
     RIGHT = ACT_ON_INTENT
     REQUEST = "An act that needs no reason."
@@ -131,7 +131,8 @@ class _ChangeState(_ActOnIntent):
     def objection(self, found: PublishedIntent) -> str:
         """Return why the act is not possible in the published state of the intent.
 
-        The approval of a change in place depends on the tip of the branch, which is not known here.
+        Whether a change in place can be approved depends on the tip of the branch, which this method does not
+        read.
         """
         record = found.record
         outcome = perform(record.snapshot, self.ACT, approved=record.approved)
@@ -291,7 +292,7 @@ class RollBackIntent(_ActOnIntent):
 
 
 def _is_update(record: IntentRecord) -> bool:
-    """Return whether approvals of an intent change what is deployed."""
+    """Return whether approvals of an intent change its deployments."""
     return record.state.is_active and record.intent.update is UpdateRule.APPROVE
 
 
@@ -359,7 +360,7 @@ class AdoptServices(_CommittingAct[Intent]):
 
 
 def requested_adoption(subject: IntentSubject, values: Mapping[str, str]) -> Intent | None:
-    """Return the new intent that a form describes; ``None`` if the branch is to have its document.
+    """Return the new intent that a form describes; ``None`` if its document has to be on the branch.
 
     Raises ``ConfigurationError`` if the description is not valid.
     """
@@ -531,7 +532,7 @@ def offered_acts(record: IntentRecord, user: User, back: str, *, signed: bool) -
 def _with_content(
     form: ActForm, record: IntentRecord | None, subject: IntentSubject, files: Sequence[SourceFile], visit: Visit
 ) -> ActForm:
-    """Return a form with the content that it approves, what is new in it, and the plan of hosts."""
+    """Return a form with the content that it approves, the changes of the content, and the plan of hosts."""
     placed = find_intent(files, subject)
     instantiated = files
     if not placed.intent.state.is_active:

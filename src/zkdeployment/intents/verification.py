@@ -50,7 +50,7 @@ def read_rules(file: Path | None) -> tuple[ApprovalRule, ...] | None:
     return None if file is None else parse_rules(read_keys(file).decode("utf-8", "replace"), str(file))
 
 
-#  The most commits that are searched for the commit that brought a content.
+#: The most commits that are searched for the commit that brought a content.
 _SEARCHED = 1000
 
 

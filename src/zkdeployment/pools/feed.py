@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#  The limit of ended sessions that are read.
+#: The limit of ended sessions that are read.
 _MOST_ENDED = 1000
 
 _DOCUMENT: DocumentKey = (POOLS.name, ())

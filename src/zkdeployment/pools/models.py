@@ -104,7 +104,7 @@ def optional_time(seconds: float | None) -> datetime | None:
     return None if seconds is None else time_of(seconds)
 
 
-#  The text that answers show in place of keys, as in Duffy.
+#: The text that answers show in place of keys, as in Duffy.
 _HIDDEN = "**********"
 
 _ABOUT_KEYS = "The public keys with which the tenant logs in to nodes: at most 10, one in each line."

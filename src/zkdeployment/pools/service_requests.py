@@ -60,7 +60,7 @@ def tenants(adapters: ServerAdapters) -> dict[int, User]:
 
 
 def owners(adapters: ServerAdapters, sessions: Iterable[TenantSession]) -> dict[int, User]:
-    """Return the owners of sessions, by id, whatever their roles are now.
+    """Return the owners of sessions, by id, with any present roles.
 
     A user whose record can no longer be read is shown as retired.
     """
@@ -189,7 +189,7 @@ _RESERVED = 20.0
 #: Requests that wait for a reservation at a time; further ones are refused.
 _AT_ONCE = 8
 
-#  The limit of remembered failed requests.
+#: The limit of remembered failed requests.
 _REMEMBERED = 500
 
 

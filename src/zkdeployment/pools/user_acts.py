@@ -1,4 +1,4 @@
-"""The acts of tenants and admins on pools, nodes and sessions: their forms, and what they do."""
+"""The acts of tenants and admins on pools, nodes and sessions: their forms and their effects."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _number(values: Mapping[str, str], name: str) -> int:
 
 
 def _whole(text: str, name: str, most: int) -> int:
-    """Return a whole number of a form; raises ``RefusedError`` for anything else."""
+    """Return a whole number of a form; raises ``RefusedError`` for other texts."""
     text = text.strip()
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) <= most):
         raise RefusedError(f"cannot read {name}: expected a whole number from 0 to {most}, found {text!a}")
@@ -207,7 +207,7 @@ class RequestNodes(_PoolAct[Lending]):
 
 @dataclass(frozen=True, slots=True)
 class ShownSession:
-    """A session as its form shows it: with its owner, who may be unknown, and the user who sees it."""
+    """A session for its form: with its owner, who may be unknown, and the user who sees it."""
 
     session: TenantSession
     owner: User | None

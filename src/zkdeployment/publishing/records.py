@@ -75,7 +75,7 @@ class Publication:
     order: Mapping[str, OrderEntry] = field(default_factory=dict)
 
 
-#  The limits of kept problems of a refusal, and of characters of each.
+#: The limits of kept problems of a refusal, and of characters of each.
 MOST_PROBLEMS = 20
 MAX_PROBLEM_LENGTH = 500
 

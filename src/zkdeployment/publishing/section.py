@@ -1,8 +1,8 @@
 """The section of a publication about governance: which services are deployed, withheld and left, and why.
 
-A feature brings this section, with documents that govern services. Without such a feature nothing is governed: the
-classes here are that case, and the feature's classes derive from them. The syncer, ``lint``, plans and acts know
-these classes alone. ``left_service`` has the services that left governance.
+A feature brings this section, with documents that govern services. Without such a feature, no service is governed:
+the classes of this module implement that case, and the feature's classes derive from them. The syncer, ``lint``,
+plans and acts know only these classes. ``left_service`` has the services that left governance.
 """
 
 # ruff: noqa: ARG002  the methods of an empty section ignore their arguments
@@ -151,7 +151,7 @@ class SectionOperations:
 
 
 class SectionChange:
-    """The change that a publication makes to the records of the section; here there are no records."""
+    """The change of the section's records by a publication; this class has no records."""
 
     def operations(self, session: Session, publication: Publication, sequence: int) -> SectionOperations:
         """Return the operations that write the records with a publication under its final sequence."""
@@ -162,10 +162,10 @@ NO_CHANGE = SectionChange()
 
 
 class SectionKeeper:
-    """The part of a syncer that judges the section and remembers what it accepted; here nothing is judged."""
+    """The part of a syncer that judges the section and remembers its decisions; this class accepts everything."""
 
     def standing(self, published: Published, signed: SigningRecord | None) -> StandingGovernance:
-        """Return what governs until the next publication.
+        """Return the state that governs until the next publication.
 
         ``signed`` is the signed publication that stands, with sequence 0 if it is not known; ``None`` if
         publications are not signed. Raises ``UntrustedError`` and ``TreeError`` if ZooKeeper does not hold the
@@ -174,14 +174,14 @@ class SectionKeeper:
         return StandingGovernance(standing_list(published, signed)[0])
 
     def judge(self, draft: Draft, published: Published) -> SectionChange:
-        """Return what a draft changes; raises ``RefusedError`` if it breaks the rules of the section."""
+        """Return the changes by a draft; raises ``RefusedError`` if it breaks the rules of the section."""
         return NO_CHANGE
 
     def complete_records(self, published: Published) -> None:
-        """Write what the records of the last publication lack until hosts have done it."""
+        """Add the facts to the last publication's records that are known only after hosts have deployed it."""
 
     def accept(self, change: SectionChange, publication: Publication, published: Published) -> None:
-        """Record durably what a publication is about to accept; raises ``HostFilesError``.
+        """Record durably the forms that a publication is about to accept; raises ``HostFilesError``.
 
         ``published`` is the publication that stands. Call ``settle`` when the coming one was written.
         """
@@ -190,7 +190,7 @@ class SectionKeeper:
         """Record that the publication of the last ``accept`` was written."""
 
 
-#: Returns why an approval does not count in a commit, ``None`` if it counts. ``None`` instead of a function:
+#: Returns why an approval does not count in a commit, ``None`` if it counts. Without such a function (``None``),
 #: approvals need no signature.
 ApprovalObjection: TypeAlias = "Callable[[Any], str | None] | None"
 
@@ -221,7 +221,7 @@ class ChangeFindings:
 
 
 class PublicationSection:
-    """The section of a publication that a feature brings; here it is empty."""
+    """The section of a publication that a feature brings; this one is empty."""
 
     def governance(
         self, documents: Documents | PublishedDocuments, left: Iterable[LeftService] = ()
@@ -246,7 +246,7 @@ class PublicationSection:
         objection: ApprovalObjection,
         basis: ChangeBasis = NO_BASIS,
     ) -> ChangeFindings:
-        """Return what speaks against the change from the files ``before`` to a reviewed tree.
+        """Return the objections to the change from the files ``before`` to a reviewed tree.
 
         ``objection`` is asked for approvals that were not accepted before.
         """
@@ -279,8 +279,8 @@ class PublicationSection:
     ) -> SectionKeeper:
         """Return the keeper of a syncer that publishes to ``store``.
 
-        The file ``memory`` holds what the syncer accepted; without it, the keeper remembers that as long as it
-        lives. With ``approvals``, a verifier, only approvals without an objection count.
+        The file ``memory`` contains the accepted forms; without the file, the keeper remembers these only in its
+        process. With ``approvals``, a verifier, only approvals without an objection count.
         """
         return SectionKeeper()
 

@@ -134,7 +134,7 @@ def rollout_acts(state: RolloutState, back: str) -> tuple[ActLink, ...]:
 
 
 def promotion(state: RolloutState, group: GroupStatus, back: str) -> ActLink | None:
-    """Return the link that promotes a group, if the rollout accepts that; it stands out if the group is next."""
+    """Return the link that promotes a group, if the rollout accepts that; it is emphasised for the next group."""
     if directive_objection(state, Directive.PROMOTE, group.name) is not None:
         return None
     progress = state.rollout.progress

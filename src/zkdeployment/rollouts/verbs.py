@@ -87,7 +87,7 @@ _INTERVAL = 1.0
 _BAR = 16
 _NOT_CONVERGED = 4
 
-#  The limit of active hosts of a group that the display names.
+#: The limit of active hosts of a group that the display names.
 _NAMED = 3
 
 _COLOURS = {

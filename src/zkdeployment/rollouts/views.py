@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
-#  The limit of hosts that the page names for a group, and for a rollout.
+#: The limit of hosts that the page names for a group, and for a rollout.
 _NAMED = 8
 
 _GROUP_TONES = {

@@ -72,7 +72,7 @@ _LABEL = {
     "description": "a label as in 'tier: web', with one colon",
 }
 
-#  The form of a selector of hosts; other kinds of documents use it, too.
+#: The form of a selector of hosts; other kinds of documents use it, too.
 SELECTOR = mapping_form(
     {},
     {
@@ -487,7 +487,7 @@ def judge_choice(documents: Documents) -> Documents:
 
 
 def _unused_strategies(documents: Documents, in_force: str) -> Iterator[Problem]:
-    """Yield a problem for each other strategy than the one ``in_force``, at the place of its name."""
+    """Yield a problem for each strategy that is not ``in_force``, at the place of its name."""
     for entry in documents.entries.values():
         name = "".join(entry.subject)
         if entry.kind.name != STRATEGY.name or name == in_force:

@@ -169,7 +169,7 @@ class RolloutPart(Record):
 
 @dataclass(frozen=True, slots=True)
 class Failure(Record):
-    """A failure of a host, and what it stops: the fleet, only the host in a rollout, or only a group.
+    """A failure of a host, and its effect: the fleet, only the host in a rollout, or only a group.
 
     ``failed`` is the failure in the form for programs. With ``part``, the failure concerns only the host; with
     ``group``, it stops that group.

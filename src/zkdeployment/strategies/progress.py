@@ -98,7 +98,7 @@ def takes_late_joiners(state: RolloutState) -> bool:
 
 
 def close(state: RolloutState) -> RolloutState:
-    """Return the rollout, without late joiners, absences and halt if no host may enter any more."""
+    """Return the rollout, without late joiners, absences and halt if hosts may no longer enter."""
     return (
         state
         if takes_late_joiners(state)
@@ -342,7 +342,7 @@ def end(state: RolloutState, ending: Ending, now: float) -> RolloutState:
 def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> RolloutState:
     """Return the rollout after the acts that are new to it, in order.
 
-    An act on a rollout that no host may enter any more has no effect.
+    An act on a rollout that hosts may no longer enter has no effect.
     """
     for act in acts:
         if act.number <= state.last_act_number or not takes_late_joiners(state):

@@ -173,7 +173,7 @@ def eligible_hosts(rollout: Rollout, group: str, phase: Phase) -> tuple[str, ...
 
 
 def width(rollout: Rollout, group: str) -> int:
-    """Return how many hosts of a group may run a phase at the same time: all hosts, without ``max_parallel``."""
+    """Return the number of hosts of a group that may run a phase at once: all hosts, without ``max_parallel``."""
     share = rollout.strategy.group(group).pace.max_parallel
     if share is None:
         return len(rollout.hosts)
@@ -285,9 +285,9 @@ def record(
 ) -> Rollout:
     """Return the rollout after a task, with a verdict on the phase; the task's hosts outside ``succeeded`` failed.
 
-    A ``fault`` of the phase, such as a timeout, fails the group whatever its criteria are. ``spoiled`` are further
-    hosts of the group that failed: they had succeeded and did not stay healthy. Raises ``ValueError`` for a phase
-    that is not the group's next.
+    A ``fault`` of the phase, such as a timeout, fails the group independent of its criteria. ``spoiled`` are
+    further hosts of the group that failed: they had succeeded and did not stay healthy. Raises ``ValueError`` for
+    a phase that is not the group's next.
     """
     _check_next(rollout.progress[task.group], task)
     rule = PHASE_RULES[task.phase]
@@ -333,7 +333,7 @@ def _check_next(progress: GroupProgress, task: Task) -> None:
 def rejudge(rollout: Rollout, failed: Collection[str], under_way: str | None = None) -> Rollout:
     """Return the rollout after late joiners ``failed``: successful groups that now miss their criteria fail.
 
-    Groups that depend on the failed groups are not attempted any more. The group ``under_way`` gets its verdict at
+    Groups that depend on the failed groups are no longer attempted. The group ``under_way`` gets its verdict at
     the end of its phase.
     """
     for group in rollout.strategy.groups:

@@ -207,7 +207,7 @@ def misses(criteria: Criteria, *, successful: int, failed: int, total: int) -> I
         yield f"{failed} of {total} hosts failed, expected at most {criteria.maximum_failed}"
 
 
-#  A window opens at least once a week, unless a change of the clocks skips its hour.
+#: A window opens at least once a week, unless a change of the clocks skips its hour.
 _DAYS_AHEAD = 15
 
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.strategy import Group, Strategy
 
 
-#  Seconds from the begin of one cycle of a coordinator to the next: at least, and in addition for each host.
+#: Seconds from the begin of one cycle of a coordinator to the next: at least, and in addition for each host.
 _SHORTEST, _FOR_EACH = 0.2, 0.0001
 
 #: Seconds between two records of the time of coordination.
 _HEARTBEAT = 30.0
 
-#  Seconds without such a record that count as a time without a leading coordinator.
+#: Seconds without such a record that count as a time without a leading coordinator.
 _UNLED = 60.0
 
 #: Seconds without progress after which a phase fails, if the strategy sets no limit.
@@ -91,7 +91,7 @@ def note_halt(state: RolloutState, observation: RolloutObservation) -> RolloutSt
 
 
 def counted_until(state: RolloutState, now: float) -> float:
-    """Return the moment up to which time counts: now, or the begin of the current halt."""
+    """Return the end of the time that counts: now, or the beginning of the current halt."""
     return now if state.halted_since is None else min(now, state.halted_since)
 
 

@@ -116,7 +116,7 @@ def last_movement(state: RolloutState) -> float:
     return max([state.begun, *acts, *phase_progress, *ended])
 
 
-#  The limits of the hosts that a sentence names, and of the failed groups that the final report names.
+#: The limits of the hosts that a sentence names, and of the failed groups that the final report names.
 _NAMED_HOSTS = 5
 _NAMED_GROUPS = 20
 
@@ -215,7 +215,7 @@ def _unsuccessful_hosts(state: RolloutState) -> Iterator[str]:
 
 
 def host_counts(states: Iterable[HostProgress]) -> str:
-    """Return how many hosts there are, and how many in each state."""
+    """Return the number of hosts, and the number in each state."""
     counts = Counter(states)
     total = counts.total()
     parts = (f"{counts[state]} {_COUNTED[state]}" for state in _COUNTED if counts[state])
@@ -286,7 +286,7 @@ class GroupStatus(Record):
     description: Annotated[str, Key("words")] = ""
 
     def count(self, *states: HostProgress) -> int:
-        """Return how many of the group's hosts are in one of these states."""
+        """Return the number of the group's hosts in one of these states."""
         return sum(1 for state in self.hosts.values() if state in {counted.value for counted in states})
 
     @shown("successful")

@@ -1,4 +1,4 @@
-"""The forms of acts on pools: what they say and ask, and when they are refused."""
+"""The forms of acts on pools: their texts and fields, and their refusals."""
 
 from dataclasses import replace
 

@@ -100,7 +100,7 @@ def test_failed_hosts_are_named_with_their_errors():
     assert [(row.failed, row.tone) for row in found.groups if row.name == "ntp-node"] == [(1, Tone.BAD)]
 
 
-def test_a_manual_group_can_be_promoted_and_stands_out_when_it_is_next():
+def test_a_manual_group_can_be_promoted_and_is_emphasised_when_it_is_next():
     manual = replace(group("b", "a"), pace=Pace(manual=True))
     plan = strategy(group("a", hosts="x"), manual)
     begun = begun_rollout(plan, plain_hosts("xy"))

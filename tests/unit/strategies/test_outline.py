@@ -1,4 +1,4 @@
-"""The outline that agents read says the same of a rollout as its whole state."""
+"""The outline that agents read has the same facts about a rollout as its whole state."""
 
 import json
 

@@ -77,7 +77,7 @@ class TestGroups:
         control = [(phase, host) for name, phase, host in fleet.entered if name == "control-nodes"]
         assert [phase for phase, _ in control] == [PREPARE] * 3 + [DEPLOY] * 3
 
-    def test_all_hosts_of_a_group_are_granted_at_once_and_no_others(self):
+    def test_only_the_hosts_of_a_group_are_granted_all_at_once(self):
         fleet = fleet_of("abc")
         state = fleet.step(fleet.start(strategy(group("x", hosts="ab"), group("y", "x", hosts="c"))))
         assert grants(state) == {"a": Grant("x", PREPARE), "b": Grant("x", PREPARE)}
@@ -100,7 +100,7 @@ class TestGroups:
         state = _failing_while_another_works(group("x", maximum_failed=1))
         assert grants(state) == {"a": Grant("x", None, "boom"), "b": Grant("x", DEPLOY)}
 
-    def test_a_failure_with_which_the_group_fails_withdraws_nothing_before_the_others_have_ended(self):
+    def test_after_a_failure_of_the_group_grants_stay_until_the_other_hosts_have_ended(self):
         state = _failing_while_another_works(group("x", maximum_failed=0))
         assert grants(state) == {"a": Grant("x", DEPLOY), "b": Grant("x", DEPLOY)}
 
@@ -306,7 +306,7 @@ class TestPace:
         assert fleet.run(state).rollout.order == ("x", "y")
 
     @pytest.mark.parametrize("trouble", ["error", "absent"])
-    def test_a_host_that_does_not_stay_well_is_no_success(self, trouble):
+    def test_a_host_that_does_not_stay_well_does_not_succeed(self, trouble):
         fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", bake_time=600.0, criteria={"percent_successful": 100})))
         state = fleet.run(
@@ -323,7 +323,7 @@ class TestPace:
         assert verdicts(over) == {"x": FAILED}
         assert ("error" if trouble == "error" else "its agent has been absent for 300 s") in over.errors["b"]
 
-    def test_a_host_that_restarts_when_its_group_is_to_be_judged_is_waited_for(self):
+    def test_the_verdict_on_a_group_waits_for_a_host_that_restarts(self):
         fleet = fleet_of("ab")
         state = fleet.start(strategy(paced("x", bake_time=10.0, criteria={"percent_successful": 100})))
         state = fleet.run(
@@ -357,7 +357,7 @@ class TestPace:
         assert over.errors == {"a": "check http of /web 0 is critical: down"}
         assert has_failed(over)
 
-    def test_a_check_that_recovers_within_the_bake_time_is_no_failure(self):
+    def test_a_check_that_recovers_within_the_bake_time_does_not_fail_the_host(self):
         fleet = fleet_of("ab", unhealthy={"a": "critical"})
         groups = strategy(paced("x", bake_time=60.0, healthy_checks=True, criteria={"percent_successful": 100}))
         state = fleet.wait(fleet.run(fleet.start(groups), until=is_baking), 30)
@@ -561,7 +561,7 @@ class TestHosts:
         assert over.rollout.result is RolloutResult.SUCCESS
         assert {host for _, _, host in fleet.entered} == {"b"}
 
-    def test_absent_hosts_count_and_are_no_success(self):
+    def test_absent_hosts_count_and_do_not_succeed(self):
         fleet = fleet_of("ab", absent={"c": Facts(), "d": Facts()})
         over = fleet.run(fleet.start(strategy(group("x", percent_successful=51))))
         assert over.rollout.progress["x"].reason == (
@@ -574,7 +574,7 @@ class TestHosts:
         fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.now < NOON + ABSENT_AFTER
 
-    def test_an_agent_that_left_just_before_it_begins_is_waited_for_as_long_as_a_restart_takes(self):
+    def test_a_rollout_waits_for_the_restart_of_an_agent_that_left_just_before_its_turn(self):
         fleet = fleet_of("a", absent={"b": Facts()}, left={"b": NOON - 10})
         state = fleet.step(fleet.step(fleet.start(strategy(group("x", percent_successful=100)))))
         assert look(state, fleet) == RESTART - 10
@@ -636,7 +636,7 @@ class TestHosts:
         assert over.errors == {"b": "its agent has been absent for 300 s"}
         assert over.rollout.hosts == {"a": HostProgress.SUCCESS, "b": HostProgress.FAILURE}
 
-    def test_an_agent_that_left_before_its_turn_is_left_out(self):
+    def test_an_agent_that_left_before_its_turn_is_excluded(self):
         fleet = fleet_of("ab", silent={"a"})
         state = fleet.step(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1)))))
         fleet.deregister("b")
@@ -679,7 +679,7 @@ class TestHosts:
         assert verdicts(state) == {"x": None}
         assert fleet.run(fleet.wait(state, 15)).errors == {"b": "its agent has been absent for 900 s"}
 
-    def test_a_critical_group_whose_hosts_are_all_absent_waits_for_one_of_them_and_holds_up_no_other(self):
+    def test_a_critical_group_of_absent_hosts_waits_for_one_host_and_delays_no_other_group(self):
         fleet = fleet_of("bd", absent={"a": Facts(), "c": Facts()})
         groups = strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b"), group("z", hosts="d"))
         state = fleet.wait(fleet.run(fleet.start(groups)), 9000)
@@ -699,7 +699,7 @@ class TestHosts:
         state = fleet.wait(state, 2 * ABSENT_AFTER)
         assert (state.waiting, fleet.entered) == ("x requires 1 registered host, found 0", [])
 
-    def test_a_critical_group_whose_prepared_hosts_all_leave_waits_for_one_of_them(self):
+    def test_a_critical_group_whose_prepared_hosts_all_leave_waits_for_one_host(self):
         fleet = fleet_of("ab", absent={"c": Facts()})
         state = fleet.start(strategy(group("x", hosts="ac", critical=True), group("y", "x", hosts="b")))
         state = fleet.step(state)

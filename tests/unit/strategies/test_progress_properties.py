@@ -178,7 +178,7 @@ class KilledError(Exception):
 
 
 class Kept:
-    """State and grants as they stand outside; the coordinator dies before its write number ``kill``."""
+    """State and grants outside the coordinator, which dies before its write number ``kill``."""
 
     def __init__(self, state, kill) -> None:
         self.running = state

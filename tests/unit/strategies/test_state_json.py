@@ -1,4 +1,4 @@
-"""A rollout as it is kept: nothing is lost, damage is reported, ten thousand hosts fit into a node."""
+"""The stored form of a rollout: nothing is lost, damage is reported, ten thousand hosts fit into a node."""
 
 import json
 import string
@@ -74,7 +74,7 @@ def test_a_state_without_one_of_its_keys_is_an_error_that_names_the_key(key):
         state_from_json(value)
 
 
-def test_what_newer_coordinators_add_to_a_state_is_written_again():
+def test_additions_of_newer_coordinators_to_a_state_are_written_again():
     state = active_rollout(begun_rollout(), granted=["mon1"])
     value = state_to_json(state)
     assert not state_from_json(value).unknown
@@ -113,7 +113,7 @@ def test_an_unreadable_node_is_an_error_with_advice():
 
 
 @pytest.mark.unmeasured
-def test_ten_thousand_hosts_fit_into_a_node_whatever_their_errors_are():
+def test_ten_thousand_hosts_with_any_errors_fit_into_a_node():
     hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts(rack=f"rack{number % 50}") for number in range(10_000)}
     racks = [
         replace(group(f"g{number}"), selectors=(Selector(racks=frozenset({f"rack{number}"})),))
@@ -161,7 +161,7 @@ def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting)
 
 
 @pytest.mark.unmeasured
-def test_whatever_else_is_kept_of_ten_thousand_hosts_fits_too():
+def test_all_other_records_of_ten_thousand_hosts_fit_into_a_node():
     random = Random(2)
     hosts = worst_hosts(random)
     act = RolloutAct(Directive.PAUSE, Act("ann@ops", "rollout pause", random_text(random, 5_000), 7.5), None, 3)

@@ -125,7 +125,7 @@ class TestRules:
         assert rollout.progress["y"].submitted == {Phase.PREPARE: (), Phase.DEPLOY: ()}
         assert rollout.progress["y"].verdict is SUCCESS
 
-    def test_a_group_none_of_which_could_be_prepared_and_that_need_not_is_not_deployed(self):
+    def test_a_group_without_a_prepared_host_is_not_deployed_even_if_it_may_be_incomplete(self):
         rollout = run(group("x", percent_successful=0), prepare="abcd")
         assert rollout.progress["x"].submitted[Phase.DEPLOY] == ()
         assert rollout.progress["x"].verdict is SUCCESS
@@ -157,7 +157,7 @@ class TestRules:
         assert [state.value for state in rollout.hosts.values()].count(reached) == 990
         assert rollout.progress["x"].reason == f"{phase}: 10 of 1000 hosts failed, expected at most 3"
 
-    def test_a_group_without_max_parallel_is_prepared_as_a_whole_whatever_became_of_its_hosts_before(self):
+    def test_a_group_without_max_parallel_is_prepared_as_a_whole_after_any_outcomes_of_its_hosts(self):
         rollout = run(group("x", hosts="a"), group("y", "x", percent_successful=100), prepare="a")
         assert rollout.progress["y"].submitted[Phase.PREPARE] == tuple("bcd")
         assert Phase.DEPLOY not in rollout.progress["y"].submitted

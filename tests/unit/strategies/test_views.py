@@ -192,7 +192,7 @@ def test_programs_get_the_counts_of_hosts():
     }
 
 
-def test_the_report_stays_short_however_much_failed():
+def test_the_report_stays_short_after_many_failures():
     hosts = plain_hosts(f"h{number:04}" for number in range(1000))
     groups = [replace(group(f"g{number}", percent_successful=100)) for number in range(500)]
     text = final_report(ended_rollout(advanced_rollout(begun_rollout(strategy(*groups), hosts), *hosts)))
@@ -261,7 +261,7 @@ def test_a_directive_without_effect_is_objected_to(rollout, directive, name, mes
     assert message in (directive_objection(rollout, directive, name) or "")
 
 
-def test_a_manual_group_that_cannot_begin_any_more_is_not_promoted():
+def test_a_manual_group_that_can_no_longer_begin_is_not_promoted():
     manual = replace(group("b", "a", hosts="y"), pace=Pace(manual=True))
     state = begun_rollout(strategy(group("a", hosts="x", minimum_successful=1), manual), plain_hosts("xy"))
     state = advanced_rollout(state, "x")

@@ -55,7 +55,7 @@ def test_the_next_opening(when, windows, opens):
     assert next_opening(windows, at(when)) == at(opens)
 
 
-def test_a_window_in_the_hour_that_a_day_has_not_got_waits_for_the_next_day():
+def test_a_window_in_an_hour_that_a_day_lacks_waits_for_the_next_day():
     night = window(2, 3, zone="Europe/Berlin")  # on 2026-03-29 three o'clock comes right after two
     opens = next_opening((night,), at("2026-03-29T00:00", "Europe/Berlin"))
     assert datetime.fromtimestamp(opens, UTC) == datetime(2026, 3, 30, 0, tzinfo=UTC)

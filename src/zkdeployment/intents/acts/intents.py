@@ -338,7 +338,7 @@ def change_state(
 def create_intent(
     commits: TreeCommits, order: IntentOrder, intent: Intent, *, dry_run: bool = False
 ) -> CommitOutcome:
-    """Add the document of a new intent, in a file of its own; the intent is Created, whatever its given state."""
+    """Add the document of a new intent, in a file of its own; the intent is Created, with any given state."""
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         order.permit(intent)

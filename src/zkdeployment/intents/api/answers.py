@@ -185,7 +185,7 @@ def show_status(adapters: ServerAdapters, subject: IntentSubject, parameters: di
 
 
 def show_difference(request: Request, adapters: ServerAdapters, subject: IntentSubject) -> Response:
-    """Return what changed in the content of a group since its last approval, as JSON or as text."""
+    """Return the changes of the content of a group since its last approval, as JSON or as text."""
     compared = compare_content(requests.intent_overview(planner_of(request), adapters, subject))
     if not request.headers.get("Accept", "").startswith("text/plain"):
         return JSONResponse(compared.to_json())

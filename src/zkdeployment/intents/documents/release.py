@@ -44,7 +44,7 @@ class ServiceRelease:
         return self.names(left) and not self.is_pending and self.approval.content == content
 
     def names(self, left: LeftService) -> bool:
-        """Whether this is a release of a left service, whatever its content."""
+        """Whether this is a release of a left service, with any content."""
         former = (self.path, self.target, self.former, self.revision)
         return former == (left.path, left.target, left.former, left.revision)
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.signing.standing import SigningRecord
 
 
-#  The approvals that a syncer accepted: fingerprints of approved or deployed groups, by the text of the subject.
+#: The approvals that a syncer accepted: fingerprints of approved or deployed groups, by the text of the subject.
 AcceptedApprovals: TypeAlias = "Mapping[str, str]"
 
 NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
@@ -108,7 +108,7 @@ def recorded_governance(
     return StandingGovernance(revision, own.left) if left_digest(own.left) == digest else None
 
 
-#  The namespace of signatures of approvals, for ``ssh-keygen -Y sign -n``.
+#: The namespace of signatures of approvals, for ``ssh-keygen -Y sign -n``.
 APPROVAL_NAMESPACE = "zkdeployment-approval"
 
 

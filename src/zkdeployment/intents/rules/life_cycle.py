@@ -76,9 +76,9 @@ _APPLY = LifeCycleStep(_APPLIED, frozenset({IntentEffect.BEGIN_INSTANCE}))
 _TERMINATE = LifeCycleStep(_TERMINATED, frozenset({IntentEffect.END_INSTANCE}))
 _REMOVE = LifeCycleStep(None, guard=IntentGuard.TERMINATION_COMPLETE)
 
-#  The effects of each act in each state, or why it is refused. Groups are never Applied, clusters neither Approved
-# nor  Instantiated. A group whose document has the state Approved, but whose content differs from the approved
-# one, is  Created.
+#: The effects of each act in each state, or why it is refused. Groups are never Applied, clusters neither Approved
+#: nor Instantiated. A group whose document has the state Approved, but whose content differs from the approved
+#: one, is Created.
 LIFE_CYCLE: Mapping[tuple[IntentState, IntentAct], LifeCycleStep | RefusalReason] = {
     (_CREATED, IntentAct.APPROVE): _APPROVE,
     (_APPROVED, IntentAct.APPROVE): LifeCycleStep(_APPROVED),
@@ -223,7 +223,7 @@ def _not_approved(snapshot: IntentSnapshot) -> str:
 
 
 def uncounted_approval(subject: IntentSubject, objection: str) -> str:
-    """Return the message that the approval of a group does not count, with the reason and what to do."""
+    """Return the message that the approval of a group does not count, with the reason and advice."""
     return f"its approval does not count: {objection}; {signature_hint(subject)}"
 
 

@@ -54,7 +54,7 @@ class IntentOverview:
 
     @property
     def approval(self) -> Approval | None:
-        """The last approval, of whatever content."""
+        """The last approval, of any content."""
         return self.intent.approval
 
     @property

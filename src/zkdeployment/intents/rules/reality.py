@@ -281,7 +281,7 @@ RSYNC_RULES: tuple[tuple[RsyncStatus, str, Callable[[ResourceFacts], bool]], ...
     (RsyncStatus.PENDING, "otherwise", lambda _: True),
 )
 
-#  The status, by whether the inventory of the host has the marker.
+#: The status, by whether the inventory of the host has the marker.
 CLUSTER_RULES: dict[bool | None, tuple[ClusterStatus, str]] = {
     None: (ClusterStatus.UNKNOWN, "its host never published an inventory"),
     False: (ClusterStatus.NOT_PRESENT, "the inventory of its host has no marker of it"),

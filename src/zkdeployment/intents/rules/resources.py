@@ -338,7 +338,7 @@ def _order(row: ResourceRow) -> tuple[str, str, str, str]:
 #: The resources that a message names.
 _NAMED = 10
 
-#  The meaning of each status for a wait.
+#: The meaning of each status for a wait.
 _REASONS = {
     RsyncStatus.PENDING: "pending",
     RsyncStatus.RETRYING: "its host is absent",

@@ -18,7 +18,7 @@ _LARGEST = 64 << 20
 
 
 def accepted_file(file: Path) -> JsonFile[AcceptanceRecord]:
-    """Return the file with what was accepted with the ``last`` publication and with the ``coming`` one.
+    """Return the file with the forms that were accepted with the ``last`` publication and with the ``coming`` one.
 
     The latter is written at that moment. A damaged file is logged, and has accepted nothing. Without a file, the
     syncer never published an intent.

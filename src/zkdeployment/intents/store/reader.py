@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#  The most kept removed intents, and the most bytes of one.
+#: The most kept removed intents, and the most bytes of one.
 _MOST = 200
 _BYTES = 128 * 1024
 

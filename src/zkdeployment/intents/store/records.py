@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#  Bytes of one part, so that two parts fit into one transaction with its other operations.
+#: Bytes of one part, so that two parts fit into one transaction with its other operations.
 _PART = 256 * 1024
 
 #: Rows of a final status that are packed together.
 _ROWS = 20_000
 
-#  The required keys of an index.
+#: The required keys of an index.
 _KEYS = frozenset({"document", "state", "content", "approved", "instances"})
 
-#  Further attempts to read an index whose parts were replaced in the meantime.
+#: Further attempts to read an index whose parts were replaced in the meantime.
 _ATTEMPTS = 5
 
 

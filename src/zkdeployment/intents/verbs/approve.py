@@ -72,7 +72,7 @@ def diff(connection: Servers, subject: IntentSubject, output: str) -> None:
         raise click.exceptions.Exit(_DIFFERENT)
 
 
-#  The option --key of acts that need a signature if approvers are configured.
+#: The option --key of acts that need a signature if approvers are configured.
 key_option = click.option(
     "--key",
     metavar="FILE",

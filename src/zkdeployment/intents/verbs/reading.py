@@ -102,7 +102,7 @@ def require_record(operator: OperatorAdapters, subject: IntentSubject) -> Intent
 
 
 def reports_of_instance(operator: OperatorAdapters, instance: IntentInstance) -> FleetReports:
-    """Return what hosts and providers report about the services of an instance."""
+    """Return the reports of hosts and providers about the services of an instance."""
     services = {service.assignment.path for service in instance.services}
     clusters = operator.fleet.documents().of(CLUSTER)
     return replace(read_reports(operator.session, services), clusters=frozenset(clusters))
@@ -136,7 +136,7 @@ def _tip_snapshots(config: Path | None) -> Mapping[IntentSubject, IntentSnapshot
     return intent_snapshots(reviewed.documents, reviewed.linted.tree)
 
 
-#  The number of readings in a row that have to find the fleet stopped.
+#: The number of readings in a row that have to find the fleet stopped.
 _STOPPED_READINGS = 4
 
 #: The options ``--wait`` and ``--timeout`` of acts on intents; the verb receives ``waits``.

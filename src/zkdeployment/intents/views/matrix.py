@@ -41,7 +41,7 @@ RSYNC_SIGNS: Mapping[RsyncStatus, StatusSign] = {
     RsyncStatus.TERMINATED: StatusSign("Terminated", "undeployed", SIGNS[HostState.EXCLUDED]),
 }
 
-#  The signs of the existence of resources, the most urgent first.
+#: The signs of the existence of resources, the most urgent first.
 CLUSTER_SIGNS: Mapping[ClusterStatus, StatusSign] = {
     ClusterStatus.NOT_PRESENT: StatusSign("NotPresent", "its host does not have it", SIGNS[HostState.BEHIND]),
     ClusterStatus.UNKNOWN: StatusSign("Unknown", "its host never reported", SIGNS[HostState.UNKNOWN]),

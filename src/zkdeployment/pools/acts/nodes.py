@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.snapshot import PoolSnapshot
 
 
-#  Seconds within which a running worker begins to fill a pool, if there are nodes for the pool.
+#: Seconds within which a running worker begins to fill a pool, if there are nodes for the pool.
 BEGINNING = 10.0
 
 #: The longest time in seconds between two reads of a pool.

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from zkdeployment.service.users.user_store import ZooKeeperUsers
 
 
-#  Seconds for which a reservation is repeated while other requests overtake it, or after an answer of  ZooKeeper
-# was lost.
+#: Seconds for which a reservation is repeated while other requests overtake it, or after an answer of ZooKeeper
+#: was lost.
 RESERVING = 10.0
 
 
@@ -160,7 +160,7 @@ ANSWERING = 75.0
 #: Seconds after which a request no longer waits for a worker, even if the worker works on the nodes.
 LONGEST = 300.0
 
-#  Attempts to end a reservation that other processes change concurrently.
+#: Attempts to end a reservation that other processes change concurrently.
 _ATTEMPTS = 20
 
 #: The shortest and the longest time in seconds between two reads of a request in which nothing has changed, and

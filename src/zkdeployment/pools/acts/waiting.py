@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.tenant_session import NodesSpec
     from zkdeployment.service.users.user import User
 
-#  Attempts to change a request that a worker changes concurrently.
+#: Attempts to change a request that a worker changes concurrently.
 _ATTEMPTS = 20
 
-#  Reads of a request that was found neither in the queue nor as a session: it may move between two reads.
+#: Reads of a request that was found neither in the queue nor as a session: it may move between two reads.
 _READINGS = 3
 
 #: Seconds between two readings of a request.
 _LOOK = 1.0
 
-#  Seconds after its limit at which the client itself ends a request that no worker has ended.
+#: Seconds after its limit at which the client itself ends a request that no worker has ended.
 _GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedRequest:
-    """A request: ``request`` while it is in the queue or after it ended in vain, else its ``session``.
+    """A request: ``request`` while it is in the queue or after it ended without a session, else its ``session``.
 
     ``place`` is the place in the queue, while the request waits.
     """
@@ -135,7 +135,7 @@ def find_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> Qu
 def cancel_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> WaitingRequest:
     """End the wait of a request and return it; the request reserves nothing.
 
-    Raises ``NotFoundError``, ``ForbiddenError``, ``RetiredError`` if its wait has ended in vain, and
+    Raises ``NotFoundError``, ``ForbiddenError``, ``RetiredError`` if its wait has ended without a session, and
     ``RefusedError`` if it has a session.
     """
     state = find_request(number, adapters, actor)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.store.store import ZooKeeperPools
 
 
-#  Returns the change that follows from a task, for the records at the time of the write.
+#: Returns the change that follows from a task, for the records at the time of the write.
 Conclusion: TypeAlias = "Callable[[PoolSnapshot], PoolChange]"
 
 
@@ -166,16 +166,16 @@ def in_parallel(nodes: Sequence[PoolNode], act: Callable[[PoolNode], None]) -> d
     return failures
 
 
-#  Parallel runs of playbooks, each with processes of Ansible. Other workers take further tasks. Some runs  are
-# kept for deprovisioning, and a pool has a few of each kind: playbooks that hang stop no other pool.
+#: Parallel runs of playbooks, each with processes of Ansible. Other workers take further tasks. Some runs are
+#: kept for deprovisioning, and a pool has a few of each kind: playbooks that hang stop no other pool.
 _PLAYBOOKS = 12
 _PROVISIONING = 8
 _OF_POOL = 4
 
-#  Parallel tasks for hosts of the fleet, which follow their leases; and the same number for keys of tenants.
+#: Parallel tasks for hosts of the fleet, which follow their leases; and the same number for keys of tenants.
 _TASKS = 100
 
-#  Seconds between two attempts to write a result: after a failure, and after a concurrent change.
+#: Seconds between two attempts to write a result: after a failure, and after a concurrent change.
 _AGAIN = 1.0
 _OVERTAKEN = 0.2
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import ConnectionStatus
 
 
-#  The most parallel probes.
+#: The most parallel probes.
 _TOGETHER = 16
 
 
@@ -97,25 +97,25 @@ def _result(probe: Callable[[], None]) -> str | None:
     return ""
 
 
-#: Seconds from the beginning of a cycle to the next one, however much changes.
+#: Seconds from the beginning of a cycle to the next one, for any number of changes.
 _LEAST_SECONDS = 0.05
 
-#  Parts of a session's timeout: without a connection until tasks are abandoned; between two requests for  a sign
-# of life; and the part without an answer after which tasks are abandoned. The rest is for them to end.
+#: Parts of a session's timeout: without a connection until tasks are abandoned; between two requests for a sign
+#: of life; and the part without an answer after which tasks are abandoned. The rest is for them to end.
 _PATIENCE = 1 / 6
 _SILENCE = 2 / 3
 
 #: Seconds between two checks of the connection.
 _GUARD = 0.25
 
-#  Seconds until the next cycle after a concurrent change by another process.
+#: Seconds until the next cycle after a concurrent change by another process.
 _OVERTAKEN = 0.2
 
 #: Seconds between two removals of old records, and the age at which records are removed.
 _PRUNING = 86400.0
 _KEPT = 366 * 86400.0
 
-#  The longest pause after failures, in seconds.
+#: The longest pause after failures, in seconds.
 _LONGEST_PAUSE = 60.0
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.pools.store.store import ZooKeeperPools
 
-#  The longest time in seconds between two checks of the sessions, because the clock may be set.
+#: The longest time in seconds between two checks of the sessions, because the clock may be set.
 _LONGEST = 60.0
 
 #: Seconds until the next attempt after an error.
@@ -66,7 +66,7 @@ class SessionWarnings:
                 pass  # the feed reports that
             except ZkdeploymentError as error:
                 get_logger().warning("session-warning-failed", reason=str(error))
-            except Exception:  # noqa: BLE001  the other parts of the service go on, and this thread tries again
+            except Exception:  # noqa: BLE001  the other parts of the service continue, and this thread tries again
                 get_logger().exception("session-warnings-failed")
             self._wake.wait(pause)
 

@@ -232,7 +232,7 @@ _POOLS = {
     "description": "a mapping of names to pools",
 }
 
-#  ``retries`` is a key of Duffy that has no effect in this program.
+#: ``retries`` is a key of Duffy that has no effect in this program.
 _DEFAULTS = mapping_form(
     {},
     {
@@ -256,7 +256,7 @@ FORM = mapping_form(
     {"schema": {}},
 )
 
-#  The required keys of a merged pool, by the type of its mechanism.
+#: The required keys of a merged pool, by the type of its mechanism.
 _COMPLETE_MECHANISMS: Mapping[str, dict[str, Any]] = {
     "ansible": {
         "type": "object",

@@ -31,10 +31,10 @@ _LARGEST_FILE = 4 * 1024 * 1024
 _VERIFY_LIMIT = 900.0
 _UNITS_LIMIT = 60.0
 
-#  The most bytes of the output of each program.
+#: The most bytes of the output of each program.
 _OUTPUT_LIMIT = 16 * 1024 * 1024
 
-#  The first of the ports that the kernel gives to clients; UDP sockets from this port on are not listeners.
+#: The first of the ports that the kernel gives to clients; UDP sockets from this port on are not listeners.
 _CLIENT_PORTS = 32768
 
 _UNIT_TYPES = "--type=service,socket,timer,path"

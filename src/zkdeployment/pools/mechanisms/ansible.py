@@ -46,7 +46,7 @@ _PLACE = "zkdeployment-playbook-"
 #: The number of lines of Ansible's output that an error shows.
 _SHOWN_LINES = 20
 
-#  The most characters of each of these lines, because a line may have the result of a whole task.
+#: The most characters of each of these lines, because a line may have the result of a whole task.
 _SHOWN_CHARACTERS = 1000
 
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 _ROLE_LIMIT = 1800.0
 _KEY_LIMIT = 60.0
 
-#  Seconds for which a host that changes its role may be absent, because it may be restarting.
+#: Seconds for which a host that changes its role may be absent, because it may be restarting.
 _ABSENCE_LIMIT = 300.0
 
 #: The most seconds between two reads of the hosts; changes of hosts cause a read at once.

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-#  The options without a configuration file; host keys are not checked, because nodes are made again and again.
+#: The options without a configuration file; host keys are not checked, because nodes are made again and again.
 _OPTIONS = (
     "StrictHostKeyChecking=no",
     "UserKnownHostsFile=/dev/null",
     "CheckHostIP=no",
 )
 
-#  The options in all cases: ssh may not prompt, and may not forward anything from this machine.
+#: The options in all cases: ssh may not prompt, and may not forward anything from this machine.
 _FIXED_OPTIONS = (
     "BatchMode=yes",
     "ConnectTimeout=10",
@@ -41,7 +41,7 @@ _FIXED_OPTIONS = (
     "ServerAliveCountMax=3",
 )
 
-#  The limits of bytes that a node may print, and of their characters in an error, because tenants are root there.
+#: The limits of bytes that a node may print, and of their characters in an error, because tenants are root there.
 _OUTPUT_LIMIT = 65536
 _SHOWN = 500
 
@@ -70,7 +70,7 @@ _LINE = r"\(^\|[[:space:]]\){blob}\([[:space:]]\|$\)"
 #: The command of sed that deletes such lines.
 _DELETION = r"\,{line},d"
 
-#  Ends all connections but this one: all processes of sshd but its listener and the ancestors of this shell.
+#: Ends all connections but this one: all processes of sshd but its listener and the ancestors of this shell.
 _END_CONNECTIONS = """
 keep=' '
 pid=$$

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.health import HealthLimits
     from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage
 
-#  The limit of nodes and pools that a line names.
+#: The limit of nodes and pools that a line names.
 _NAMED = 3
 
-#  The number of failures in a row that is a problem at once; after the first failure, the next attempt is a minute
-# later.
+#: The number of failures in a row that is a problem at once; after the first failure, the next attempt is a minute
+#: later.
 _FAILURES = 2
 
 

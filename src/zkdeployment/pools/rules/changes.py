@@ -167,7 +167,7 @@ def _step(number: int, before: PoolReading, after: PoolReading) -> SessionStep |
 
 
 def _end(ended: TenantSession | None) -> SessionStep:
-    """Return how a session ended; ``ended`` is its last state, ``None`` if it was dropped."""
+    """Return the outcome of a session; ``ended`` is its last state, ``None`` if it was dropped."""
     if ended is None:
         return SessionStep.FAILED
     return SessionStep.EXPIRED if ended.retired_by is None else SessionStep.RETIRED

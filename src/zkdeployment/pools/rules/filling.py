@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
 
-#  The delays in seconds after failures of provisioning in a row; further failures have the last delay.
+#: The delays in seconds after failures of provisioning in a row; further failures have the last delay.
 _DELAYS = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)
 
 

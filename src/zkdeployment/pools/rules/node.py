@@ -43,7 +43,7 @@ def shown(value: object) -> str:
     return shortened(repr(value), _LONGEST_VALUE)
 
 
-#  The beginnings of expressions, statements and comments of Jinja.
+#: The beginnings of expressions, statements and comments of Jinja.
 _BEGINNINGS = ("{{", "{%", "{#")
 
 
@@ -102,8 +102,8 @@ _UNUSED, _PROVISIONING, _READY = NodeState.UNUSED, NodeState.PROVISIONING, NodeS
 _CONTEXTUALIZING, _DEPLOYED = NodeState.CONTEXTUALIZING, NodeState.DEPLOYED
 _DEPROVISIONING, _DONE, _FAILED = NodeState.DEPROVISIONING, NodeState.DONE, NodeState.FAILED
 
-#  The state of a node after an event, by the state before it and the event. A node that could not be provisioned
-# and cannot be used again is deleted; it has no state then.
+#: The state of a node after an event, by the state before it and the event. A node that could not be provisioned
+#: and cannot be used again is deleted; it has no state then.
 NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
     (_UNUSED, NodeEvent.CHOSEN): _PROVISIONING,
     (_PROVISIONING, NodeEvent.PROVISIONED): _READY,
@@ -127,10 +127,10 @@ NODE_TRANSITIONS: Mapping[tuple[NodeState, NodeEvent], NodeState] = {
 #: The states in which a node belongs to a session.
 IN_SESSION = frozenset({_CONTEXTUALIZING, _DEPLOYED})
 
-#  The data that deprovisioning removes from a node that is used again.
+#: The data that deprovisioning removes from a node that is used again.
 PASSING_DATA = frozenset({"error", "nodes_spec", "provision", "unreachable"})
 
-#  Seconds without an answer to a probe after which a ready node has failed.
+#: Seconds without an answer to a probe after which a ready node has failed.
 _LONGEST_SILENCE = 900.0
 
 
@@ -273,7 +273,7 @@ def end_of_deprovisioning(node: PoolNode, now: float) -> PoolNode:
 #  A part of a line of values. A single quotation mark without a partner is an ordinary character.
 _VALUE = re.compile(r'(?:"[^"]*"|\S)+')
 
-#  The states in which a worker is changing, or is about to change, a node.
+#: The states in which a worker is changing, or is about to change, a node.
 _PASSING = frozenset({NodeState.PROVISIONING, NodeState.CONTEXTUALIZING, NodeState.DEPROVISIONING})
 
 

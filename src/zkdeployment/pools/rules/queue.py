@@ -182,7 +182,7 @@ def request_queue(
 
 
 def _unmet(request: WaitingRequest, read: PoolSnapshot) -> str | None:
-    """Return the demand of a request that no node of its pool meets, in whatever state the nodes are."""
+    """Return the demand of a request that no node of its pool meets, in any state of the nodes."""
     nodes = [*read.nodes.values()] if any(spec.properties for spec in request.specs) else []
     problems = (
         problem
@@ -206,7 +206,7 @@ def _ordinal(number: int) -> str:
     return f"{number}{suffix}"
 
 
-#  The most requests in the queue, in all and per tenant; concurrent requests may exceed these limits.
+#: The most requests in the queue, in all and per tenant; concurrent requests may exceed these limits.
 MOST_WAITING = 1000
 MOST_OF_TENANT = 50
 

@@ -68,7 +68,7 @@ def _excess(place: str, wanted: int, held: int, most: int) -> str:
     )
 
 
-#  The most characters of keys in the nodes of a session: one transaction, of about 1 MB, writes all of them.
+#: The most characters of keys in the nodes of a session: one transaction, of about 1 MB, writes all of them.
 _MOST_KEY_TEXT = 600_000
 
 

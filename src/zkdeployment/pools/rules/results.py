@@ -123,7 +123,7 @@ def _is_about(result: Mapping[str, Any], node: PoolNode) -> bool:
     return all(key in known and known[key] == value for key, value in result.items())
 
 
-#  The limit of kept characters of an output; the last ones are kept.
+#: The limit of kept characters of an output; the last ones are kept.
 _LONGEST = 20_000
 
 
@@ -168,7 +168,7 @@ def finished(task: NodeTask, outcome: MechanismOutcome, read: PoolSnapshot, now:
 def session_begun(
     task: NodeTask, read: PoolSnapshot, now: float, added: Mapping[int, tuple[str, ...]]
 ) -> PoolChange:
-    """Return the change after all nodes of a session got the key of the tenant, with the time of that.
+    """Return the change, with its time, after all nodes of a session got the key of the tenant.
 
     ``added`` are the keys that nodes did not admit before, by the ids of the nodes.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SCHEMA = "signed-lease"
 
-#  Seconds by which the number of a lease may be ahead of the time, because each lease raises it.
+#: Seconds by which the number of a lease may be ahead of the time, because each lease raises it.
 _AHEAD = 86_400
 
 

@@ -131,7 +131,7 @@ class PoolHistory:
 
 @dataclass(frozen=True, slots=True)
 class PoolReading:
-    """The published pools and what they hold.
+    """The published pools and their content.
 
     ``ended`` are the sessions that were active in the reading before this one and have ended since, by id.
     ``tenants`` are the names of all users, by id.

@@ -120,7 +120,7 @@ class TenantSession(Record):
 def admitted_keys(session: TenantSession, tenant: User | None) -> tuple[str, ...]:
     """Return the public keys that the nodes of a session admit: its own, or those of its tenant.
 
-    A tenant that is not registered (``None``) has no access, whatever the session has.
+    A tenant that is not registered (``None``) has no access, independent of the session.
     """
     return () if tenant is None else split_ssh_keys(session.ssh_key or tenant.ssh_key)
 

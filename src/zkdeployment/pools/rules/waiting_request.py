@@ -22,7 +22,7 @@ LONGEST_WAIT = 7 * 86400.0
 #: Seconds for which the record of a request is kept after its wait has ended without a session.
 KEPT = 3600.0
 
-#  The number of failed sessions (whose nodes could not be prepared) after which a request ends.
+#: The number of failed sessions (whose nodes could not be prepared) after which a request ends.
 _TRIES = 3
 
 

@@ -203,7 +203,7 @@ def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
-    """Yield the ends of requests that waited in vain, removals of old ones, and the nodes of the next request.
+    """Yield the ends of requests that waited too long, removals of old ones, and the nodes of the next request.
 
     Only one request gets nodes, because the decision about the next one depends on the nodes that tenants have
     then.

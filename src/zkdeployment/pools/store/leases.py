@@ -76,7 +76,7 @@ def _statement(host_id: str, signed: SignedLease) -> SignedStatement:
 
 _PROPERTIES = frozenset({"role", "number", "keys", "signature"})
 
-#  Attempts to write a lease that other programs write concurrently.
+#: Attempts to write a lease that other programs write concurrently.
 _ATTEMPTS = 20
 
 

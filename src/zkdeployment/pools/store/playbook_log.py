@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
 
-#  The number of kept runs.
+#: The number of kept runs.
 _KEPT = 500
 
 

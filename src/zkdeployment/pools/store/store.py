@@ -53,7 +53,7 @@ def decode_record(path: str, node: Node, kind: type[R], **apart: Any) -> R | Non
         return None
 
 
-#  Seconds for which a waiting thread waits for further changes after a change.
+#: Seconds for which a waiting thread waits for further changes after a change.
 _TOGETHER = 0.1
 
 #: Seconds that a thread waits for the read of another thread.
@@ -88,7 +88,7 @@ class ChangeSignal:
         return False
 
     def _watched(self) -> tuple[int, int]:
-        """Return how often the watch has fired, and the version of the node on which it is set."""
+        """Return the number of times that the watch has fired, and the version of the node with the watch."""
         with turn(self._arming, _PATIENCE, late_read):
             with self._condition:
                 fired, version = self._fired, self._version
@@ -110,7 +110,7 @@ class ChangeSignal:
 
 _IN_DIRECTORY = 1000
 
-#  The most records that one transaction removes.
+#: The most records that one transaction removes.
 _REMOVED_TOGETHER = 200
 
 
@@ -219,7 +219,7 @@ def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str
 
 Ended: TypeAlias = "PoolNode | TenantSession"
 
-#  Attempts to increase the counter while other processes take ids.
+#: Attempts to increase the counter while other processes take ids.
 _ATTEMPTS = 50
 
 _DIRECTORIES = (
@@ -322,7 +322,7 @@ class ZooKeeperPools:
         )
 
     def prune(self, before: float) -> int:
-        """Remove the sessions that ended and the nodes that were done before a time; return how many.
+        """Remove the sessions that ended and the nodes that were done before a time; return their number.
 
         Older records of hosts and pools that are gone are removed, too: the leases of hosts
         that are neither registered nor nodes, and the records of filling of pools that are not in the document and

@@ -61,7 +61,7 @@ def read_push(lines: TextIO) -> Sequence[Pushed] | None:
     return read_pushed(lines)
 
 
-#  The time limit of one run of git, in seconds, because a person or a stopped fleet waits for an act.
+#: The time limit of one run of git, in seconds, because a person or a stopped fleet waits for an act.
 _TIMEOUT = 60.0
 
 _PROGRAM = "zkdeployment"

@@ -160,7 +160,7 @@ class SyncerTelemetry:
 #: Characters of an error that answer a request; the log has the whole error.
 _LONGEST_ANSWER = 4000
 
-#  Seconds until the next attempt to serve a request after another syncer held the lock.
+#: Seconds until the next attempt to serve a request after another syncer held the lock.
 _LOCKED_RETRY = 2.0
 
 #: The failures after which a syncer continues.
@@ -289,5 +289,5 @@ class Follower:
         """Write this syncer's report to ZooKeeper; a failure is logged, and the next cycle writes again."""
         try:
             self._store.report(message, interval, self._syncer.fetched)
-        except Exception as error:  # noqa: BLE001  the next cycle tries again, whatever the error is
+        except Exception as error:  # noqa: BLE001  the next cycle tries again after every error
             get_logger().warning("report-not-written", reason=error_message(error))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.strategies.strategy import Strategy
 
-#: How many reviewed revisions are cached: the published one and the tip.
+#: The number of reviewed revisions that are cached: the published one and the tip.
 _CACHED_REVIEWS = 2
 
 
@@ -65,7 +65,7 @@ class PublicationBuilder:
     def prepare(self, decision: Publish, standing: StandingGovernance, *, sequence: int) -> PreparedPublication:
         """Return the publication of the tip over the live tree; raises ``TreeError`` with all errors of the tree.
 
-        ``standing`` is what governs before the publication. ``sequence`` is the one that the publication will
+        ``standing`` is the governance before the publication. ``sequence`` is the one that the publication will
         probably have: its signature is begun at once.
 
         The whole live tree is read if the decision asks for it, if the live tree is not known to be the last
@@ -131,7 +131,7 @@ class PublicationBuilder:
         return PreparedPublication(drafted, versions, partial=True, repeats=repeats)
 
     def _standing_text(self, standing: StandingGovernance) -> Review | None:
-        """Return the text of the revision that governs; ``None`` if it is not known or cannot be read any more."""
+        """Return the text of the revision that governs; ``None`` if it is unknown or no longer readable."""
         return None if standing.revision is None else self._text_of(standing.revision)
 
     def _governance(self, text: Review | None, published: Published, standing: StandingGovernance) -> Governance:
@@ -148,7 +148,7 @@ class PublicationBuilder:
         return last if last is not None and last.fingerprint == published.exact else None
 
     def published_text(self, published: Published) -> Review | None:
-        """Return the text of the published revision, whatever is live; ``None`` if it cannot be read any more."""
+        """Return the text of the published revision, not of the live tree; ``None`` if it cannot be read."""
         return None if published.revision is None else self._text_of(published.revision)
 
     def _text_of(self, revision: Revision) -> Review | None:

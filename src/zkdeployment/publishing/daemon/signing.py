@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def signing_file(file: Path) -> JsonFile[SigningRecord]:
-    """Return the file in which a syncer records what it signed; a damaged one is logged and counts as missing."""
+    """Return the file in which a syncer records its signatures; a damaged file is logged and counts as missing."""
     return JsonFile(file, _signing_record, asdict, expected="a record of signatures")
 
 

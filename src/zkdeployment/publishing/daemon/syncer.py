@@ -102,7 +102,7 @@ def is_refusal(error: ZkdeploymentError) -> bool:
 
 
 def _problems(error: ZkdeploymentError) -> tuple[str, ...]:
-    """Return the problems that an error lists, one on each line; the heading of a list is left out."""
+    """Return the problems that an error lists, one on each line; the heading of a list is omitted."""
     heading, *lines = without_secrets(str(error)).splitlines() or ["unknown"]
     listed = [printable(line.strip())[:MAX_PROBLEM_LENGTH] for line in (lines or [heading])]
     return tuple(listed[:MOST_PROBLEMS])
@@ -136,9 +136,9 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """The ``decision`` to publish, and what the publication is built on.
+    """The ``decision`` to publish, and the basis of the publication.
 
-    ``standing`` is what governs before the publication. ``sequence`` is above all sequences that ZooKeeper and
+    ``standing`` is the governance before the publication. ``sequence`` is above all sequences that ZooKeeper and
     this syncer know.
     """
 
@@ -151,11 +151,11 @@ class Syncer:
     """Publishes the tip of ``source`` to ``store``.
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With a
-    ``signer``, which the store has as well, publications are signed: ``signing`` records what this syncer signed,
-    and ``publishers`` are the keys of all syncers. With ``packages``, hosts must be able to install the packages
-    of a publication. The ``keeper`` judges the section of governance (default: one that remembers what it accepted
-    as long as it lives, and verifies no approvals). Services at and below the ``governed`` paths need governance.
-    ``fetched`` is the time of the last read of the source, in seconds since the epoch.
+    ``signer``, which the store has as well, publications are signed: ``signing`` records the signatures of this
+    syncer, and ``publishers`` are the keys of all syncers. With ``packages``, hosts must be able to install the
+    packages of a publication. The ``keeper`` judges the section of governance (default: one that remembers what it
+    accepted as long as it lives, and verifies no approvals). Services at and below the ``governed`` paths need
+    governance. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -231,7 +231,7 @@ class Syncer:
             return SyncReport(tip) if candidate is None else self._act(candidate)
 
     def _check_state(self, state: PublishedState, options: SyncOptions) -> None:
-        """Raise the reason why nothing is published, whatever the tip is: the repository is not contacted then."""
+        """Raise the reason why no tip is published; the repository is not contacted then."""
         if options.request is not None:
             self._check_request(options.request, state)
         if options.force:

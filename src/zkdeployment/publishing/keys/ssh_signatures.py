@@ -21,7 +21,7 @@ _TIMEOUT = 30.0
 
 _FINGERPRINT = re.compile(r"\bSHA256:[A-Za-z0-9+/=]+")
 
-#  Signatures have some hundred bytes; longer texts are not passed to ssh-keygen.
+#: Signatures have some hundred bytes; longer texts are not passed to ssh-keygen.
 _LONGEST = 16_384
 
 

@@ -77,7 +77,7 @@ class PublicationSnapshot(PublishedState):
         return (*(host.identity for host in self.hosts), *(host.identity for host in self.absent))
 
 
-#  The limit of hosts of a rollout that a sentence names.
+#: The limit of hosts of a rollout that a sentence names.
 _NAMED = 5
 
 

@@ -47,9 +47,10 @@ class Ancestry:
 class Observation:
     """The published ``state`` and the ``tip`` of the branch in one run of the syncer.
 
-    ``stands``: if the tip is published, it needs no other publication. ``is_last``: the publication that ZooKeeper
-    names is certainly the last one. Other facts are read only if the decision depends on them: ``read_snapshot``
-    reads the hosts and the rollout, ``read_ancestry`` the origin of the tip and its relation to a predecessor.
+    ``stands`` is whether a published tip needs no further publication, ``is_last`` whether the publication that
+    ZooKeeper names is certainly the last one. Other facts are read only if the decision depends on them:
+    ``read_snapshot`` reads the hosts and the rollout, ``read_ancestry`` the origin of the tip and its relation to
+    a predecessor.
     """
 
     state: PublishedState
@@ -62,13 +63,13 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """The tip is to be published over the fleet's ``snapshot``, with the ``options`` of the run.
+    """The decision to publish the tip over the fleet's ``snapshot``, with the ``options`` of the run.
 
-    ``whole``: the last published text is not enough, so the whole live tree is read. ``optional``: the tip is
-    published already, so an empty change is not worth a publication. ``may_repeat``: the last publication is
-    certainly the one that ZooKeeper names, and no host has to try it again; hosts that have it then have nothing
-    to do if the tip does not differ. ``rollout`` is the id of the rollout of the tip that is under way, if there
-    is one; a publication that repeats the last one continues it.
+    With ``whole``, the last published text is not enough, so the whole live tree is read. With ``optional``, the
+    tip is published already, so an empty change needs no publication. With ``may_repeat``, the last publication is
+    certainly the one that ZooKeeper names, and no host has to try it again; then hosts with that publication have
+    nothing to do if the tip does not differ. ``rollout`` is the id of the rollout of the tip that is under way, if
+    there is one; a publication that repeats the last one continues it.
     """
 
     tip: Revision
@@ -83,7 +84,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class UpToDate:
-    """The tip is published, and nothing else was asked for."""
+    """The tip is published, and no option requires more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def _is_held_at(snapshot: PublicationSnapshot, tip: Revision) -> bool:
 def _must_wait(snapshot: PublicationSnapshot, tip: Revision) -> bool:
     """Whether the tip waits until the fleet has converged.
 
-    An interrupted publication is completed whatever versions the hosts have: they wait for it. A held cluster gets
+    An interrupted publication is completed with any versions of the hosts: they wait for it. A held cluster gets
     the tip, which ends the hold. A version that was set by hand is published once the tip has it; an import by
     hand ends no rollout.
     """

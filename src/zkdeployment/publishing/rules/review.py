@@ -93,7 +93,7 @@ def _misplaced(tree: Tree, part: Nodes) -> Iterator[Problem]:
 
 
 #: Increment this number whenever the same text results in another tree, other targets or other documents: the new
-#: program then does not rely on what an older program published.
+#: program then does not rely on publications of an older program.
 RULES = 5
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Properties
 
 
-#  The number of characters of a digest that messages show.
+#: The number of characters of a digest that messages show.
 _SHOWN = 12
 
 

@@ -100,7 +100,7 @@ class SignedTargets:
         """Return the digests after a change; buckets without a changed target are not computed again.
 
         ``encoded`` maps the names of new and changed targets to the data of their nodes; ``gone`` are the names of
-        targets that do not exist any more.
+        targets that no longer exist.
         """
         changed: dict[str, dict[str, str]] = {}
         for name in (*encoded, *gone):

@@ -71,7 +71,7 @@ NAMESPACE = "zkdeployment-publication"
 
 _SCHEMA = "signed-publication"
 
-#  The digest of an empty list of left services.
+#: The digest of an empty list of left services.
 NOTHING_LEFT = digest_of(b"[]")
 
 

@@ -61,7 +61,7 @@ def walk(session: Session, paths: Sequence[str]) -> dict[str, Node]:
     return nodes_by_path
 
 
-#  The path above the nodes of controllers, which is the prefix of the names of their targets.
+#: The path above the nodes of controllers, which is the prefix of the names of their targets.
 ROLES = "/roles/"
 _encode_canonically = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 

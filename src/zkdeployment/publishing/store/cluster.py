@@ -51,7 +51,7 @@ LAST = 64
 _SHARED = "~later-"
 _ESCAPED = "~%6Cater-"
 
-#  The most nodes that one transaction removes, if other programs created more than the limit.
+#: The most nodes that one transaction removes, if other programs created more than the limit.
 _BATCH = 500
 
 
@@ -129,10 +129,10 @@ def _touch(recorded: RecordedStops) -> Operation:
     return Set(paths.STOPS, b"", recorded.version)
 
 
-#  The most hosts whose outputs are kept; if many hosts fail in the same way, a few outputs are enough.
+#: The most hosts whose outputs are kept; if many hosts fail in the same way, a few outputs are enough.
 OUTPUTS_LIMIT = 20
 
-#  Attempts of a write while other hosts write.
+#: Attempts of a write while other hosts write.
 _ATTEMPTS = 20
 
 

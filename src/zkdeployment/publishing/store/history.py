@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#  The number of kept publications.
+#: The number of kept publications.
 LIMIT = 500
 
-#  The number of older publications that are checked for results to fold, because hosts may write late.
+#: The number of older publications that are checked for results to fold, because hosts may write late.
 _RECENT = 3
 
-#  The most publications that one call drops.
+#: The most publications that one call drops.
 _DROPPED = 20
 
 _CHUNK = 1000

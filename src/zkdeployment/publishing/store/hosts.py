@@ -30,7 +30,7 @@ def read_hosts(session: Session, names: Sequence[str]) -> tuple[Host, ...]:
 
 
 def write_inventory(session: Session, known: KnownHost) -> None:
-    """Write a host's inventory unless its node is up to date; one that is too large is written as unknown."""
+    """Write a host's inventory unless its node is up to date; a too large inventory is written as unknown."""
     path = _path(known.identity.id)
     known, data = _encode_limited(known)
     node = session.get(path)
@@ -42,7 +42,7 @@ def write_inventory(session: Session, known: KnownHost) -> None:
 
 
 def replace_inventory(session: Session, known: KnownHost) -> None:
-    """Write a host's inventory, which differs from the one that the host itself wrote last; reads nothing."""
+    """Write a host's inventory, which differs from the host's last one, without reading the node."""
     try:
         session.commit(Set(_path(known.identity.id), _encode_limited(known)[1]))
     except TransactionError:
@@ -50,7 +50,7 @@ def replace_inventory(session: Session, known: KnownHost) -> None:
 
 
 def _encode_limited(known: KnownHost) -> tuple[KnownHost, bytes]:
-    """Return the inventory in its written form, and its data; one that is too large is unknown."""
+    """Return the inventory in its written form, and its data; a too large inventory becomes unknown."""
     data = encode(known)
     if len(data) <= NODE_LIMIT:
         return known, data
@@ -145,13 +145,13 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
 
 
 def _records(markers: Iterable[Marker]) -> list[object]:
-    """Return what each marker records; empty if none does, as on most hosts."""
+    """Return the record of each marker; an empty list if no marker has a record, as on most hosts."""
     records = [None if marker.properties is None else [marker.properties, *marker.packages] for marker in markers]
     return [*records] if any(records) else []
 
 
 def _identities(markers: Iterable[Marker]) -> list[object]:
-    """Return the identity of the host that each marker records; empty if none does, as on most hosts."""
+    """Return the recorded identity of each marker; an empty list if no marker has one, as on most hosts."""
     identities = [
         None if (host := marker.identity) is None else [host.id, host.name, host.role] for marker in markers
     ]

@@ -83,7 +83,7 @@ def request_of(node: Node) -> PublicationRequest:
     return PublicationRequest.from_json(node.properties, written=node.modified)
 
 
-#  The limits of kept refusals and of kept bytes.
+#: The limits of kept refusals and of kept bytes.
 REFUSALS_LIMIT = 100
 BYTES_LIMIT = 128 * 1024
 

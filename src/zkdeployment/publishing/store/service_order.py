@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#  The number of deletions in one transaction.
+#: The number of deletions in one transaction.
 _CHUNK = 1000
 
 

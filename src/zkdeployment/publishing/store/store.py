@@ -88,7 +88,7 @@ def remove_unused_locks(session: Session, names: Collection[str], deployed: Coll
 
 T = TypeVar("T")
 
-#: How many transactions of a publication are sent before the first of them is answered.
+#: The number of transactions of a publication that are sent before the first answer.
 _PENDING = 2
 
 
@@ -98,8 +98,8 @@ class ZooKeeperPublications:
     All methods raise ``UnreachableError``.
 
     ``identity`` names this syncer as the holder of the lock (default: host name and process id). ``history`` is
-    how many publications the history keeps. ``reach`` is called with the name of a failpoint before and after
-    each transaction of a publication. With a ``signer``, publications are signed.
+    the number of publications that the history keeps. ``reach`` is called with the name of a failpoint before and
+    after each transaction of a publication. With a ``signer``, publications are signed.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class ZooKeeperPublications:
         return read_live_tree(self.session)
 
     def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
-        """Read these nodes; nodes that do not exist are left out."""
+        """Read these nodes; nodes that do not exist are omitted."""
         return read_live_nodes(self.session, paths)
 
     def lock(self) -> ContenderLock:
@@ -232,7 +232,7 @@ class ZooKeeperPublications:
         recent: Sequence[str],
         leftovers: Sequence[Collection[str] | None],
     ) -> None:
-        """Remove the nodes of earlier publications that are not needed any more.
+        """Remove the unneeded nodes of earlier publications.
 
         ``since`` is that of the new publication. ``leftovers`` are the children of the ``recent`` records, and of
         the nodes of outputs and of agents' locks.

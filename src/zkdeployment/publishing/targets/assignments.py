@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: The node of a role below this path names its controller.
 _ROLES = "/roles/"
 
-#  The required keys of an assignment. Other keys are optional; unknown keys belong to later releases.
+#: The required keys of an assignment. Other keys are optional; unknown keys belong to later releases.
 _FIELDS = frozenset({"path", "n", "package", "application", "subtype", "version", "patches"})
 
 

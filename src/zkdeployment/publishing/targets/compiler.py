@@ -189,7 +189,7 @@ def recompile_targets(
 
 
 class _Compiler:
-    """One compilation, which reads each service node once, however many targets it has."""
+    """One compilation, which reads each service node once for all its targets."""
 
     def __init__(self, tree: Tree, *, with_properties: bool) -> None:
         self.tree = tree

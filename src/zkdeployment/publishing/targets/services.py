@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     T = TypeVar("T")
 
-#  The most instances of one service on one host; a larger number is a typing error.
+#: The most instances of one service on one host; a larger number is a typing error.
 MAX_N = 1000
 
 #: The longest path of a service: file names contain it with the instance's number (255 bytes on Linux).

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#  The level of compression of a rollout's state: a higher level takes several times as long and saves almost
-# nothing.
+#: The level of compression of a rollout's state: a higher level takes several times as long and saves almost
+#: nothing.
 _EFFORT = 5
 
 #: Bytes for all errors and reasons of a rollout that is too large for its node; host names are not counted.

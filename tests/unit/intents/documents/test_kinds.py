@@ -135,7 +135,7 @@ def test_an_invalid_name_of_a_document_is_refused_everywhere(name, place):
     assert any("expected a name of at most" in text or "expected a target of at" in text for text in messages), old
 
 
-def test_a_published_document_with_an_invalid_name_is_left_out():
+def test_a_published_document_with_an_invalid_name_is_omitted():
     document = intent_document(replace(WEB, name="h 3"))
     with pytest.raises(ValueError, match="of at most"):
         intent_of_document(document)
@@ -152,7 +152,7 @@ def test_a_subject_has_the_four_names_of_a_group_or_the_two_of_a_cluster():
 
 
 @pytest.mark.parametrize("text", ["", "ams", "ams/web/db", "p1/store/v1/shop/front", "ams/", "/web"])
-def test_other_texts_are_no_subject(text):
+def test_other_texts_are_not_subjects(text):
     with pytest.raises(ConfigurationError, match="expected PROJECT/APP/VERSION/NAME"):
         parse_subject(text)
 

@@ -31,7 +31,7 @@ OWN = Acceptance({}, LEFT, "r2", 7)
         (Published(revision=None, ordered="r2", sequence=7), NEW),  # the publication after it, of several
     ],
 )
-def test_what_a_publication_accepts_counts_from_its_last_transaction_on(published, accepted):
+def test_accepted_forms_count_from_the_last_transaction_of_the_publication_on(published, accepted):
     assert AcceptanceRecord(OLD, NEW).settled(published) == accepted
     assert AcceptanceRecord(OLD).settled(published) == OLD
     assert AcceptanceRecord(None, Acceptance({}, (), "r4", 9)).settled(published) is None

@@ -44,7 +44,7 @@ def test_rules_are_read():
         "/p1 1 x a",
     ],
 )
-def test_a_line_that_is_no_rule_is_an_error_with_its_number(line):
+def test_a_line_that_is_not_a_rule_is_an_error_with_its_number(line):
     with pytest.raises(ConfigurationError, match=r"rules:2: expected PATH NUMBER DAYS NAME.*found '/?p1"):
         parse_rules(f"# comment\n{line}", "rules")
 

@@ -157,7 +157,7 @@ def test_only_approved_and_deployed_groups_are_accepted():
         assert len(newly_accepted({snapshot.intent.subject: snapshot})) == count
 
 
-def test_a_group_stays_deployed_if_its_approval_counts_or_the_syncer_accepted_it_so():
+def test_a_group_stays_deployed_if_its_approval_counts_or_the_syncer_accepted_its_content():
     deployed = replace(SNAPSHOT, intent=replace(SHOP, state=IntentState.INSTANTIATED))
     bare = replace(deployed, intent=replace(deployed.intent, approval=None))
     for snapshot, reason in (

@@ -71,7 +71,7 @@ def test_a_change_of_the_content_changes_the_digest_and_names_the_nodes(before, 
         ("version => /defaults version", "version => /releases stable"),
     ],
 )
-def test_what_scripts_of_the_group_cannot_notice_does_not_change_the_digest(before, after):
+def test_changes_that_scripts_of_the_group_cannot_notice_do_not_change_the_digest(before, after):
     assert content().digest == content(TREE.replace(before, after)).digest
 
 

@@ -94,7 +94,7 @@ def test_a_cluster_of_a_target_that_its_services_do_not_have_is_named():
     assert found.endswith("nothing is deployed there")
 
 
-def test_idle_paths_are_those_at_or_below_which_the_content_has_no_service():
+def test_idle_paths_have_no_service_of_the_content_at_or_below_them():
     nodes = {"/a": {}, "/a/deploy": {}, "/a/deploy/web": {}, "/b": {"x": 1}, "/c/d": {"deploy ->": "/x"}}
     group = DeploymentIntentGroup("p", "a", "v", "g", "plain", {"x": ("/a", "/b"), "y": ("/c",)})
     assert idle_paths(group, nodes) == ("/b",)

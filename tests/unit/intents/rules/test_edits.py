@@ -1,4 +1,4 @@
-"""Changes of intents in the files of a revision: only what an act concerns, with all comments."""
+"""Changes of intents in the files of a revision: only the parts that an act concerns, with all comments."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_an_act_waits_until_the_last_one_on_its_subject_is_published() -> None:
     assert "the last publication does not have it" in str(unpublished_act(AMS, applied, None))
 
 
-def test_another_description_is_no_act() -> None:
+def test_another_description_is_not_an_act() -> None:
     created = find_intent(FILES, SHOP).intent
     assert isinstance(created, DeploymentIntentGroup)
     assert unpublished_act(SHOP, replace(created, composite_profile="large"), created) is None

@@ -85,7 +85,7 @@ def test_intents_without_a_conflict_have_no_faults():
     assert list(governance_faults([SHOP, WEB], *compiled())) == []
 
 
-def test_a_path_that_is_no_node_is_a_fault_of_its_place():
+def test_a_path_without_a_node_is_a_fault_of_its_place():
     lost = replace(SHOP, apps={"front": ("/p1/shop/front", "/p1/shop/lost")})
     (fault,) = governance_faults([lost], *compiled())
     assert (fault.subject, fault.app, fault.position) == (SHOP.subject, "front", 1)

@@ -35,7 +35,7 @@ def test_the_history_has_the_instances_of_the_record_and_of_removed_documents_ne
         intent_history(GROUP.subject, None, ())
 
 
-def test_the_history_is_bounded_and_read_without_what_is_damaged():
+def test_the_history_is_bounded_and_omits_damaged_events():
     many = [replace(OLD, id=number) for number in range(1, KEPT_INSTANCES + 6)]
     assert [one.id for one in merged_history(many, [replace(OLD, id=3)])] == list(range(6, KEPT_INSTANCES + 6))
     written = json.loads(json.dumps([OLD.to_json(), {"id": 1}, 7, OLD.to_json() | {"terminated": "x"}]))

@@ -34,7 +34,7 @@ def wanted(instance):
     return [(service.assignment.path, service.wanted, service.assignment.n) for service in instance.services]
 
 
-def test_an_instance_begins_with_the_governed_services_and_ends_with_none_of_them_wanted():
+def test_an_instance_begins_with_the_governed_services_and_ends_when_no_service_is_wanted():
     (begun,) = publish((), 7, IntentEffect.BEGIN_INSTANCE)
     assert (begun.id, begun.changed, begun.by, begun.terminated) == (7, 7, "alice", None)
     assert wanted(begun) == [("/front", 2, 2)]
@@ -44,7 +44,7 @@ def test_an_instance_begins_with_the_governed_services_and_ends_with_none_of_the
     assert wanted(ended) == [("/front", 0, 2)]
 
 
-def test_an_update_remembers_what_is_not_wanted_any_more():
+def test_an_update_remembers_services_that_are_no_longer_wanted():
     begun = publish((), 7, IntentEffect.BEGIN_INSTANCE, services=[FRONT, ADMIN])
     smaller = replace(FRONT, assignment=replace(FRONT.assignment, n=1, version="2"))
     (updated,) = publish(begun, 8, IntentEffect.UPDATE_INSTANCE, services=[smaller])
@@ -105,7 +105,7 @@ def test_each_change_of_an_instance_is_an_event_with_its_approval():
     assert unsigned.event(InstanceEventKind.UPDATED).is_verified is False
 
 
-def test_events_are_bounded_and_damaged_ones_are_left_out():
+def test_events_are_bounded_and_damaged_ones_are_omitted():
     events = ()
     for sequence in range(1, KEPT_EVENTS + 11):
         change = InstanceChange(sequence, 1.0, "x" * 999, reason="a\nb")

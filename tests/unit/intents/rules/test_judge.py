@@ -137,7 +137,7 @@ def test_a_document_stays_until_its_termination_is_complete():
     assert judge(group(TERMINATED), group(INSTANTIATED), terminating=[subject]).refusals == ()
 
 
-def test_a_fleet_that_never_published_an_intent_takes_the_documents_as_they_stand():
+def test_a_fleet_that_never_published_an_intent_accepts_the_present_documents():
     new = {SHOP.subject: group(INSTANTIATED, approved=None), WEB.subject: cluster(CREATED)}
     judgement = judge_change(None, new)
     assert judgement.refusals == ()

@@ -81,7 +81,7 @@ def test_services_of_a_removed_group_leave_for_all_targets_and_those_of_a_cluste
     assert change(former(WEB)).left == (LeftService("/shop/front", "web", WEB.subject, "r2"),)
 
 
-def test_nothing_leaves_while_another_intent_governs_it_or_if_it_is_gone_from_the_tree():
+def test_a_service_does_not_leave_while_another_intent_governs_it_or_after_its_removal_from_the_tree():
     renamed = replace(SHOP, name="store")
     assert change(former(SHOP), renamed).after == IntentGovernance((renamed,))
     assert [one.path for one in change(former(SHOP), tree=WITHOUT_DB).left] == ["/shop/front"]
@@ -122,7 +122,7 @@ def test_a_release_counts_for_one_content_one_intent_and_one_departure():
     assert RELEASE.name == "release"
 
 
-def test_an_intent_that_would_undeploy_what_it_did_not_govern_is_an_error_at_its_state():
+def test_an_intent_that_would_undeploy_ungoverned_services_is_an_error_at_its_state():
     (problem,) = adoption(former(), SHOP)
     assert (problem.file, problem.path, problem.severity) == ("0.yaml", "data.state", Severity.ERROR)
     assert "/shop/db for h1, /shop/front for h1, /shop/front for web; take them over" in problem.message

@@ -70,7 +70,7 @@ def test_the_table_has_no_other_entries_than_the_update_of_a_group():
     assert LIFE_CYCLE.keys() - pairs == {(IntentState.INSTANTIATED, IntentAct.UPDATE)}
 
 
-def test_services_are_deployed_by_acts_that_begin_an_instance_and_undeployed_by_those_that_end_it():
+def test_acts_that_begin_an_instance_deploy_services_and_acts_that_end_it_undeploy_them():
     for (state, _), entry in LIFE_CYCLE.items():
         if isinstance(entry, LifeCycleStep) and entry.state is not None:
             begins = IntentEffect.BEGIN_INSTANCE in entry.effects

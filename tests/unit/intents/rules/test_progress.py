@@ -1,4 +1,4 @@
-"""The progress of an act: what is done, what failed, and what is waited for."""
+"""The progress of an act: finished, failed and awaited parts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_failure_is_named() -> None:
     assert progress.waiting == ()
 
 
-def test_what_an_update_removes_is_done_when_it_is_undeployed() -> None:
+def test_a_removal_by_an_update_is_done_when_the_service_is_undeployed() -> None:
     rows = [row("h1", RsyncStatus.APPLIED), row("h2", RsyncStatus.TERMINATED)]
     assert instance_progress(rows, is_active=True).done == 2
 

@@ -104,7 +104,7 @@ def test_an_unchanged_intent_is_not_written_again():
     assert change.records(InstanceChange(2, 2.0, "bob")) == {}
 
 
-def test_the_first_documents_of_a_fleet_are_taken_as_they_stand():
+def test_the_first_documents_of_a_fleet_are_accepted_unchanged():
     record = publish(None, snapshot(INSTANTIATED, content=1, approved=0), 7)[SHOP.subject]
     assert [instance.id for instance in record.instances] == [7]
     with pytest.raises(RefusedError, match="its content has changed since it was approved by alice"):

@@ -37,7 +37,7 @@ def facts(*, wanted=True, failed=False, recorded=False, marker=False, present=Tr
         (facts(wanted=False, marker=None, present=False, seen=False), RsyncStatus.TERMINATED),
     ],
 )
-def test_the_first_rule_that_holds_decides_what_was_done(found, status):
+def test_the_first_matching_rule_decides_the_outcome(found, status):
     assert rsync_status(found) is status
 
 

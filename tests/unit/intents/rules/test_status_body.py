@@ -83,7 +83,7 @@ def test_each_host_of_each_cluster_has_its_resources_with_both_statuses():
     }
 
 
-def test_a_host_that_failed_at_the_packages_failed_at_each_deployment_of_them():
+def test_a_host_that_failed_at_packages_failed_at_each_deployment_of_these_packages():
     failed = host("w1", failure=DeploymentFailure(8, "packages", packages=frozenset({"front"})))
     old = host("w2", failure=DeploymentFailure(7, "packages", packages=frozenset({"front"})))
     found = statuses(reports(failed, old))
@@ -103,7 +103,7 @@ def test_a_host_name_that_was_never_seen_has_resources_that_wait_for_the_host():
     assert statuses(reports()) == {"db1.example.com:/p1/db.0": ("db1.example.com", "Retrying", "Unknown")}
 
 
-def test_what_was_never_there_is_terminated_with_its_instance():
+def test_a_resource_that_never_existed_is_terminated_with_its_instance():
     ended = replace(INSTANCE, changed=9, services=tuple(replace(each, wanted=0) for each in INSTANCE.services))
     assert statuses(reports(), ended) == {"db1.example.com:/p1/db.0": ("db1.example.com", "Terminated", "Unknown")}
 
@@ -129,12 +129,12 @@ def test_a_deployment_that_moved_to_another_target_of_the_same_host_is_wanted():
         assert found == {"db1:/p1/db.0": ("db1.example.com", "Applied", "Present")}
 
 
-def test_an_end_is_not_awaited_of_deployments_that_are_no_resources():
+def test_the_end_does_not_wait_for_deployments_that_are_not_resources():
     ended = replace(INSTANCE, changed=9, services=tuple(replace(each, wanted=0) for each in INSTANCE.services))
     assert not is_terminating(instance_resources(ended, reports(host("w1", ("/p1/front", 5, 8)))))
 
 
-def test_what_exists_only_in_reality_has_no_rsync_status():
+def test_a_resource_that_exists_only_in_reality_has_no_rsync_status():
     stranger = ServiceProvider("/p1/front/providers/192.0.2.9:80", "/p1/front")
     mine = ServiceProvider("/p1/front/providers/192.0.2.1:80", "/p1/front")
     said = ServiceProvider("/p1/front/providers/x", "/p1/front", "w1", Deployment("/p1/front", 4))
@@ -259,7 +259,7 @@ def test_detail_adds_metadata_spec_and_status():
     }
 
 
-def test_rsync_has_metadata_and_spec_and_nothing_of_reality():
+def test_rsync_has_metadata_and_spec_but_no_state_of_reality():
     body = status(output="rsync")
     assert body["rsync-status"] == COUNTS
     assert "cluster-status" not in json.dumps(body)
@@ -312,7 +312,7 @@ def test_filters_are_combined_counts_follow_them_and_empty_levels_are_dropped(fi
         ({"instance": ["1", "2"]}, "instance is 1, 2: expected the id of one instance"),
     ],
 )
-def test_a_malformed_query_is_refused_with_what_was_expected(parameters, message):
+def test_a_malformed_query_is_refused_with_the_expected_form(parameters, message):
     with pytest.raises(ConfigurationError) as refused:
         status(**parameters)
     assert str(refused.value).startswith(message)

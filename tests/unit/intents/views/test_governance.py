@@ -57,6 +57,6 @@ def test_a_form_describes_a_new_intent_or_names_one_of_the_branch():
 
 
 @pytest.mark.parametrize("apps", ["front", "front=p1", "-x=/p1", "=/p1", "front=/p1,"])
-def test_a_description_that_is_not_valid_is_refused_with_what_was_expected(apps):
+def test_an_invalid_description_is_refused_with_the_expected_form(apps):
     with pytest.raises(ConfigurationError, match=r"apps: .*expected APP=PATH"):
         requested_adoption(SHOP, {"apps": apps})

@@ -24,7 +24,7 @@ def names(shown):
     return [(section.title, [row.name for row in section.rows]) for section in shown.sections]
 
 
-def test_groups_stand_by_project_and_clusters_by_provider():
+def test_groups_are_sorted_by_project_and_clusters_by_provider():
     shown = view(IntentListQuery())
     assert names(shown) == [
         ("Project p1", ["store/v1/old", "store/v1/shop"]),

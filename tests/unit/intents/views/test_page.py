@@ -93,7 +93,7 @@ def test_the_view_of_the_matrix_is_in_the_address():
     assert query.with_status("Failed").address == f"{PAGE}?instance=7&text=fr"
 
 
-def test_filters_choose_what_counts():
+def test_filters_choose_the_counted_resources():
     assert intent_matrix(ROWS, replace(QUERY, text="none")).rows == ()
     (row,) = intent_matrix(ROWS, replace(QUERY, statuses=frozenset({"Present", "Retrying"}))).rows
     assert counted(row.cells[0].counts.rsync) == [("Retrying", 2), ("Applied", 1)]
@@ -114,7 +114,7 @@ def test_a_large_matrix_is_shown_in_parts_the_apps_with_failures_first():
     assert (first.apps_part.next, first.clusters_part.next) == (f"{PAGE}?page=2", f"{PAGE}?columns=2")
 
 
-def test_a_cell_shows_its_resources_with_what_hosts_report():
+def test_a_cell_shows_its_resources_with_the_reports_of_hosts():
     assert cell_view(ROWS, QUERY, begun(), REPORTS) is None
     cell = cell_view(ROWS, replace(QUERY, cell=("front", "web")), begun(), REPORTS)
     assert [(line.name, line.rsync.word, line.exists.word) for line in cell.lines] == [

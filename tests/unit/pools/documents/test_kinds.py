@@ -166,7 +166,7 @@ COMPLETE = "mechanism: {type: role, role: {idle: a, leased: b}}"
         ),
     ],
 )
-def test_a_fault_has_its_place_and_names_what_was_expected(pools: str, way: str, message: str) -> None:
+def test_a_fault_has_its_place_and_names_the_expected_value(pools: str, way: str, message: str) -> None:
     found = faults(with_pools(pools))
     assert list(found) == [way]
     assert message in found[way]

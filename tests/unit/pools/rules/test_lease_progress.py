@@ -54,7 +54,7 @@ def test_the_reason_of_a_wait_is_known(seen, version, reason):
     assert progress(seen, version=version) == LeaseProgress(stage, reason)
 
 
-def test_a_lease_that_the_host_cannot_reach_any_more_has_failed():
+def test_a_lease_that_the_host_can_no_longer_reach_has_failed():
     assert progress(None).stage is LeaseStage.ABSENT
     assert "expected role = lease:IDLE in its configuration, found ci" in progress(host(idle_role=None)).reason
     for other, found in ((None, "no lease"), (Lease("ci", 8), "number 8")):

@@ -1,4 +1,4 @@
-"""The life cycle of nodes: the table, and what nodes keep and lose."""
+"""The life cycle of nodes: the table, and the values that nodes keep and lose."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_node_that_is_used_again_loses_pool_session_and_passing_data() -> None
     assert unused.data == {"architecture": "x86_64"}
 
 
-def test_a_node_that_is_not_used_again_is_done_and_keeps_what_is_known_of_it() -> None:
+def test_a_node_that_is_not_used_again_is_done_and_keeps_its_known_values() -> None:
     done = end_of_deprovisioning(node(NodeState.DEPROVISIONING, reusable=False), 9)
     assert (done.state, done.retired_at, done.is_active) == (NodeState.DONE, 9, False)
     assert done.data["provision"] == {"ipaddr": "192.0.2.1"}

@@ -156,6 +156,6 @@ def test_the_values_of_a_new_node_have_one_meaning(line: str, values: dict[str, 
 
 
 @pytest.mark.parametrize("line", ["x", "=1", 'a=1 "b c"'])
-def test_what_is_no_value_of_a_new_node_is_refused(line: str) -> None:
+def test_invalid_values_of_a_new_node_are_refused(line: str) -> None:
     with pytest.raises(ConfigurationError, match="expected KEY=VALUE such as architecture=x86_64, found"):
         node_data(split_values(line))

@@ -66,7 +66,7 @@ def shortage(
 READY, PROVISIONING, DEPLOYED = NodeState.READY, NodeState.PROVISIONING, NodeState.DEPLOYED
 
 
-def test_a_pool_at_its_level_lacks_nothing_and_one_without_a_level_never_does() -> None:
+def test_a_pool_at_its_level_and_a_pool_without_a_level_lack_no_nodes() -> None:
     assert shortage(node(1, READY), node(2, READY)) is None
     assert shortage(pool=replace(METAL, fill_level=None)) is None
 

@@ -1,4 +1,4 @@
-"""Nodes and sessions are read as they were written."""
+"""Nodes and sessions are decoded unchanged."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_session_is_read_back_unchanged(session: TenantSession) -> None:
     assert TenantSession.from_json(value) == session
 
 
-def test_what_a_newer_version_adds_to_records_is_written_again() -> None:
+def test_additions_of_a_newer_version_to_records_are_written_again() -> None:
     node = PoolNode(id=1, state=NodeState.READY, created_at=1, changed=2)
     stored = {**node.to_json(), "later": [1], "stamp": 9}
     read = PoolNode.from_json(stored, stamp=3)
@@ -103,7 +103,7 @@ def test_what_a_newer_version_adds_to_records_is_written_again() -> None:
 
 
 @pytest.mark.parametrize("part", ["web", 3, None, [], {}])
-def test_parts_that_are_no_records_are_errors(part: Any) -> None:
+def test_parts_that_are_not_records_are_errors(part: Any) -> None:
     value = {"id": 3, "tenant": 1, "nodes": [1], "created_at": 1, "expires_at": 2}
     with pytest.raises(ValueError, match="specs: "):
         TenantSession.from_json({**value, "specs": [part], "leased": []})
@@ -139,7 +139,7 @@ def test_a_session_with_a_value_of_another_type_is_damaged(fields: dict[str, Any
         TenantSession.from_json({**session, **fields})
 
 
-def test_what_was_kept_beyond_the_bounds_of_json_is_readable() -> None:
+def test_records_beyond_the_bounds_of_json_are_readable() -> None:
     deep: Any = 1
     for _ in range(300):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""Random requests, results, crashes and clocks: what holds whatever happens."""
+"""Invariants of pools under random requests, results, crashes and clocks."""
 
 from __future__ import annotations
 

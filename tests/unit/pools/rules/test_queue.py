@@ -1,4 +1,4 @@
-"""The queue of requests: its order, what a request waits for, and what holds whatever tenants request."""
+"""The queue of requests: its order, the reasons of waits, and invariants for all requests."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def test_a_request_has_a_place_for_each_pool_and_names_a_quota_that_it_exceeds()
     assert "requested nodes (1) + current allocation (4) = 5 > 4" in str(places[3])
 
 
-def test_a_request_with_properties_gets_only_such_nodes_and_blocks_nothing_if_there_are_none() -> None:
+def test_a_request_with_properties_gets_only_matching_nodes_and_without_such_nodes_blocks_no_other_request() -> (
+    None
+):
     large = NodesSpec("web", 1, read_properties(["memory>=16"]))
     demanding = replace(waits(1, tenant=1, web=1), specs=(large,))
     small = replace(ready(1, "web"), data={"memory": 8})
@@ -178,7 +180,7 @@ STEP, DURATION = 60.0, 300.0
 
 
 @given(ARRIVALS)
-def test_no_request_starves_none_exceeds_a_quota_and_nodes_are_idle_only_by_the_rule(arrivals: list[Any]) -> None:
+def test_no_request_starves_or_exceeds_a_quota_and_nodes_are_idle_only_by_the_rule(arrivals: list[Any]) -> None:
     waiting = {
         number: waits(number, tenant, moment * STEP, 1e9, **pools)
         for number, (moment, tenant, pools) in enumerate(sorted(arrivals, key=lambda found: found[0]), 1)

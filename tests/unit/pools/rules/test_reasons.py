@@ -1,4 +1,4 @@
-"""What is left of long texts."""
+"""The shortening of long texts."""
 
 from __future__ import annotations
 

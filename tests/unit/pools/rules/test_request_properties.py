@@ -1,4 +1,4 @@
-"""Requests by properties: what is written, which nodes match, and what a refusal says."""
+"""Requests by properties: their form, the matching nodes, and the refusals."""
 
 from __future__ import annotations
 
@@ -180,13 +180,15 @@ def test_parts_of_a_request_with_more_properties_choose_first() -> None:
         ),
     ],
 )
-def test_a_refusal_names_what_no_node_has(wanted: NodesSpec, problem: RequestProblem, message: str) -> None:
+def test_a_refusal_names_the_properties_that_no_node_has(
+    wanted: NodesSpec, problem: RequestProblem, message: str
+) -> None:
     refused = chosen(wanted)
     assert isinstance(refused, RequestRefusal)
     assert (refused.problem, refused.message) == (problem, message)
 
 
-def test_nodes_that_are_lent_have_properties_and_nodes_that_are_made_have_none_yet() -> None:
+def test_lent_nodes_have_properties_and_nodes_in_the_making_have_no_properties_yet() -> None:
     lent = node(4, NodeState.DEPLOYED, arch="s390x")
     refused = chosen(spec(1, "arch=s390x"), nodes=(SMALL, lent))
     assert isinstance(refused, RequestRefusal)

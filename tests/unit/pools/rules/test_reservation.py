@@ -144,7 +144,7 @@ def test_nodes_of_other_states_and_of_absent_hosts_are_not_chosen() -> None:
     assert refusal(reserve(request(("web", 2)), POOLS, nodes, 10, absent={"h1"})).problem is RequestProblem.TOO_FEW
 
 
-def test_an_unknown_pool_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_pool_is_refused_with_the_existing_ones() -> None:
     refused = refusal(reserve(request(("cloud", 1)), POOLS, [], 10))
     assert refused.problem is RequestProblem.NO_POOL
     assert refused.message == "there is no pool 'cloud'; the pools are: db, web"
@@ -212,7 +212,7 @@ def test_a_pool_of_hosts_takes_present_hosts_of_its_idle_role() -> None:
     assert plan.new == 0
 
 
-def test_ready_nodes_and_those_on_their_way_count_for_the_level() -> None:
+def test_ready_nodes_and_nodes_in_preparation_count_for_the_level() -> None:
     nodes = [ready(1), new_node(2, WEB, 0), replace(ready(3), state=NodeState.DEPLOYED), ready(4, "db")]
     assert plan_filling(WEB, nodes, 10) == FillPlan()
     cloud = replace(WEB, mechanism=replace(WEB.mechanism), fill_level=2)

@@ -1,4 +1,4 @@
-"""What follows from tasks, whatever has changed in the meantime."""
+"""The consequences of tasks, with all changes in the meantime."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(*nodes: PoolNode, own: set[int] | None = None, **values: Any) -> PoolSn
 SESSION = TenantSession(id=9, tenant=7, specs=(), nodes=(1, 2), created_at=1, expires_at=99, stamp=0)
 
 
-def test_what_operators_changed_during_the_work_stays() -> None:
+def test_changes_by_operators_during_the_work_stay() -> None:
     given = task(TaskKind.DEPROVISION, 1, reusable=True)
     outcome = MechanismOutcome((end_of_deprovisioning(given.nodes[0], 30),), (), ())
     present = replace(given.nodes[0], reusable=False, comment="to the dump", stamp=8)
@@ -83,7 +83,7 @@ def test_nodes_that_could_not_be_deprovisioned_have_failed() -> None:
     assert change.filling == {}
 
 
-def test_a_key_that_stays_matters_only_where_nothing_resets_the_node() -> None:
+def test_a_remaining_key_matters_only_on_nodes_that_are_not_reset() -> None:
     given = task(TaskKind.DEPROVISION, 1, 2)
     outcome = fail_with_keys(given, {2: "no route"}, 30)
     assert [(found.id, found.state) for found in outcome.nodes] == [(2, NodeState.FAILED)]

@@ -1,4 +1,4 @@
-"""The text of a signed lease, and what a host accepts after what it verified before."""
+"""The text of a signed lease, and the leases that a host accepts after an earlier one."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a worker does next."""
+"""The next task of a worker."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_nodes_of_a_pool_that_gets_another_mechanism_are_deprovisioned_by_the_on
     assert list(next_tasks(unknown, ())) == []
 
 
-def test_nodes_of_a_pool_of_which_nothing_is_known_fail_with_the_reason() -> None:
+def test_nodes_of_an_unknown_pool_fail_with_the_reason() -> None:
     nodes = (
         node(1, NodeState.DEPROVISIONING),
         node(2, NodeState.PROVISIONING),
@@ -290,7 +290,7 @@ def test_tasks_are_for_nodes_without_a_worker_one_by_one_or_together() -> None:
     assert [task.ids for task in next_tasks(single, {4})] == [{2}, {3}]
 
 
-def test_a_run_for_all_nodes_has_two_hundred_of_them_at_most() -> None:
+def test_a_run_for_all_nodes_has_at_most_two_hundred_nodes() -> None:
     nodes = tuple(node(number, NodeState.PROVISIONING) for number in range(1, 251))
     found = list(next_tasks(observe(*nodes, pools=(replace(CLOUD, run_parallel=False),)), ()))
     assert [len(task.nodes) for task in found] == [200, 50]

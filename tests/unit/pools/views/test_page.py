@@ -100,7 +100,7 @@ def test_an_admin_sees_all_sessions_with_the_command_for_each_node():
     assert [act.label for act in view().acts] == ["Request nodes", "Add a node", "Usage"]
 
 
-def test_a_tenant_sees_its_own_sessions_first_and_no_others():
+def test_a_tenant_sees_only_its_own_sessions():
     own, other = view(role=Role.TENANT), view(role=Role.TENANT, number=5)
     assert own.headline == "You have 1 node in 1 session"
     assert own.allowance == "You have 1 of the 8 nodes that you may lease at the same time."

@@ -163,7 +163,7 @@ def test_warnings_are_kept():
     assert [str(problem) for problem in made.warnings]
 
 
-def test_a_top_level_node_that_deploys_and_has_no_file_any_more_is_warned_of():
+def test_a_top_level_node_that_deploys_but_no_longer_has_a_file_causes_a_warning():
     live = {**drafted(TREE, EMPTY).change.create, "/data": {"x": 1}}
     made = drafted("/new\n", LiveTree(Tree(live), dict.fromkeys(live, 0)))
     assert made.change.delete == frozenset()
@@ -240,7 +240,7 @@ class TestWhetherTheLiveTreeIsTheText:
     def test_it_is_after_a_first_publication(self):
         assert drafted(TREE, EMPTY).exact == reviewed(TREE).fingerprint
 
-    def test_nodes_of_others_that_deploy_nothing_do_not_count(self):
+    def test_foreign_nodes_without_deployments_do_not_count(self):
         assert drafted(TREE, LiveTree(Tree({"/foreign": {"x": 1}}), {"/foreign": 0})).exact is not None
 
     def test_nodes_of_others_that_deploy_something_count(self):
@@ -403,7 +403,7 @@ def test_the_order_between_services_is_part_of_the_publication():
     assert publication.order == made.order.entries
 
 
-def test_hosts_gain_what_only_an_interrupted_publication_has_written():
+def test_hosts_gain_services_that_only_an_interrupted_publication_has_written():
     before = "/who\n  /db : shop\n    version = '1'\n    undeploy = 'last'\n    /deploy\n      /h1\n"
     after = before.replace("/h1", "/h2")
     completed = reviewed(before).targets

@@ -20,7 +20,7 @@ def test_services_of_files_have_their_published_state_and_others_their_live_stat
     }
 
 
-def test_what_two_targets_have_in_common_has_the_fewest_instances():
+def test_common_services_of_two_targets_have_the_smaller_number_of_instances():
     first = {"a1": (assignment("/db", 2), WEB), "a2": (DB,)}
     second = {"a1": (DB, NEW), "b1": (DB,)}
     assert common_targets(first, second) == common_targets(second, first) == {"a1": (DB,)}

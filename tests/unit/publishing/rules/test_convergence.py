@@ -74,7 +74,7 @@ def test_no_publication_waits_for_a_host_that_can_be_leased():
     ],
     ids=["all have it", "one has another", "one has none", "in no group", "can be leased"],
 )
-def test_hosts_of_the_groups_that_have_not_got_the_publication_may_try_again(hosts, unfinished):
+def test_hosts_of_groups_without_the_publication_may_try_again(hosts, unfinished):
     assert has_unfinished_hosts(snapshot(BEGUN, hosts)) is unfinished
     assert not has_unfinished_hosts(snapshot(None, hosts))
 

@@ -350,7 +350,7 @@ class TestRemoval:
         assert removal_refusal(A, by_id, by_name, hosts(10)) is None
         assert removal_refusal(A, by_id, by_name, hosts(0))
 
-    def test_another_type_is_no_end_and_controllers_are_no_deployments(self):
+    def test_another_type_is_not_an_end_and_controllers_are_not_deployments(self):
         before = {**on_hosts(2), "/roles/web": deployed("ctl"), "/roles/db": deployed("ctl")}
         other = (Assignment("/who/web", 1, "y", "y"),)
         assert removal_refusal(A, before, {"h0": other, "h1": other}, hosts(2)) is None

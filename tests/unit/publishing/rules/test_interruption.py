@@ -32,7 +32,7 @@ def paths(targets):
     return {name: [assignment.path for assignment in of_name] for name, of_name in targets.items()}
 
 
-def test_hosts_were_ordered_to_deploy_the_last_text_and_what_is_in_no_file():
+def test_hosts_were_ordered_to_deploy_the_last_text_and_nodes_without_a_file():
     assert ordered_revision(INTERRUPTED) == "r1"
     targets = ordered_targets(INTERRUPTED, IMPORTING, LIVE.targets, NEXT, LAST)
     assert paths(targets) == {"a": ["/shop/db", "/hand/y"]}
@@ -40,7 +40,7 @@ def test_hosts_were_ordered_to_deploy_the_last_text_and_what_is_in_no_file():
     assert [path for path in sorted(tree) if path.count("/") < 3] == ["/hand", "/hand/y", "/shop", "/shop/db"]
 
 
-def test_a_complete_publication_is_what_hosts_have():
+def test_hosts_have_a_complete_publication():
     complete = Published(revision="r1", ordered="r1")
     assert ordered_revision(complete) is None
     assert ordered_targets(complete, Cluster("r1"), LIVE.targets, NEXT, LAST) is None
@@ -48,7 +48,7 @@ def test_a_complete_publication_is_what_hosts_have():
     assert incompleteness(complete, Cluster("r1"), is_known=False) is None
 
 
-def test_a_fleet_without_a_publication_had_what_the_first_one_did_not_begin():
+def test_a_fleet_without_a_publication_had_the_targets_that_the_first_one_did_not_begin():
     first = Published(begun=frozenset({"/new"}))
     importing = Cluster("initial", importing="r1")
     assert paths(ordered_targets(first, importing, LIVE.targets, NEXT, None)) == {"a": ["/hand/y"]}
@@ -69,5 +69,5 @@ def test_hosts_with_a_version_that_was_set_by_hand_have_the_live_tree():
         (Cluster("r7", importing="r2"), False, "r2 is not complete: it is under way, or was interrupted$"),
     ],
 )
-def test_a_warning_names_what_is_not_complete(cluster, is_known, expected):
+def test_a_warning_names_the_incomplete_publication(cluster, is_known, expected):
     assert re.search(expected, incompleteness(INTERRUPTED, cluster, is_known=is_known))

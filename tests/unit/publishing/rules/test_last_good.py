@@ -27,5 +27,5 @@ def test_a_publication_of_documents_is_as_good_as_the_one_before_it():
     assert good(record("r3", 5), *bad, record("d1", 2, since=1), record("r1", 1)) == "d1"
 
 
-def test_revisions_with_the_current_tree_are_no_way_back():
+def test_revisions_with_the_current_tree_are_not_targets_of_a_rollback():
     assert good(record("d2", 4, since=3), record("r2", 3), record("r1", 1)) == "r1"

@@ -45,20 +45,20 @@ def test_hosts_that_lose_a_service_wait_for_those_that_gain_it():
     assert order.waiting == {"/db": {("a1", "/db"), ("a2", "/db")}}
 
 
-def test_nothing_is_waited_for_where_no_host_gains_the_service_or_it_leaves_the_tree():
+def test_there_is_no_wait_if_no_host_gains_the_service_or_if_it_leaves_the_tree():
     before = targets(a1=[assignment("/db", last=True)], a2=[assignment("/db", last=True)])
     assert entries(before, targets(a2=[assignment("/db", last=True)])) == {}
     assert entries(before, {}) == {}
     assert entries(before, targets(b1=[assignment("/db")])) == {}
 
 
-def test_a_host_that_did_not_get_the_service_yet_still_gains_it_in_the_next_publication():
+def test_a_host_that_does_not_have_the_service_yet_gains_it_in_the_next_publication():
     after = targets(b1=[assignment("/db", last=True)], b2=[assignment("/db", last=True)])
     assert entries(after, after) == {}
     assert entries(after, after, {"/db": {"b1", "a1"}}) == {"/db": OrderEntry(("b1",), ("b1",))}
 
 
-def test_an_awaited_service_that_moves_expects_all_hosts_and_names_those_that_gain_it():
+def test_a_moving_service_that_others_await_expects_all_hosts_and_names_the_gaining_ones():
     before = targets(a1=[assignment("/db", last=True)], a2=[assignment("/db", last=True)])
     after = targets(
         a2=[assignment("/db", last=True)], b1=[assignment("/db", last=True), assignment("/web", "/db")]

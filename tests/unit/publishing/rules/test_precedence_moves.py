@@ -1,4 +1,4 @@
-"""Warnings about services with ``undeploy = 'last'`` that move to hosts for which nobody can wait."""
+"""Warnings about services with ``undeploy = 'last'`` that move to hosts for which no host can wait."""
 
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Host, Identity

@@ -42,7 +42,7 @@ def test_a_host_cannot_wait_for_a_host_of_its_own_group_that_may_find_no_place()
     assert "db1 of the same group all, which has max_parallel" in problem
 
 
-def test_a_host_with_both_services_is_no_obstacle_for_itself():
+def test_a_host_with_both_services_is_not_an_obstacle_for_itself():
     services = {"app1": (*SERVICES["app1"], *SERVICES["db1"]), "app2": SERVICES["app2"]}
     places = group("all", "app1", "db1", pace=Pace(max_parallel=ParallelLimit(1)))
     assert problems(places, group("later", "app2"), after=services) == []

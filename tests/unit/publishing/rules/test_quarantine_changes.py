@@ -91,6 +91,6 @@ def test_a_version_that_the_past_wants_in_another_form_was_not_introduced() -> N
     assert introduced_versions(tree("web 1.2-1"), [tree("web 1.2-1", "web-1.2")]) == ()
 
 
-def test_revisions_with_errors_introduce_what_can_be_read_of_them() -> None:
+def test_revisions_with_errors_introduce_their_readable_parts() -> None:
     broken = (SourceFile("broken.zk", b"  ??? no tree"), *tree("web 1.3"))
     assert introduced_versions(tree("web 1.2"), [broken]) == (("web", "1.3"),)

@@ -189,7 +189,7 @@ def files(**texts):
     return [SourceFile(name.replace("_", "."), text.encode()) for name, text in texts.items()]
 
 
-def test_equal_texts_have_one_fingerprint_whatever_else_is_beside_them():
+def test_equal_texts_have_one_fingerprint_among_any_other_files():
     first = fingerprint(files(a_zk=GOOD, b_zkx="/x\n"))
     assert fingerprint(files(b_zkx="/x\n", README="hello", a_zk=GOOD)) == first
     others = [

@@ -42,7 +42,7 @@ def test_documents_that_only_the_past_revision_had_are_not_restored() -> None:
     assert restored_files(snapshot({"a.zk": ""}, {"a.zk": "", "q.yaml": QUARANTINE})) == {}
 
 
-def test_entries_that_are_no_files_give_way() -> None:
+def test_entries_that_are_not_files_are_replaced() -> None:
     found = snapshot({}, {"a.zk": "/a\n"}, frozenset({"a.zk", "link.zk"}))
     assert restored_files(found) == {"a.zk": b"/a\n", "link.zk": None}
 

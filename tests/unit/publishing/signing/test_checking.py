@@ -21,7 +21,7 @@ def proof(targets, *asked):
 
 
 @given(published, names)
-def test_what_was_signed_is_accepted_with_the_absence_of_other_targets(targets, other):
+def test_signed_targets_are_accepted_with_the_absence_of_other_targets(targets, other):
     statement, buckets = proof(targets, other)
     check_targets(statement, buckets, {other: None, **targets})
 

@@ -1,4 +1,4 @@
-"""The sequence of the next signature: the record and the clock decide, others can only cause a refusal."""
+"""The sequence of the next signature: the record and the clock decide, attackers can only cause a refusal."""
 
 import pytest
 

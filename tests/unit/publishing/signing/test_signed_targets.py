@@ -1,4 +1,4 @@
-"""The buckets of a publication: computed from those of the one before, they are what a whole computation gives."""
+"""The buckets of a publication, computed from the previous ones, are equal to those of a whole computation."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ targets = st.dictionaries(names, st.binary(max_size=4), max_size=30)
 
 
 @given(targets, targets)
-def test_a_change_gives_what_a_whole_computation_gives(before, after):
+def test_a_change_gives_the_result_of_a_whole_computation(before, after):
     changed = {name: data for name, data in after.items() if before.get(name) != data}
     signed = SignedTargets().after(before)
     assert signed.after(changed, before.keys() - after.keys()) == SignedTargets().after(after)

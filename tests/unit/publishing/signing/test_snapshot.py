@@ -1,4 +1,4 @@
-"""What a host may act on: the revision, the strategy and the properties that were signed."""
+"""A host acts only on signed content: the revision, the strategy and the properties."""
 
 import pytest
 

@@ -108,7 +108,7 @@ def test_a_compilation_that_builds_on_the_last_one_has_the_same_result(before, a
     assert set(again.problems) == set(fresh.problems)
 
 
-def test_a_withheld_service_is_in_conflict_with_no_other_one():
+def test_a_withheld_service_is_not_in_conflict_with_other_services():
     tree = parse("t.zk", BLUE_AND_GREEN).tree
     host = Identity("1", "app1", "web")
     assert compile_tree(tree).problems
@@ -121,7 +121,7 @@ def test_a_withheld_service_is_in_conflict_with_no_other_one():
         wanted_from_tree(host, tree)
 
 
-def test_what_is_withheld_after_a_change_follows_the_published_intents():
+def test_the_withheld_services_after_a_change_follow_the_published_intents():
     tree = parse("t.zk", BLUE_AND_GREEN).tree
     change = TreeChange(create={"/green/deploy/db": {}})
     assert withheld_after(tree, change, NO_GOVERNANCE) is None

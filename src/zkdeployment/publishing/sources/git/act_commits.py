@@ -221,7 +221,7 @@ class PushAnswer:
     reason: str = ""
 
 
-#  Parts of messages from a repository that the user may only read.
+#: Parts of messages from a repository that the user may only read.
 _READ_ONLY = (
     *DENIED,
     "insufficient permission",
@@ -267,10 +267,10 @@ def _refusal(messages: str) -> str:
     return "\n  ".join(filter(None, map(sanitize, lines)))
 
 
-#  Attempts to commit an act while other users push to the branch.
+#: Attempts to commit an act while other users push to the branch.
 ATTEMPTS = 5
 
-#  The number of newest commits among which the last one with a valid signature is searched.
+#: The number of newest commits among which the last one with a valid signature is searched.
 _SEARCHED = 200
 
 #: Seconds for which a fetched tip is recent enough to search for a commit.
@@ -296,7 +296,7 @@ class GitTreeCommits:
     signing_key: Path | None = None
     approvals: Any = None
     reach: Callable[[str], None] = field(default=lambda _: None)
-    #  The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
+    #: The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.publishing.sources.git.command import Git
 
-#  The most unanswered requests; together they are smaller than a pipe, so that neither side blocks the other.
+#: The most unanswered requests; together they are smaller than a pipe, so that neither side blocks the other.
 _WINDOW = 400
 _CHUNK = 1 << 16
 

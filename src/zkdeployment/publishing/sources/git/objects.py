@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.sources.git.command import GitOutput
 
 
-#  The modes of entries other than files.
+#: The modes of entries other than files.
 NO_FILE = {"120000": "a symbolic link", "160000": "a submodule", "040000": "a directory"}
 
 

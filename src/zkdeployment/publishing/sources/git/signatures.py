@@ -36,7 +36,7 @@ _VERDICTS = {
     "Y": "its key has expired",
 }
 
-#  The key ring holds only allowed keys, so each key is trusted; gpg must not use the network.
+#: The key ring holds only allowed keys, so each key is trusted; gpg must not use the network.
 _GPG_CONFIGURATION = "trust-model always\nno-autostart\nno-auto-key-retrieve\n"
 
 

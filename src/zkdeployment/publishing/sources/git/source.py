@@ -38,7 +38,7 @@ __all__ = ["GitSource", "revision_files"]
 
 _TIP = "refs/zkdeployment/tip"
 
-#  The limit of commits in memory; every cycle needs the published one and the tip.
+#: The limit of commits in memory; every cycle needs the published one and the tip.
 _REMEMBERED = 4
 
 #: The file that marks a mirror as ours and names its repository.
@@ -105,7 +105,7 @@ class GitSource:
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.
 
-        A commit that the repository does not have (any more) is not an ancestor of any commit.
+        A commit that the repository does not contain is not an ancestor of any commit.
         """
         git, commit = self._find(revision)
         if ancestor in (commit.id, *commit.parents):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-#  The most files in subdirectories that are searched for documents, which are not in force.
+#: The most files in subdirectories that are searched for documents, which are not in force.
 _MOST_NESTED = 100
 
 
