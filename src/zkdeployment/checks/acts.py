@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, TreeCommits
 
-    #  Raises an error if the author may not act on configurations for this path.
+    #: Raises an error if the author may not act on configurations for this path.
     Permission: TypeAlias = Callable[[str], None]
 
-#  The limit of documents that a commit message names.
+#: The limit of documents that a commit message names.
 _NAMED = 5
 
 

@@ -179,8 +179,8 @@ CHECKS_PART: FeedPart[LastCheckChanges | None] = FeedPart("checks", None, _Check
 
 
 def check_reading_of(feed: ZooKeeperFeed) -> CheckReading:
-    """Return all check instances with what is known of their results.
+    """Return all check instances with their known results.
 
-    The first call reads them all; later ones read only what changed, at most once a second.
+    The first call reads all of them; later calls read only the changed ones, at most once a second.
     """
     return feed.of_session(CheckReadings).get(time.time())

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 
 
-#  The limit of waiting instances of a monitoring system that are read to compute how long they have waited.
+#: The limit of waiting instances of a monitoring system that are read to compute how long they have waited.
 _SAMPLE = 1000
 
 #: Seconds for which an operator allows the removal of many unknown checks.
 _REMOVAL_ALLOWED = 3600.0
 
-#  The limit of checks that a refusal names.
+#: The limit of checks that a refusal names.
 _NAMED = 5
 
 

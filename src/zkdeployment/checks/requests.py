@@ -52,7 +52,7 @@ class ManyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ManyAnswered:
-    """The instances that were answered, why other answers are refused, and what failed; all by id."""
+    """The answered instances, the reasons of refused answers, and the failures; all by id."""
 
     answered: Mapping[str, CheckInstance]
     refused: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Verbs that are nothing but an act."""
+"""Verbs that only perform an act."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def act_verb(
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Return a decorator that makes a verb of an act; the function prints the act and its outcome.
 
-    Parameters of the verb that are no fields of the act are passed on to the function. ``opened`` opens the
+    All parameters of the verb other than the fields of the act are passed to the function. ``opened`` opens the
     adapters that perform the act.
     """
 

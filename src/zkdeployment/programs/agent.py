@@ -113,7 +113,7 @@ def _identity_file(settings: Settings) -> JsonFile[Identity]:
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _AGENT_SESSION = 30.0
 
-#  The program as this process loaded it; an agent that is built after a reload is no newer program.
+#: The program as this process loaded it; an agent that is built after a reload is no newer program.
 _PROGRAM = Program(zkdeployment.__file__)
 
 
@@ -157,7 +157,7 @@ def build_agent(
 def _last_host(settings: Settings, run: RunDirectory) -> Host:
     """Record the host's identity and name, and return the host as its last agent left it.
 
-    Keys and traces of leases are removed from a host that cannot be leased any more. Hosts that never followed a
+    Keys and traces of leases are removed from a host that can no longer be leased. Hosts that never followed a
     lease do not load leases.
     """
     identity = settings.require_identity()

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.openid import IdentityProvider
     from zkdeployment.service.users.external_logins import OpenIdClient
 
-#  Seconds: few, so that a killed leader is replaced soon, and no request waits long for ZooKeeper.
+#: Seconds: few, so that a killed leader is replaced soon, and no request waits long for ZooKeeper.
 _SESSION = 10.0
 _CALL = 5.0
 

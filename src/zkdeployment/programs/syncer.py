@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _SYNCER_SESSION = 10.0  # seconds
 
-#  Seconds that a post-receive hook waits for ZooKeeper.
+#: Seconds that a post-receive hook waits for ZooKeeper.
 NOTICE_TIMEOUT = 10.0
 
 

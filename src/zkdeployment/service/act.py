@@ -1,4 +1,4 @@
-"""The frame of acts: what the form, the operation of the API and the verb of an act have in common.
+"""The frame of acts: the common parts of the form, the operation of the API and the verb of an act.
 
 An act is one class with its fields, its right, its objections, its consequences and the function that performs
 it. The forms and the operations of the API follow from it in ``service/act_routes``, the verbs in
@@ -85,7 +85,7 @@ class ActForm:
     """The form of an act: its effects, and the button that performs it.
 
     ``objection`` is why the act is not possible now, or empty. ``fields`` name the subject of the act. ``details``
-    and the ``plan`` of hosts show what the act covers. ``asks_reason`` is whether the act is recorded with a
+    and the ``plan`` of hosts show the scope of the act. ``asks_reason`` is whether the act is recorded with a
     reason.
     """
 
@@ -105,7 +105,7 @@ class ActForm:
 
 @dataclass(frozen=True)
 class RecordedAct:
-    """The record of an act: who did what, why, and when (seconds since the epoch)."""
+    """The record of an act: its author, its text, its reason and its time in seconds since the epoch."""
 
     by: str
     what: str
@@ -122,8 +122,8 @@ class RecordedAct:
 class Actor:
     """The person or the program that acts, with the clock for the record of the act.
 
-    ``user`` is the user of the service, whose rights limit the acts. A person at a terminal has none: there, the
-    access lists of ZooKeeper and of the repository decide.
+    ``user`` is the user of the service, whose rights limit the acts. A person at a terminal is not such a user:
+    there, the access lists of ZooKeeper and of the repository decide.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Actor:
 
     @classmethod
     def of_user(cls, adapters: ServerAdapters, user: User) -> Actor:
-        """Return a user of the service as the one who acts."""
+        """Return a user of the service as the actor."""
         return cls(user.name, adapters.clock.now, user)
 
     def require(self, right: ActRight | Right, *paths: str) -> None:
@@ -170,7 +170,7 @@ class Visit:
 
     @property
     def actor(self) -> Actor:
-        """The user as the one who acts."""
+        """The user as the actor."""
         return Actor.of_user(self.adapters, self.user)
 
 
@@ -205,14 +205,14 @@ def given(default: Any = MISSING, **properties: Any) -> Any:
 #: The most characters of a text without a bound of its own.
 _LONGEST = 500
 
-#: What the form of an act shows, and the adapters that perform the act.
+#: The facts for the form of an act, and the adapters that perform the act.
 Snapshot = TypeVar("Snapshot")
 Adapters = TypeVar("Adapters")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedAct(ABC, Generic[Adapters]):
-    """An act that a person or a program may perform; its fields are what they give.
+    """An act that a person or a program may perform; its fields are the given values.
 
     ``PATH`` is the place of its operation below ``/api/v1``, unless the router of a feature has the operation.
     ``OPERATION`` identifies the operation, whose description is the docstring of the act. ``REQUEST`` describes
@@ -255,13 +255,13 @@ class PlannedAct(ABC, Generic[Adapters]):
 
     @classmethod
     def answer(cls, outcome: Any) -> Any:
-        """Return the outcome as the operation answers it."""
+        """Return the outcome in the form of the operation's answer."""
         return RecordedAct.of(outcome) if isinstance(outcome, Act) else outcome
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
-    """An act with a form, ``/acts/NAME``, which shows what the act would do.
+    """An act with a form, ``/acts/NAME``, which shows the effects of the act.
 
     ``BUTTON`` is the text of the button, in one of the styles of ``ActForm``, and the title of the form unless it
     has a ``TITLE``. ``PAGE_AFTER`` is the page after the act; empty: the one before. ``ASKS_REASON`` is whether
@@ -295,7 +295,7 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
 
     @abstractmethod
     def read(self, visit: Visit) -> Snapshot:
-        """Read what the form shows; raises ``NotFoundError`` if the subject of the act does not exist."""
+        """Read the facts for the form; raises ``NotFoundError`` if the subject of the act does not exist."""
 
     def concerned(self, found: Snapshot) -> tuple[str, ...]:  # noqa: ARG002  some need it
         """Return the services that the act concerns; without paths, it concerns the whole fleet."""
@@ -311,7 +311,7 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
 
     @abstractmethod
     def consequences(self, found: Snapshot) -> tuple[str, ...]:
-        """Return what will happen, as sentences."""
+        """Return the effects as sentences."""
 
     def form(self, found: Snapshot) -> ActForm:
         """Return the form of the act."""
@@ -347,7 +347,7 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
         )
 
     def preview(self, found: Snapshot, form: ActForm, visit: Visit) -> ActForm:  # noqa: ARG002  some need it
-        """Return the form with what the act would do; only a page that shows the form needs that."""
+        """Return the form with the effects of the act; only a page that shows the form needs these."""
         return form
 
     def page_after(self, outcome: Any, back: str) -> str:  # noqa: ARG002  some need it

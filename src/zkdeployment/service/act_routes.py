@@ -45,7 +45,7 @@ _LONGEST = 1.0
 
 
 def wait_for_reading(feed: ZooKeeperFeed, is_wanted: Callable[[FleetReading], bool]) -> None:
-    """Return when a reading is as wanted, or after a moment."""
+    """Wait until ``is_wanted`` accepts a reading of the feed, but only for a moment."""
     changed = threading.Event()
     unsubscribe = feed.subscribe(changed.set)
     deadline = time.monotonic() + _LONGEST
@@ -135,7 +135,7 @@ def act_operations() -> APIRouter:
 
 
 async def read_fields(request: Request) -> dict[str, str]:
-    """Return the text fields of the form in a request; of several with one name, the last."""
+    """Return the text fields of the form in a request; of several fields with one name, the last."""
     form = await request.form()
     return {name: value for name, value in form.items() if isinstance(value, str)}
 
@@ -172,7 +172,7 @@ forms_router = forms("/acts", Operator, all_acts)
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request for the form of an act: the act, what it read, and the fields of the form."""
+    """A request for the form of an act: the act, the facts for its form, and the fields of the form."""
 
     request: Request
     visit: Visit
@@ -208,7 +208,7 @@ class _Asked:
         return local_path(self.values["back"])
 
     def act(self) -> Response:
-        """Perform the act, and return to another page, or show the form again with what is wrong."""
+        """Perform the act, and return to another page, or show the form again with the mistake."""
         form, visit = self.planned.form(self.found), self.visit
         if form.objection:
             return self.show(409)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.site import Site
 
 
-#  GET below this path hands work to a monitoring system. HEAD would lose that work, so its answer is 405.
+#: GET below this path hands work to a monitoring system. HEAD would lose that work, so its answer is 405.
 _NOT_SAFE = "/deployments/"
 
 
@@ -130,12 +130,12 @@ def page_routers() -> tuple[APIRouter, ...]:
     return (*_PAGE_ROUTERS, *(router for feature in installed() for router in feature.page_routers()))
 
 
-#  The number of requests for sessions that may wait for a worker at the same time: other requests need threads,
-# too.
+#: The number of requests for sessions that may wait for a worker at the same time: other requests need threads,
+#: too.
 _WAITING = 200
 
-#  The number of threads for all other requests. Requests that may wait for slow servers have fewer than half as
-# many places.
+#: The number of threads for all other requests. Requests that may wait for slow servers have fewer than half as
+#: many places.
 _THREADS = 300
 
 

@@ -28,7 +28,7 @@ def answer(schema: str | None, record: Any = None, text: str = "", **more: Any) 
     """Return the body of an answer: its ``schema``, the keys of a record, and ``more`` keys with their types.
 
     ``text`` describes the answer, by default with the docstring of the record. Keys with the type ``None`` are
-    left out. A part of an answer, and an answer of ``/v2``, has no schema.
+    omitted. A part of an answer, and an answer of ``/v2``, has no schema.
     """
     keys = {} if schema is None else {"schema": (Literal[f"zkdeployment/{schema}/v1"], ...)}
     keys |= ({} if record is None else _keys(record)) | {
@@ -52,7 +52,7 @@ def _model(name: str, text: str, keys: dict[str, Any]) -> type[BaseModel]:
 
 
 def _keys(record: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the types of the keys of a record, and their defaults: ``...`` for keys that are never left out."""
+    """Return the types of the keys of a record, and their defaults: ``...`` for keys that are never omitted."""
     found: dict[str, tuple[Any, Any]] = {}
     for form in codec(record).fields:
         if form.flat and form.default is None:
@@ -65,7 +65,7 @@ def _keys(record: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def _given(hint: Any) -> Any:
-    """Return the type of a key that is left out instead of being null."""
+    """Return the type of a key that is omitted instead of being null."""
     kinds = [kind for kind in get_args(hint) if kind is not type(None)] if get_origin(hint) is UnionType else []
     return Union[tuple(kinds)] if kinds else hint  # noqa: UP007  the types are computed
 

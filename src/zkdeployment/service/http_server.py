@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
-#  Seconds in which a client has to send the head of a request, and again its body.
+#: Seconds in which a client has to send the head of a request, and again its body.
 HEAD_LIMIT = 10.0
 BODY_LIMIT = 60.0
 
-#  The files that the service needs beside its connections: at least this number, and this part of all files.
+#: The files that the service needs beside its connections: at least this number, and this part of all files.
 _OTHER_FILES, _OTHER_PART = 64, 4
 
-#: The most connections, however many files may be open.
+#: The most connections, also if more files may be open.
 _MOST = 10_000
 
 
@@ -133,7 +133,7 @@ def limited_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
     return type("LimitedProtocolOfServer", (LimitedProtocol,), {"connection_limits": limits})
 
 
-#  Seconds that a stopping server gives requests in progress; then it closes their connections.
+#: Seconds that a stopping server gives requests in progress; then it closes their connections.
 STOP_TIMEOUT = 5.0
 
 #: The most bytes of the request line and the headers together.

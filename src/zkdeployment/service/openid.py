@@ -38,8 +38,8 @@ class IdentityProvider(Protocol):
         """Return the person who logged in, or why the person may not, for the code given to ``callback``."""
 
 
-#  The accepted algorithms of signatures: only those with a key pair of the provider, never "none" or a shared
-# secret.
+#: The accepted algorithms of signatures: only those with a key pair of the provider, never "none" or a shared
+#: secret.
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 #: Seconds.

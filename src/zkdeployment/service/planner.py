@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: The most lines of a difference.
 _MOST_LINES = 1000
 
-#  The number of plans that are made at a time; further requests are answered that they should be repeated.
+#: The number of plans that are made at a time; further requests are answered that they should be repeated.
 _AT_ONCE = 2
 
 

@@ -78,7 +78,7 @@ class AccessLog:
             )
 
 
-#  All other methods are counted as one, because clients may invent methods.
+#: All other methods are counted as one, because clients may invent methods.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 

@@ -1,4 +1,4 @@
-"""The live display, on terminals that can redraw it and on others."""
+"""The live display, on terminals that can redraw it and on other terminals."""
 
 import io
 

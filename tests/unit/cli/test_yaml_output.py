@@ -10,7 +10,7 @@ from zkdeployment.intents.rules.reality import FleetReports, ReportedHost, Repor
 from zkdeployment.intents.rules.status import read_query, status_body
 
 
-def test_a_value_that_several_places_share_is_written_at_each_of_them():
+def test_a_value_that_several_places_share_is_written_at_each_place():
     shared = {"labels": {"app": "front"}, "none": {}, "paths": ["/a"]}
     value = {"b": shared, "a": [shared, shared["paths"]]}
     text = yaml_text(value)

@@ -34,7 +34,7 @@ def test_a_check_of_a_host_with_plain_limits_gives_the_same_answer_without_the_p
 
 
 @pytest.mark.parametrize("limit", ["fast", "-5", "²", "9" * 5000])
-def test_a_limit_that_is_no_number_is_wrong_usage(limit):
+def test_a_limit_that_is_not_a_number_is_wrong_usage(limit):
     argv = [sys.executable, "-c", _CHECK, "/does/not/exist.cfg", "-w", limit, "-c", "600"]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (3, "")

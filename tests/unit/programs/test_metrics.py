@@ -34,7 +34,7 @@ ALL = [agent_metrics(AGENT), syncer_metrics(SYNCER), coordinator_metrics(COORDIN
 
 
 def samples(metrics):
-    """Return the samples by the name, without what all begin with."""
+    """Return the samples by their names without the common prefix."""
     names = [metric.name for metric in metrics]
     assert len(set(names)) == len(names)
     assert all(metric.help for metric in metrics)
@@ -57,7 +57,7 @@ def test_all_metrics_include_the_process_and_its_connection(metrics):
     assert values["zookeeper_sessions_total"] == 2
 
 
-def test_the_names_of_one_daemon_are_no_names_of_another():
+def test_the_metrics_of_two_daemons_have_different_names():
     names = [metric.name for metrics in ALL for metric in metrics]
     assert len(names) == len({*names})  # their files are collected together
 
@@ -177,7 +177,7 @@ def test_a_coordinator_that_leads_a_rollout():
     assert hosts == {"success": 2, "not started": 6}
 
 
-def test_a_rollout_that_waits_and_one_that_is_over():
+def test_a_waiting_rollout_and_an_ended_rollout():
     values = samples(
         coordinator_metrics(replace(COORDINATOR, rollout=begun_rollout(waiting="web waits for its window")))
     )

@@ -54,7 +54,7 @@ def test_the_fleet_page_offers_the_acts_that_the_state_permits(version, labels):
 
 
 @pytest.mark.parametrize(("version", "labels"), [(("r2",), ["Stop"]), ((None,), []), ((False,), ["Stop"])])
-def test_an_operator_with_paths_is_offered_nothing_but_to_stop_the_fleet(version, labels):
+def test_an_operator_with_paths_is_offered_only_the_stop_of_the_fleet(version, labels):
     bob = replace(ANN, paths=("/shop",))
 
     assert [link.label for link in fleet_acts(snapshot(version), "/", bob)] == labels

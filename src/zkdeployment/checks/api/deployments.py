@@ -50,7 +50,7 @@ def _hold_lease(
 
 router = APIRouter(prefix="/deployments", tags=["deployments"], responses=ERRORS | _LEASED)
 
-#  The dependencies of operations that change something; every client of the system may read.
+#: The dependencies of operations that change something; every client of the system may read.
 _LEASE = [Depends(_hold_lease)]
 
 InstanceId = Annotated[str, Path(description="The identifier of a check instance: a UUID.")]

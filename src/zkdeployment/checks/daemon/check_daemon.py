@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
     from zkdeployment.zookeeper.session import Session
 
-#  Seconds until a coordinator that does not lead checks again whether it leads.
+#: Seconds until a coordinator that does not lead checks again whether it leads.
 _QUEUED = 1.0
 
 #: Seconds: the longest pause after turns that fail, and the wait for a turn in progress at the end.

@@ -100,9 +100,9 @@ class CheckJob:
         self._computed: CheckSnapshot | None = None
         self._compared_at = 0.0
         self._awaited: dict[str, _Awaited] = {}
-        #  Instances that cannot be written do not delay other instances.
+        #: Instances that cannot be written do not delay other instances.
         self.changes = IsolatedChanges(instances)
-        #  The hosts whose deployments have to be read: they have completed a publication that instances await.
+        #: The hosts whose deployments have to be read: they have completed a publication that instances await.
         self._followed: frozenset[str] = frozenset()
 
     @property

@@ -168,7 +168,7 @@ class PokeQueue:
             return not self._changed.wait_for(lambda: self._closed, seconds)
 
 
-#  The limit of pokes in the queue of a system; further pokes follow in later turns.
+#: The limit of pokes in the queue of a system; further pokes follow in later turns.
 _MOST_WAITING = 2000
 
 #: Seconds for the requests in progress at the end.
@@ -191,14 +191,14 @@ class CheckPokes:
         self._clock = clock
         self._callbacks: dict[str, str | None] | None = None
         self._queues: dict[str, PokeQueue] = {}
-        #  The time at which an instance was first found waiting without a flag, or last read; by system and
-        # instance.
+        #: The time at which an instance was first found waiting without a flag, or last read; by system and
+        #: instance.
         self._seen: dict[str, dict[str, float]] = {}
 
     def run(self, callbacks: Mapping[str, str | None]) -> None:
         """Queue the pokes that are due; ``callbacks`` are those of the published monitoring systems.
 
-        A system whose document is gone keeps its callback, so that it is notified of undeployments.
+        A system whose document was removed keeps its callback, so that it is notified of undeployments.
         """
         if self._callbacks is None:
             self._callbacks = dict(self._systems.callbacks())
@@ -260,5 +260,5 @@ class CheckPokes:
 
         try:
             self._instances.change([poke.instance], change)
-        except Exception as error:  # noqa: BLE001  the queue goes on, whatever fails here
+        except Exception as error:  # noqa: BLE001  the queue continues after every failure
             get_logger().warning("check-flag-not-cleared", instance=poke.instance, reason=error_message(error))

@@ -199,13 +199,13 @@ class CheckConfiguration:
 SYSTEM_SCHEMA = "zkdeployment/MonitoringSystem/v1"
 CHECK_SCHEMA = "zkdeployment/CheckConfiguration/v1"
 
-#  The names become words of commands and parts of URLs.
+#: The names become words of commands and parts of URLs.
 RESERVED_NAMES = frozenset({"instances", "summary"})
 
 _NAME = name_form(NameKind.PLAIN)
 
 
-#  The form of the name of a monitoring system, which is also the name of its user of the service.
+#: The form of the name of a monitoring system, which is also the name of its user of the service.
 _SYSTEM_NAME = name_form(NameKind.USER)
 
 _PROPERTY = {"type": "string", "pattern": r"^\S+$", "description": "the name of a property"}

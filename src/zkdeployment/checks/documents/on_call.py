@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.forms import Fault
 
-#  Values that no shell and no monitoring system interprets, because they become part of commands.
+#: Values that no shell and no monitoring system interprets, because they become part of commands.
 EMAIL_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,189}"
 PHONE_PATTERN = r"\+?[0-9][0-9 -]{2,38}"
 

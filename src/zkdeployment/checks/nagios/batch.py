@@ -44,8 +44,8 @@ class DeployedInstances:
         )
 
 
-#  The text that Nagios 4 writes in place of the output of a plugin that could not be executed, or did not end in
-# time.
+#: The text that Nagios 4 writes in place of the output of a plugin that could not be executed, or did not end in
+#: time.
 _FAILED = re.compile(r"\((?:Return code of 12[67] is out of bounds|Service check timed out after )[^\n]*")
 
 
@@ -78,7 +78,7 @@ MOST_INSTANCES = 500
 #: The most bytes of the reasons in a request, whose body may have 1 MiB.
 _LARGEST = 500_000
 
-#  The most characters of a reason that the service keeps.
+#: The most characters of a reason that the service keeps.
 LONGEST_REASON = 1000
 
 
@@ -130,8 +130,8 @@ def request_parts(items: Iterable[T], size: Callable[[T], int] = lambda _: 0) ->
 _ROLLOUT = "rollout"
 _REMOVALS = ("deprovision", "delete")
 
-#  The largest share of checks that a bridge removes if the service did not request it; one check may always be
-# removed.
+#: The largest share of checks that a bridge removes if the service did not request it; one check may always be
+#: removed.
 _MOST_REMOVED = 0.3
 
 

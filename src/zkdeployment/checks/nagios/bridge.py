@@ -89,11 +89,11 @@ class ChangedInstances:
         return self._service.list_flagged() | poked
 
 
-#  Seconds between reports of unchanged results after the plugin ran again, and between signs of life.  Rollouts
-# with ``healthy_checks`` wait for them.
+#: Seconds between reports of unchanged results after the plugin ran again, and between signs of life. Rollouts
+#: with ``healthy_checks`` wait for them.
 _SIGN_OF_LIFE = 20.0
 
-#  Seconds after which an unchanged status file is no longer a sign of life of Nagios.
+#: Seconds after which an unchanged status file is no longer a sign of life of Nagios.
 _STALE = 180.0
 
 

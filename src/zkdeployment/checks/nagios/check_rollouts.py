@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.ports import MonitoringService
 
 
-#  Seconds between two requests to Nagios to run a plugin at once, and the most plugins in one request.
+#: Seconds between two requests to Nagios to run a plugin at once, and the most plugins in one request.
 _PATIENCE = 30.0
 _AT_ONCE = 100
 
@@ -71,7 +71,7 @@ class FirstRuns:
     ) -> tuple[list[ObjectChange], list[tuple[ObjectChange, str]]]:
         """Return the rollouts whose plugins ran, and those whose plugins could not, with the reasons; drop both.
 
-        ``results`` are those of the present definitions, by instance.
+        ``results`` are the results of the present definitions, by instance.
         """
         succeeded: list[ObjectChange] = []
         failed: list[tuple[ObjectChange, str]] = []
@@ -190,7 +190,7 @@ class CheckRollouts:
     def prove(self, results: Mapping[str, NagiosResult]) -> None:
         """Answer the rollouts whose plugins have run, and remove those whose plugins cannot run.
 
-        ``results`` are those of the present definitions, by instance. Raises errors like ``synchronize``.
+        ``results`` are the results of the present definitions, by instance. Raises errors like ``synchronize``.
         """
         if self._first_runs is None:
             return

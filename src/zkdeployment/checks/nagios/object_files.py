@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.nagios.check import NagiosCheck, NagiosContact
 
-#  The beginning of the names of commands; the id of the check instance follows.
+#: The beginning of the names of commands; the id of the check instance follows.
 _COMMAND = "zkdeployment-"
 
 _FILE = re.compile(r"(?:check-(?P<instance>[0-9a-f-]{36})\.(?:cfg|sh)|(?:host|contact)-[A-Za-z0-9._-]+\.cfg)")

@@ -38,7 +38,7 @@ _LARGEST = 4 << 20
 _PROGRAM = 0o750
 _DEFINITION = 0o640
 
-#  The names of temporary files, which a killed bridge may leave behind.
+#: The names of temporary files, which a killed bridge may leave behind.
 _LEFTOVER = re.compile(r"\.(?:check|host)-.*")
 
 
@@ -262,7 +262,7 @@ class LocalNagios:
         return plugin.is_file() and os.access(plugin, os.X_OK)
 
     def verify(self, files: Mapping[str, NagiosObjectFile]) -> str | None:
-        """Return what Nagios prints about its configuration with ``files`` as the definitions of the bridge.
+        """Return the output of Nagios about its configuration with ``files`` as the definitions of the bridge.
 
         Return ``None`` if the configuration is valid. The files in the directory do not change.
         """

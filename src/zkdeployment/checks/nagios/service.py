@@ -48,7 +48,7 @@ def bridge_name(objects: Path) -> str:
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
 
-#  Attempts of a request whose connection broke, because the service closes idle connections.
+#: Attempts of a request whose connection broke, because the service closes idle connections.
 _RETRIES = urllib3.Retry(1, redirect=0, status=0, allowed_methods=None, raise_on_redirect=False)
 
 #: The most characters of an error of the service that are quoted.

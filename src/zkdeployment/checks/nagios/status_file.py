@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.nagios.check import NagiosCheck
 
 
-#  Nagios only warns of a duplicate definition, but the errors that follow do not name the definition.
+#: Nagios only warns of a duplicate definition, but the errors that follow do not name the definition.
 _ERROR = re.compile(r"^\s*(?:Error: *|Warning: *(?=Duplicate definition))(.+)$", re.MULTILINE)
 _LIMIT = 1000
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.rules.overview import CheckSummary
     from zkdeployment.fleet.views.fleet_health import AlarmTimes
 
-#  The limit of reasons that an alarm names.
+#: The limit of reasons that an alarm names.
 _NAMED = 2
 
 _SEVERITIES = {"warning": Health.WARNING, "critical": Health.CRITICAL}

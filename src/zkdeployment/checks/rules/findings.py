@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.rules.monitoring_system import CheckResult
 
 
-#  The states in which no configuration of an instance is deployed, so that its last result does not count.
+#: The states in which no configuration of an instance is deployed, so that its last result does not count.
 _GONE = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
 
 #: The words for findings, the worst first.
@@ -126,7 +126,7 @@ def _unknown(result: CheckResult) -> CheckResult:
     return replace(result, state=ResultState.UNKNOWN, output="its monitoring system reports no results any more")
 
 
-#  The limits of deployments that a sentence names, and that the JSON form lists.
+#: The limits of deployments that a sentence names, and that the JSON form lists.
 _NAMED = 3
 _LISTED = 100
 

@@ -17,7 +17,7 @@ from zkdeployment.base.records import Record, no_keys
 #  All facts that a monitoring system needs about a check: a JSON object.
 CheckDetails: TypeAlias = Mapping[str, Any]
 
-#  One value of a property with several values; each value gets an instance.
+#: One value of a property with several values; each value gets an instance.
 AttributeValue: TypeAlias = bool | int | float | str
 
 #: The namespace of the identifiers of instances and configurations. It must never change.
@@ -44,7 +44,7 @@ class CheckState(Enum):
 #: The states of a configuration before it is ordered.
 UNORDERED = frozenset({CheckState.AWAITING_COMPUTATION, CheckState.COMPUTED})
 
-#  The states of a configuration that is being undeployed, or was undeployed.
+#: The states of a configuration that is being undeployed, or was undeployed.
 UNDEPLOYING = frozenset(
     {
         CheckState.AWAITING_DEPROVISION,
@@ -54,7 +54,7 @@ UNDEPLOYING = frozenset(
     }
 )
 
-#  The states in which a configuration waits for its monitoring system; a list of all deployments contains them.
+#: The states in which a configuration waits for its monitoring system; a list of all deployments contains them.
 OPEN = frozenset(
     {
         CheckState.AWAITING_ROLLOUT,
@@ -120,8 +120,8 @@ class CheckInstance(Record):
     ``current`` is the version that the monitoring system gets when it fetches the instance; ``None`` before the
     first. ``update_available`` is whether the monitoring system must still be notified, and ``flag`` counts how
     often that was set. ``notified`` is the time at which a poke or a list last notified the monitoring system, if
-    the current configuration has not moved since. A ``deleted`` instance is not wanted any more. ``unknown`` are
-    the keys of the record that this version does not know.
+    the current configuration has not moved since. A ``deleted`` instance is no longer wanted. ``unknown`` are the
+    keys of the record that this version does not know.
     """
 
     key: InstanceKey

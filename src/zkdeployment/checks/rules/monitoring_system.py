@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from zkdeployment.base.records import Record
 
-#  The most characters of an output that the record keeps.
+#: The most characters of an output that the record keeps.
 LONGEST_OUTPUT = 1000
 
 
@@ -68,7 +68,7 @@ class SystemContact(Record):
         )
 
 
-#  Seconds without a sign of life after which the checks of a monitoring system are unknown.
+#: Seconds without a sign of life after which the checks of a monitoring system are unknown.
 STALE_AFTER = 300.0
 
 
@@ -77,7 +77,7 @@ def is_stale(contact: SystemContact | None, now: float) -> bool:
     return contact is None or contact.reported is None or now - contact.reported > STALE_AFTER
 
 
-#  The length of a lease after a request, and the remaining time below which a request renews it, in seconds.
+#: The length of a lease after a request, and the remaining time below which a request renews it, in seconds.
 _DURATION = 120.0
 _RENEWED = 80.0
 

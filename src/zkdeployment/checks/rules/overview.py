@@ -201,7 +201,7 @@ def unheard_since(contact: SystemContact | None, instances: Iterable[CheckInstan
 
 
 def state_counts(instances: Iterable[CheckInstance]) -> dict[str, int]:
-    """Return how many instances are in each state; states without instances are omitted."""
+    """Return the number of instances in each state; states without instances are omitted."""
     counts = dict.fromkeys(CheckState, 0)
     for instance in instances:
         counts[shown_state(instance)] += 1
@@ -278,10 +278,10 @@ def _order(instance: CheckInstance) -> tuple[str, str, str, int, str]:
     return key.check, key.path, key.host, key.number, instance.id
 
 
-#  Seconds without a report after which a drift of a check has ended.
+#: Seconds without a report after which a drift of a check has ended.
 _REMEMBERED = 3600.0
 
-#  Seconds after which a repeated drift is recorded again, and the most recorded drifts.
+#: Seconds after which a repeated drift is recorded again, and the most recorded drifts.
 _PACE = 60.0
 _MOST = 500
 

@@ -38,7 +38,7 @@ class FetchedDeployment:
         return {**self.configuration.details, **identity, "task": self.task.value}
 
 
-#  The events that lead to the removal of a configuration, from each state that a monitoring system may have.
+#: The events that lead to the removal of a configuration, from each state that a monitoring system may have.
 _REMOVING_EVENTS = {
     CheckState.AWAITING_ROLLOUT: CheckEvent.FETCH,
     CheckState.ROLLOUT_IN_PROGRESS: CheckEvent.SUCCESS,

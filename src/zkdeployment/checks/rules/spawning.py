@@ -469,7 +469,7 @@ def deciding_instance(wanted: Mapping[str, WantedInstance], key: InstanceKey) ->
 
 
 class _Spawner:
-    """One computation: the checks of each service are computed once, however many hosts run it."""
+    """One computation: the checks of each service are computed once for all its hosts."""
 
     def __init__(self, basis: CheckBasis, scope: CheckScope | None) -> None:
         self._basis = basis

@@ -87,7 +87,7 @@ _DELETED = frozenset({_Guard.DELETED})
 _GHOST = CheckStep(_State.AWAITING_DELETION, frozenset({_Effect.CLEAR_FLAG}), _DELETED)
 _HAS_SUCCESSOR = frozenset({_Guard.HAS_SUCCESSOR})
 
-#  The effect of each event in each state. An event without an entry is refused, or changes nothing.
+#: The effect of each event in each state. An event without an entry is refused, or changes nothing.
 WORKFLOW: Mapping[tuple[CheckState, CheckEvent], CheckStep] = {
     (_State.AWAITING_COMPUTATION, _Event.COMPUTE): CheckStep(_State.COMPUTED),
     (_State.AWAITING_COMPUTATION, _Event.DISCARD): CheckStep(None),
@@ -336,7 +336,7 @@ def _applied(instance: CheckInstance, version: int, event: CheckEvent, now: floa
     return transition(instance, version, event, now) or instance
 
 
-#  The steps of a turn, in order; the poke comes after them.
+#: The steps of a turn, in order; the poke comes after them.
 LIFE_CYCLE = (
     CheckEvent.GHOST,
     CheckEvent.REMOVE_BLOCKED,
@@ -354,7 +354,7 @@ KEPT_FOR = 30 * 86400.0
 #: The last versions of an instance that are kept; a monitoring system only needs those that are deployed or wait.
 KEPT_VERSIONS = 20
 
-#  The states in which only the history needs a configuration: it is not deployed, and nothing waits for it.
+#: The states in which only the history needs a configuration: it is not deployed, and nothing waits for it.
 _PAST = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
 
 _FETCHED = frozenset(state for state, event in WORKFLOW if event is CheckEvent.FETCH)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: Characters of an identifier that name its bucket.
 _DIGITS = 3
 
-#  The number of possible buckets.
+#: The number of possible buckets.
 BUCKETS = 16**_DIGITS
 
 
@@ -94,7 +94,7 @@ def _damaged(path: str, reason: str) -> TreeError:
     return TreeError(f"{path} does not hold check instances: {reason}; delete the node, and they are made anew")
 
 
-#  The limit of listed changes; further changes are only counted.
+#: The limit of listed changes; further changes are only counted.
 _MOST_CHANGES = 20
 
 
@@ -117,7 +117,7 @@ def decode_changes(node: Node) -> LastCheckChanges:
     return LastCheckChanges(node.version, total if isinstance(total, int) else len(changes), changes)
 
 
-#  The most recorded buckets, and the most characters of each reason.
+#: The most recorded buckets, and the most characters of each reason.
 _MOST_UNWRITTEN = 100
 _LONGEST = 300
 
@@ -158,10 +158,10 @@ if TYPE_CHECKING:
 
 _DIRECTORIES = (paths.CHECK_INSTANCES, paths.CHECKS_CHANGED)
 
-#  The number of buckets that are read, and then written, together.
+#: The number of buckets that are read, and then written, together.
 _WINDOW = 32
 
-#  The attempts of a change if other processes change the bucket, and the first attempt that reads the entries.
+#: The attempts of a change if other processes change the bucket, and the first attempt that reads the entries.
 _ATTEMPTS = 20
 _VERIFYING = 3
 

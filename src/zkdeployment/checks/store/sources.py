@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#  Attempts to read one publication while further publications follow.
+#: Attempts to read one publication while further publications follow.
 _ATTEMPTS = 5
 
 

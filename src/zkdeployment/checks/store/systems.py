@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#  Seconds after a recorded contact within which further contacts are not recorded.
+#: Seconds after a recorded contact within which further contacts are not recorded.
 _PACE = 5.0
 
-#  Attempts of a write to a node to which other services write, too.
+#: Attempts of a write to a node to which other services write, too.
 _ATTEMPTS = 20
 
 

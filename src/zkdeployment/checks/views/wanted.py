@@ -180,7 +180,7 @@ def preview_checks(documents: Documents, basis: PreviewBasis) -> CheckPreview:
     return CheckPreview(tuple(wanted_instances(found)), tuple(map(str, problems)))
 
 
-#  The most instances of each kind that the JSON form lists.
+#: The most instances of each kind that the JSON form lists.
 _MOST = 1000
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import Servers
 
 
-#  The limit of waiting hosts that a row names.
+#: The limit of waiting hosts that a row names.
 _NAMED = 3
 
 

@@ -51,7 +51,7 @@ _HEADINGS = {
     Outlook.REPEATS: "would repeat their deployments",
     Outlook.NOTHING: "would do nothing",
 }
-#  The limit of hosts of a group that the short form names.
+#: The limit of hosts of a group that the short form names.
 _NAMED = 5
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _NOT_AS_WANTED = 4
 
-#  The limit of instances and targets of a service that the table names.
+#: The limit of instances and targets of a service that the table names.
 _NAMED = 5
 
 _COLOURS = {

@@ -86,11 +86,11 @@ def _cell(column: Column, host: HostStatus) -> Text | str:
     return styled(text, style=COLOURS[host.state]) if column is STATE else text
 
 
-#  Seconds between two reads while hosts deploy, and while the fleet is converged.
+#: Seconds between two reads while hosts deploy, and while the fleet is converged.
 _BUSY = 1.0
 _IDLE = 5.0
 
-#  Lines besides the hosts: the summary, the counts of omitted hosts, the cursor.
+#: Lines besides the hosts: the summary, the counts of omitted hosts, the cursor.
 _FRAME = 3
 _MOST_STOPS = 5
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.explanations.explanation import Explanation
     from zkdeployment.zookeeper.servers import Servers
 
-#  An unknown host is refused like any other unknown name.
+#: An unknown host is refused like any other unknown name.
 _UNKNOWN = RefusedError.exit_code
 
 

@@ -135,7 +135,7 @@ def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
         yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, "state": state})
 
 
-#: The comparisons whose events are sent first, and last: causes come before what they bring about.
+#: The comparisons whose events are sent first, and last: causes come before their effects.
 _CAUSES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (
     _publications,
     _stops,

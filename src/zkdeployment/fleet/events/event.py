@@ -61,10 +61,10 @@ def connection_event(*, connected: bool, read_at: float) -> FleetEvent:
     return FleetEvent(EventKind.FEED, "zookeeper", {"connected": connected, "read_at": read_at})
 
 
-#  The most events of one reading. After more changes at once, clients load everything again.
+#: The most events of one reading. After more changes at once, clients load everything again.
 MOST_AT_ONCE = 500
 
-#  The number of kept events for clients that resume.
+#: The number of kept events for clients that resume.
 KEPT = 5000
 
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from zkdeployment.base.stop import Stop
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
-#  Seconds after a change of the cluster version within which a host should begin.
+#: Seconds after a change of the cluster version within which a host should begin.
 _PROMPT = 10.0
 
-#  The limit of hosts with the same failure that a sentence names.
+#: The limit of hosts with the same failure that a sentence names.
 _NAMED = 3
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Group
 
-#: How many hosts a sentence names.
+#: The most hosts that a sentence names.
 _NAMED = 5
 
 _SHOW = "'zkdeployment rollout show' shows all groups"

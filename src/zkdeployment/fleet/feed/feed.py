@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How many inventories are kept.
+#: The number of inventories that are kept.
 _KEPT = 20_000
 
 #: Seconds that a client waits for the read of another client.
@@ -67,7 +67,7 @@ class DeployedInventories:
         self._connection: int | None = None
 
     def get(self, host_ids: Collection[str]) -> tuple[KnownHost, ...]:
-        """Return the inventories of these hosts, by id; hosts without one are left out."""
+        """Return the inventories of these hosts, by id; hosts without one are omitted."""
         with turn(self._lock, _PATIENCE, late_read):
             self._drop_outdated()
             missing = sorted(set(host_ids) - self._kept.keys())
@@ -109,7 +109,7 @@ def _deployed_part(host_id: str, node: Node | None) -> KnownHost | None:
 #: Seconds between the starts of two readings: changes in between are read together.
 COALESCED = 0.5
 
-#  Seconds between two checks that the reading is still current, while nothing changes.
+#: Seconds between two checks that the reading is still current, while nothing changes.
 CONFIRMED = 2.0
 
 #: Seconds until ZooKeeper is tried again after an error.
@@ -160,7 +160,7 @@ class ZooKeeperFeed:
 
     @property
     def closed(self) -> bool:
-        """Whether ``close`` was called: clients must not wait for changes any more."""
+        """Whether ``close`` was called: clients must no longer wait for changes."""
         return self._closed.is_set()
 
     # Requests of clients
@@ -201,7 +201,7 @@ class ZooKeeperFeed:
         return end
 
     def known_hosts(self, host_ids: Collection[str]) -> tuple[KnownHost, ...]:
-        """Return the inventories of these hosts, by id; hosts without one are left out.
+        """Return the inventories of these hosts, by id; hosts without one are omitted.
 
         Of the packages, an inventory here has only those that were deployed.
         """
@@ -257,7 +257,7 @@ class ZooKeeperFeed:
         return self._shared.get("acts", lambda: read_acts(session))
 
     def read(self, key: object, read: Callable[[Session], T]) -> T:
-        """Return what ``read`` returns for the present session; clients that ask for the same ``key`` share it."""
+        """Return the result of ``read`` for the present session, which clients with the same ``key`` share."""
         session = self._ready()
         return self._shared.get(key, lambda: read(session))
 
@@ -306,7 +306,7 @@ class ZooKeeperFeed:
             except ZkdeploymentError as error:  # among these errors: this session's client cannot be used any more
                 get_logger().error("feed-session-failed", reason=str(error))
                 self._closed.wait(_AGAIN)
-            except Exception:  # noqa: BLE001  the service goes on with the last reading, and reads everything again
+            except Exception:  # noqa: BLE001  the last reading stays, and everything is read again
                 get_logger().exception("feed-failed")
                 self._closed.wait(_AGAIN)
             finally:
@@ -346,7 +346,7 @@ class ZooKeeperFeed:
                 self._wake.wait(CONFIRMED)
 
     def _read(self, session: Session, nodes: FollowedNodes, assembly: FleetAssembly) -> None:
-        """Read what changed, or confirm that nothing did."""
+        """Read the changes, or confirm that there are no changes."""
         if not session.connected:
             self._note_connection(connected=False)
         started, read_at = session.last_transaction(), time.time()

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#  The limits of kept acts and of kept bytes.
+#: The limits of kept acts and of kept bytes.
 ACTS_LIMIT = 500
 BYTES_LIMIT = 256 * 1024
 
-#  Attempts of a write to the record while other processes write to it.
+#: Attempts of a write to the record while other processes write to it.
 _ATTEMPTS = 20
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#  Attempts of a write while other processes write to the same nodes.
+#: Attempts of a write while other processes write to the same nodes.
 _ATTEMPTS = 20
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#  Attempts of a write that fails because other processes write to the same nodes.
+#: Attempts of a write that fails because other processes write to the same nodes.
 _ATTEMPTS = 20
 
 _PREFIX = "act-"

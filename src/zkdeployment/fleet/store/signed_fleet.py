@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import Servers
 
 
-#  Nodes, at least one of which every publication and every import writes.
+#: Nodes, at least one of which every publication and every import writes.
 _MARKS = (paths.HOSTS, paths.TARGETS, paths.SIGNED)
 
 
@@ -73,7 +73,7 @@ def _changed(node: Node | None) -> int | None:
     return None if node is None else node.changed
 
 
-#  Attempts to read the fleet while publications are written.
+#: Attempts to read the fleet while publications are written.
 _ATTEMPTS = 5
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     #: Judges what a feature read: yields each problem with its severity.
     JudgeAlarms = Callable[["AlarmTimes"], Iterable[tuple[Health, str]]]
 
-#: How many hosts and stops a line names.
+#: The most hosts and stops that a line names.
 _NAMED = 3
 
 #: A finding: the severity and the message.
@@ -51,8 +51,8 @@ _Finding = tuple[Health, str]
 class AlarmTimes:
     """The time by which alarms are judged.
 
-    ``now`` is in seconds since the epoch. ``published_for`` is how many seconds ago the cluster version was set.
-    ``limits`` are in minutes.
+    ``now`` is in seconds since the epoch. ``published_for`` is the number of seconds since the cluster version was
+    set. ``limits`` are in minutes.
     """
 
     now: float

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import LiveTree, Tree, TreeChange, Value
 
 
-#  The limit of unchanged deployments that a sentence names.
+#: The limit of unchanged deployments that a sentence names.
 _NAMED = 12
 
 

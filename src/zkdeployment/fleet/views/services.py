@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.tree.values import Properties
 
 
-#  The limit of deployments that the sentence names.
+#: The limit of deployments that the sentence names.
 _NAMED_UNCHANGED = 12
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
 
 
-#  The limit of hosts that a sentence names.
+#: The limit of hosts that a sentence names.
 _NAMED = 3
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 #: Seconds.
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=5.0)
 
-#  Statuses with which a receiver rejects an event for good. Others may be temporary, such as 404 during an
-# upgrade.
+#: Statuses with which a receiver rejects an event for good. Others may be temporary, such as 404 during an
+#: upgrade.
 _REFUSALS = frozenset({400, 413, 415, 422})
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.events.event import EventLog, FleetEvent
 
 
-#  The kinds of events that a webhook can choose: all kinds but those about the stream of one client.
+#: The kinds of events that a webhook can choose: all kinds but those about the stream of one client.
 WEBHOOK_KINDS = tuple(kind.value for kind in EventKind if kind not in STREAM_KINDS)
 
 
@@ -41,10 +41,10 @@ class Webhook:
         return hashlib.sha256(self.url.encode()).hexdigest()[:32]
 
 
-#  The most events that wait for a receiver. The oldest ones beyond this limit are dropped.
+#: The most events that wait for a receiver. The oldest ones beyond this limit are dropped.
 MOST_WAITING = 1000
 
-#  Seconds between the first two attempts, and the longest time between two attempts.
+#: Seconds between the first two attempts, and the longest time between two attempts.
 FIRST_DELAY = 1.0
 LONGEST_DELAY = 900.0
 

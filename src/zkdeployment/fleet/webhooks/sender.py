@@ -151,7 +151,7 @@ class WebhookReceiver:
         self._progressed()
 
 
-#  Seconds between two checks of the election, and the least time between two records of acknowledged events.
+#: Seconds between two checks of the election, and the least time between two records of acknowledged events.
 _INTERVAL = 2.0
 
 #: Seconds between two records without events.
@@ -230,7 +230,7 @@ class WebhookDispatcher:
             except ZkdeploymentError as error:
                 self._report(str(error))
                 self._closed.wait(_AGAIN)
-            except Exception:  # noqa: BLE001  the other parts of the service go on, and this thread tries again
+            except Exception:  # noqa: BLE001  the other parts of the service continue, and this thread tries again
                 get_logger().exception("webhooks-failed")
                 self._closed.wait(_AGAIN)
             finally:

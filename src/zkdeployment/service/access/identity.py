@@ -78,11 +78,11 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", errors="replace")).digest()
 
 
-#  The number of addresses of which the service compares a key at the same time, one key each.
+#: The number of addresses of which the service compares a key at the same time, one key each.
 _AT_ONCE = 20
 
-#  The limits of the keys of an address that wait, and of the seconds they wait: enough for the machines of a
-# network that all begin to work.
+#: The limits of the keys of an address that wait, and of the seconds they wait: enough for the machines of a
+#: network that all begin to work.
 _QUEUE = 1000
 _PATIENCE = 30.0
 
@@ -95,7 +95,7 @@ class LoginTurns:
         self._lanes: dict[str, anyio.Lock] = {}
 
     async def verify(self, adapters: ServerAdapters, name: str, key: str, address: str) -> User | LoginRefusal:
-        """Return what ``ZooKeeperLogins.verify`` returns.
+        """Verify a key as ``ZooKeeperLogins.verify`` does.
 
         Raises ``BusyError`` if the turn does not come in time.
         """
@@ -133,7 +133,7 @@ def login_turns(request: Request) -> LoginTurns:
     return turns
 
 
-#  The key of the scope for the address of the connection, which is that of a proxy or of the client.
+#: The key of the scope for the address of the connection, which is that of a proxy or of the client.
 _PEER = "zkdeployment.peer"
 
 

@@ -134,10 +134,10 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     D = TypeVar("D")
 
-#  The number of publications that a page searches for the wanted revision and for results of a host.
+#: The number of publications that a page searches for the wanted revision and for results of a host.
 RECENT = 20
 
-#  The method with which htmx replaces a part of a page: as few changes as possible.
+#: The method with which htmx replaces a part of a page: as few changes as possible.
 _MORPH = Markup('hx-swap-oob="outerMorph"')
 
 #: The kinds of events that concern a page which shows the fleet.

@@ -27,7 +27,7 @@ from zkdeployment.service.views.frame import local_path
 
 external_router = APIRouter(include_in_schema=False)
 
-#  The path to which the provider redirects browsers.
+#: The path to which the provider redirects browsers.
 _CALLBACK = "/login/openid/callback"
 
 _ERROR = re.compile(r"[a-z_]{1,40}")

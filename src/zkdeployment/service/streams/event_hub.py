@@ -79,7 +79,7 @@ def audience_of(user: User) -> Audience:
 #: Milliseconds after which a browser that lost its connection connects again.
 RETRY = 3000
 
-#  These kinds concern the stream itself, and are sent to all clients, also if a client asks for other kinds.
+#: These kinds concern the stream itself, and are sent to all clients, also if a client asks for other kinds.
 _ALWAYS = frozenset({"feed", "reset"})
 
 
@@ -118,11 +118,11 @@ def introduction() -> bytes:
 #: Seconds between two checks whether the users of the streams may still read.
 CHECKED = 1.0
 
-#  The most streams of one service; further clients are asked to try again later. When there are as many as the
-# second number, only users who may act on the fleet get the rest.
+#: The most streams of one service; further clients are asked to try again later. When there are as many as the
+#: second number, only users who may act on the fleet get the rest.
 MOST_STREAMS, MOST_OTHERS = 2000, 1500
 
-#  The number of encoded batches that are kept: streams that are up to date need only the newest.
+#: The number of encoded batches that are kept: streams that are up to date need only the newest.
 _ENCODED = 64
 
 

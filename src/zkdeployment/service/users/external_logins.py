@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: The claims about a person: their names and their values as in JSON.
 Claims: TypeAlias = "Mapping[str, object]"
 
-#  The value of a rule for all persons.
+#: The value of a rule for all persons.
 EVERYBODY = "*"
 
 

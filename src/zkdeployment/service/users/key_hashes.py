@@ -15,13 +15,13 @@ import argon2
 _MEMORY = 19 * 1024  # KiB
 _ROUNDS = 2
 
-#  The number of keys that are compared at the same time: guesses must not occupy more than half of the processors.
+#: The number of keys that are compared at the same time: guesses must not occupy more than half of the processors.
 _AT_ONCE = max(1, (os.cpu_count() or 1) // 2)
 
 #: Characters; no key is longer.
 _LONGEST = 200
 
-#  The number of verified keys that are remembered.
+#: The number of verified keys that are remembered.
 _REMEMBERED = 1000
 
 

@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
-#  The number of attempts to write while other services write to the same nodes.
+#: The number of attempts to write while other services write to the same nodes.
 _THROTTLE_ATTEMPTS = 10
 
-#  The most counts in a node; there are 256 nodes.
+#: The most counts in a node; there are 256 nodes.
 _COUNTS = 64
 
-#  The number of hexadecimal digits of a digest that name the node, and that name a count.
+#: The number of hexadecimal digits of a digest that name the node, and that name a count.
 _NODE_DIGITS, _DIGITS = 2, 24
 
-#  The number of clients that have to wait and that a service remembers.
+#: The number of clients that have to wait and that a service remembers.
 _REMEMBERED = 1000
 
-#  Seconds that a client has to wait if other services change the same counts all the time.
+#: Seconds that a client has to wait if other services change the same counts all the time.
 _BUSY = 1.0
 
 
@@ -163,11 +163,11 @@ def _decode_counts(node: Node | None) -> dict[str, FailureCount]:
     return counts
 
 
-#  The number of failed logins that are kept.
+#: The number of failed logins that are kept.
 _KEPT = 200
 
-#  The number of attempts to write while other services write to the node; of an attack, enough logins are recorded
-# anyway.
+#: The number of attempts to write while other services write to the node; of an attack, enough logins are recorded
+#: anyway.
 _ATTEMPTS = 3
 
 
@@ -298,7 +298,7 @@ def _decode_login_session(node: Node | None) -> LoginSession | None:
             return None
 
 
-#  Seconds between two keys from addresses that have to wait, and the most seconds that a key waits for its turn.
+#: Seconds between two keys from addresses that have to wait, and the most seconds that a key waits for its turn.
 _GAP = 0.1
 _PATIENCE = 1.0
 

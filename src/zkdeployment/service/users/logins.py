@@ -71,15 +71,15 @@ class FailedLogin(Record):
     problem: LoginProblem = LoginProblem.WRONG
 
 
-#  Seconds after the last failure after which failures are forgotten.
+#: Seconds after the last failure after which failures are forgotten.
 FORGOTTEN_AFTER = 900.0
 
-#  IPv6 addresses of clients are counted by network, because one client has many addresses.
+#: IPv6 addresses of clients are counted by network, because one client has many addresses.
 _NETWORK_BITS = 64
 
 
-#  The number of failures without a wait: many people may share one address. The wait doubles with each further
-# failure.
+#: The number of failures without a wait: many people may share one address. The wait doubles with each further
+#: failure.
 FREE_FAILURES = 20
 
 #: The longest wait in seconds.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
 
-#  The number of attempts to write while other processes write to the same nodes.
+#: The number of attempts to write while other processes write to the same nodes.
 _ATTEMPTS = 20
 
 _LAST_ID = "last_id"

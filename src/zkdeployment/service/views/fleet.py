@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from zkdeployment.service.views.hosts import HostList, HostMap, StateFilter
 
 
-#  The most hosts that a problem names.
+#: The most hosts that a problem names.
 _NAMED = 4
 
-#  The most different failures that are shown one by one.
+#: The most different failures that are shown one by one.
 _SHOWN = 5
 
 

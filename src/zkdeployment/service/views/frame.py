@@ -1,4 +1,4 @@
-"""The frame of every page, and what pages share: links, moments, parameters and lists."""
+"""The frame of every page, and the common parts of pages: links, moments, parameters and lists."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Contender, Lock, LockedWork
     from zkdeployment.service.users.user import User
 
-#  The most waiting hosts that a row names.
+#: The most waiting hosts that a row names.
 _NAMED = 3
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.forecast import Forecast, HostForecast
     from zkdeployment.strategies.order import Turn
 
-#  The most hosts that a group names, and the most changed nodes of the tree that are listed.
+#: The most hosts that a group names, and the most changed nodes of the tree that are listed.
 _NAMED = 12
 _MOST_NODES = 200
 

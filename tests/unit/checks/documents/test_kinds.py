@@ -165,7 +165,7 @@ def test_children_only_needs_inheritance():
 
 
 @pytest.mark.parametrize(("inheritance", "children_only"), [("true", "true"), ("false", "false")])
-def test_children_only_with_inheritance_and_neither_of_them_are_accepted(inheritance, children_only):
+def test_inheritance_with_children_only_and_neither_are_accepted(inheritance, children_only):
     text = CHECK_TEXT.replace("inheritance: true", f"inheritance: {inheritance}").replace(
         "children_only: false", f"children_only: {children_only}"
     )

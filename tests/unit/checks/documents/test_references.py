@@ -30,7 +30,7 @@ def test_a_configuration_of_a_node_and_a_system_has_no_problems():
     assert problems(SYSTEM + CHECK) == ()
 
 
-def test_an_object_that_is_no_node_forbids_the_publication():
+def test_an_object_that_is_not_a_node_forbids_the_publication():
     (problem,) = problems(SYSTEM + CHECK.replace("/p1/shop", "/p1/shops"))
     assert problem.severity is Severity.ERROR
     assert str(problem) == (

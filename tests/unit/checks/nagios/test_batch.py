@@ -80,7 +80,7 @@ def test_an_impossible_change_has_its_problem(change, problem):
     assert (found.config_id, found.check, found.answered) == ("c1", None, True)
 
 
-def test_an_update_changes_what_is_present():
+def test_an_update_changes_the_present_check():
     batch = update_batch({instance(1): check(1), instance(2): check(2)}, [removal(1), rollout(3)])
     assert changed_checks(*batch.bases, batch.changes) == {instance(2): check(2), instance(3): check(3)}
 

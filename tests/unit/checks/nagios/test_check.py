@@ -1,4 +1,4 @@
-"""Checks from the details of deployments: what is read, what is refused."""
+"""Checks from the details of deployments: accepted and refused details."""
 
 import pytest
 
@@ -72,11 +72,11 @@ def test_a_check_as_text_is_one_line_of_ascii_that_is_read_again(argument):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "[" * 100_000])
-def test_other_texts_are_no_check(text):
+def test_other_texts_are_not_checks(text):
     assert check_from_text(INSTANCE, text) is None
 
 
 @pytest.mark.parametrize("text", ["", "x", INSTANCE.upper(), f"{INSTANCE}\n", f"../{INSTANCE}"])
-def test_other_texts_are_no_instance(text):
+def test_other_texts_are_not_instances(text):
     assert is_instance(INSTANCE)
     assert not is_instance(text)

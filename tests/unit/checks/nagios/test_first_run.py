@@ -26,7 +26,7 @@ MISSING = "(Return code of 127 is out of bounds. Check if plugin exists)"
         ("warning", "", False),
     ],
 )
-def test_a_plugin_that_cannot_run_is_a_problem_and_what_it_found_is_not(state, output, is_problem):
+def test_a_plugin_that_cannot_run_is_a_problem_but_its_findings_are_not(state, output, is_problem):
     problem = first_run_problem(CHECK, NagiosResult(state, output, 1.0))
     assert (problem is not None) == is_problem
     assert problem is None or problem.startswith(f"the first run of check_http failed: {output}; see")

@@ -72,7 +72,7 @@ def test_a_check_has_a_host_a_definition_and_a_script():
     assert all(map(is_object_file, files))
 
 
-def test_checks_of_a_host_share_its_definition_whatever_their_order():
+def test_checks_of_a_host_share_its_definition_in_any_order():
     files = object_files([CHECK, OTHER], PLACE)
     assert files == object_files([OTHER, CHECK], PLACE)
     assert len(files) == 5
@@ -83,7 +83,7 @@ def test_checks_are_read_back_from_their_files():
     assert checks_in(object_files([CHECK, OTHER], PLACE)) == {CHECK.instance: CHECK, OTHER.instance: OTHER}
 
 
-def test_unreadable_and_foreign_files_are_no_checks():
+def test_unreadable_and_foreign_files_are_not_checks():
     files = object_files([CHECK], PLACE)
     name = f"check-{CHECK.instance}.cfg"
     for text in ("", "# {", files[name].text.partition("\n")[2]):

@@ -37,7 +37,7 @@ def test_no_results_are_one_empty_part():
     assert [*result_batches({})] == [{}]
 
 
-def test_results_name_the_configuration_and_those_of_a_former_definition_do_not_count():
+def test_results_name_the_configuration_and_results_of_a_former_definition_do_not_count():
     checks = {CHECK.instance: CHECK}
     found = {CHECK.instance: OK, "other": OK}
     named = {CHECK.instance: replace(OK, config_id="c1")}

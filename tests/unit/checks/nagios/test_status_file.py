@@ -70,7 +70,7 @@ def test_a_check_that_has_not_run_has_no_result():
     assert read_status_file(STATUS.replace("has_been_checked=1", "has_been_checked=0")).results == {}
 
 
-def test_other_content_is_no_result():
+def test_other_content_is_not_a_result():
     assert read_status_file("") == NagiosStatus()
     assert read_status_file(STATUS.replace("current_state=2", "current_state=9")).results == {}
     assert read_status_file(STATUS.replace("created=1700000000", "created=inf")).created == 0.0

@@ -1,4 +1,4 @@
-"""The basis of check instances: hosts as they report themselves, and the properties of services."""
+"""The basis of check instances: the reports of hosts, and the properties of services."""
 
 from support.builders import make_host
 from zkdeployment.base.deployment import Assignment, Deployment

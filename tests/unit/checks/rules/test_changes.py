@@ -1,4 +1,4 @@
-"""Changes of check instances, as events tell them."""
+"""Changes of check instances in the form of events."""
 
 from dataclasses import replace
 
@@ -25,11 +25,11 @@ def test_a_new_a_moved_and_a_removed_instance_are_changes():
     )
 
 
-def test_another_flag_is_no_change_of_state():
+def test_another_flag_is_not_a_change_of_state():
     assert state_changes([(NEW, replace(NEW, update_available=False)), (None, None)]) == ()
 
 
-def test_a_change_is_stored_and_read_back_and_malformed_ones_yield_none():
+def test_a_change_is_stored_and_read_back_and_malformed_ones_give_none():
     change = changed(None, "active")
     assert CheckChange.if_valid(change.to_json(), instance=KEY.id) == change
     assert CheckChange.if_valid({**change.to_json(), "path": 5}, instance=KEY.id) is None

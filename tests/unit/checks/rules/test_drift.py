@@ -36,7 +36,7 @@ def test_stored_records_are_read_defensively():
         assert DroppedResult.if_valid(value) is None
 
 
-def test_what_is_deployed_is_no_drift():
+def test_a_deployed_check_is_not_a_drift():
     records = {"nagios1": with_report({}, {KEY.id: CURRENT}, [], 100.0)}
     assert check_drift(records, {KEY.id: ACTIVE}, 110.0) == ()
 

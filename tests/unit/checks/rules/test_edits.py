@@ -77,7 +77,7 @@ def test_a_change_keeps_comments_and_all_other_keys():
     }
 
 
-def test_a_key_that_is_not_given_any_more_is_removed():
+def test_a_key_that_is_no_longer_given_is_removed():
     text = TEXT + "  interval: 30\n"
     assert with_changed_check([file(text)], "front-http", check_content("front-http", DATA)) == {
         "checks.yaml": TEXT.encode()

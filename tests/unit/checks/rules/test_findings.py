@@ -1,4 +1,4 @@
-"""What checks say: a word, a subject, a detail, the worst first."""
+"""The findings of checks: a word, a subject, a detail, the worst first."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_the_results_of_a_silent_monitoring_system_are_unknown():
     assert findings([active], [(active, ResultState.OK)], {}) == expected
 
 
-def test_an_instance_that_is_not_deployed_any_more_has_no_result():
+def test_an_instance_that_is_no_longer_deployed_has_no_result():
     gone = [on("h1", CheckState.AWAITING_DELETION), on("h2", CheckState.DEPROVISIONED)]
     leaving = on("h3", CheckState.DEPROVISION_IN_PROGRESS)
     by_id = {instance.id: instance for instance in [*gone, leaving]}
@@ -67,7 +67,7 @@ def test_the_subject_names_the_chosen_attributes():
     assert finding.to_json()["attributes"] == {"port": 80}
 
 
-def test_a_change_that_is_under_way_is_pending_whatever_the_old_result_was():
+def test_a_change_under_way_is_pending_with_any_old_result():
     instance = instance_of(version(0, CheckState.AWAITING_DEPROVISION, "A"), version(1, CheckState.BLOCKED, "B"))
     assert findings([instance], [(instance, ResultState.CRITICAL)]) == [
         ("host1", "pending", "awaiting_deprovision")

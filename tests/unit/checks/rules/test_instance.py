@@ -1,4 +1,4 @@
-"""The identifiers of check instances, and what their values say about themselves."""
+"""The identifiers of check instances, and the properties of their values."""
 
 import uuid
 

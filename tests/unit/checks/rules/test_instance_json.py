@@ -1,4 +1,4 @@
-"""The encoding of check instances: what is written is read again, and anything else is refused."""
+"""The encoding of check instances: encoded values are decoded unchanged, and other values are refused."""
 
 import json
 from dataclasses import replace

@@ -25,7 +25,7 @@ def turn(instance):
 
 
 @pytest.mark.parametrize("state", CheckState)
-def test_a_turn_leaves_an_instance_alone_that_is_not_deleted_and_waits_for_nothing(state):
+def test_a_turn_changes_only_deleted_and_waiting_instances(state):
     instance = instance_of(version(0, state, "A"))
     expected = version(0, CheckState.AWAITING_ROLLOUT, "A") if state is CheckState.BLOCKED else None
     after = life_cycle_turn(instance, 20.0)

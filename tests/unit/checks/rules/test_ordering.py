@@ -1,4 +1,4 @@
-"""Computation and ordering: when an instance gets a new version, and what becomes of the one before."""
+"""Computation and ordering: when an instance gets a new version, and the outcome of the previous one."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_newer_configuration_replaces_one_that_awaits_its_computation():
     assert replaced.configurations[0].publication == 2
 
 
-def test_a_wish_that_returns_to_the_active_configuration_discards_the_one_that_awaits_its_computation():
+def test_a_return_to_the_active_configuration_discards_the_one_that_awaits_its_computation():
     active = instance_of(version(0, CheckState.ACTIVE, "A"))
     waiting = want(active, wanted("B"), 5.0, is_reported=False)
     assert described(waiting) == "0A active, 1B awaiting_computation; current 0"
@@ -69,7 +69,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("state", DIFFERENT)
-def test_different_details_wait_for_the_undeployment_of_what_is_deployed(state):
+def test_different_details_wait_for_the_undeployment_of_the_deployed_ones(state):
     instance = instance_of(version(0, state, "A"))
     assert described(want(instance, wanted("B"), 5.0, is_reported=True)) == DIFFERENT[state]
 
@@ -106,7 +106,7 @@ def test_a_computed_configuration_that_is_the_same_as_the_newest_is_discarded_wh
     assert want(instance_of(active, computed), wanted("A"), 5.0, is_reported=True) == instance_of(active)
 
 
-def test_a_deleted_instance_discards_what_is_not_ordered():
+def test_a_deleted_instance_discards_changes_without_an_order():
     waiting = want(instance_of(version(0, CheckState.ACTIVE, "A")), wanted("B"), 5.0, is_reported=False)
     deleted = delete(waiting, 6.0)
     assert described(deleted) == "0A active; deleted, current 0"

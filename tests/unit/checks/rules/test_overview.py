@@ -54,7 +54,7 @@ NEW = instance(version(0, CheckState.AWAITING_COMPUTATION), check="other")
         (InstanceFilter(system="nagios2"), []),
     ],
 )
-def test_a_filter_selects_what_matches_all_of_its_values(wanted, found):
+def test_a_filter_selects_checks_that_match_all_its_values(wanted, found):
     assert selected([NEW, ACTIVE, FAILED], wanted) == tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""One reading of all instances: what is known of results, and what waits for monitoring systems."""
+"""One reading of all instances: the known results, and the checks that wait for monitoring systems."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_deleted_instances_are_listed_without_a_finding():
     assert found.findings == ()
 
 
-def test_the_summary_counts_what_waits_for_each_system_and_what_failed():
+def test_the_summary_counts_waiting_and_failed_checks_of_each_system():
     flagged = on("h1", CheckState.AWAITING_ROLLOUT, changed=7.0, flagged=True)
     fetched = on("h2", CheckState.ROLLOUT_IN_PROGRESS, changed=6.0)
     failed, active = on("h3", CheckState.ROLLOUT_FAILED, changed=1.0), on("h4", changed=2.0)
@@ -74,5 +74,5 @@ def test_the_summary_has_the_last_report_of_a_silent_system_with_active_checks()
     assert silent.unheard_since == SILENT.reported
 
 
-def test_without_instances_nothing_is_known():
+def test_without_instances_the_reading_is_empty():
     assert check_reading({}, {}, NOW) == CheckReading()

@@ -45,7 +45,7 @@ ANSWERED = {
 
 
 @pytest.mark.parametrize("state", CheckState)
-def test_an_abandoned_system_has_nothing_more_and_waits_for_nothing(state):
+def test_an_abandoned_system_keeps_no_checks_and_does_not_wait(state):
     before = instance_of(version(0, state, "A"), update_available=state in ABANDONED)
     after = abandon(before, "nagios1", 7.0, "it is gone")
     if state not in ABANDONED:
@@ -161,7 +161,7 @@ def test_a_list_of_updates_has_each_update_once():
 
 @pytest.mark.parametrize("state", CheckState)
 @pytest.mark.parametrize("update_available", [True, False])
-def test_a_list_of_all_has_four_states_whatever_the_flag_and_clears_it(state, update_available):
+def test_a_list_of_all_has_four_states_with_any_flag_and_clears_it(state, update_available):
     instance = instance_of(version(0, state, "A"), update_available=update_available)
     after, is_listed = list_open(instance, 9.0)
     assert is_listed == (

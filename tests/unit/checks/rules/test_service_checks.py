@@ -29,7 +29,7 @@ def details(configuration, properties, number=0):
     return found.details(HOST, number)
 
 
-def test_details_have_what_a_monitoring_system_needs_and_no_version_of_the_package():
+def test_details_have_the_values_for_a_monitoring_system_but_no_package_version():
     thresholds = (
         Threshold("warning", Predicate.GREATER_OR_EQUAL, 0.5),
         Threshold("critical", Predicate.LESS, 2),
@@ -109,7 +109,7 @@ def test_an_attribute_without_values_leaves_no_check(value):
     assert list(service_checks(check(attributes=("port",)), FRONT, {"port": value})) == []
 
 
-def test_values_that_are_no_scalars_are_text():
+def test_values_that_are_not_scalars_are_text():
     (found,) = service_checks(check("{attribute.x}", attributes=("x",)), FRONT, {"x": [{"a": 1}]})
     assert found.attributes == (("x", '{"a": 1}'),)
     assert found.details(HOST, 0)["arguments"] == ['{"a": 1}']

@@ -172,7 +172,7 @@ def test_a_deletion_removes_the_blocked_configuration_before_it_could_start():
     )
 
 
-def test_an_instance_that_is_wanted_again_before_the_turn_goes_on():
+def test_an_instance_that_is_wanted_again_before_the_turn_continues():
     assert last(*UP, "delete", "create A", "tick") == "ok | A* active"
 
 
@@ -201,7 +201,7 @@ def test_a_failed_poke_is_repeated_in_the_next_turn():
     ]
 
 
-def test_a_system_that_was_poked_and_fetches_nothing_for_five_minutes_is_poked_again():
+def test_a_poked_system_that_does_not_fetch_for_five_minutes_is_poked_again():
     poked = [step["poked"] for step in steps("create A", *["tick"] * 40)]
     assert [number for number, sent in enumerate(poked) if sent] == [1, 16, 31]
 
@@ -215,7 +215,7 @@ def test_a_system_without_a_callback_is_never_poked_and_polls():
     ]
 
 
-def test_a_list_of_all_finds_what_was_announced_but_not_finished():
+def test_a_list_of_all_finds_announced_but_unfinished_changes():
     assert lines("create A", "list-all", "list-all", "fetch", "list-all", "success", "list-all") == [
         "ok | A* awaiting_rollout | update_available",
         "true | A* awaiting_rollout",

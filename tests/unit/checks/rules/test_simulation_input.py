@@ -1,4 +1,4 @@
-"""The input of a simulation: JSON and YAML, and a message for everything that is neither."""
+"""The input of a simulation: JSON and YAML, and a message for all other texts."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_json_is_read():
     )
 
 
-def test_the_callback_and_the_start_may_be_left_out():
+def test_the_callback_and_the_start_may_be_omitted():
     simulation = read({"events": []})
     assert (simulation.callback, simulation.start, simulation.events) == (True, None, ())
 

@@ -132,7 +132,7 @@ def test_every_instance_has_an_id_of_its_own(found):
 
 
 @given(check_bases(), check_bases())
-def test_what_a_change_concerns_and_what_it_does_not_is_all_that_is_wanted(before, after):
+def test_affected_and_unaffected_instances_together_are_all_wanted_instances(before, after):
     scope = changed_scope(before, after)
     kept = described(wanted for wanted in wanted_instances(before) if not scope.concerns(wanted.key))
     renewed = described(wanted_instances(after, scope))
@@ -141,7 +141,7 @@ def test_what_a_change_concerns_and_what_it_does_not_is_all_that_is_wanted(befor
 
 
 @given(check_bases())
-def test_nothing_is_concerned_without_a_change(found):
+def test_an_unchanged_tree_concerns_no_instance(found):
     assert not changed_scope(found, found)
     assert list(wanted_instances(found, CheckScope())) == []
 

@@ -1,4 +1,4 @@
-"""The table of the workflow, and what it says as a whole."""
+"""The table of the workflow, and its properties as a whole."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_the_flag_is_set_exactly_when_a_configuration_comes_to_await_its_system(
         assert (CheckEffect.SET_FLAG in step.effects) == awaits, (state, event)
 
 
-def test_what_was_deployed_is_never_forgotten_without_an_undeployment():
+def test_a_deployed_check_is_never_forgotten_without_an_undeployment():
     deployed = set(CheckState) & {
         CheckState.ROLLOUT_IN_PROGRESS,
         CheckState.ACTIVE,

@@ -1,4 +1,4 @@
-"""The promises of the workflow, whatever happens: random events on one instance and its monitoring systems."""
+"""The invariants of the workflow: random events on one instance and its monitoring systems."""
 
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ HISTORY = st.lists(EVENTS, min_size=12, max_size=60)
 
 @dataclass
 class Course:
-    """An instance, the time, what its monitoring systems did, and all details that were ever computed."""
+    """An instance, the time, the acts of its monitoring systems, and all details that were ever computed."""
 
     instance: CheckInstance = field(default_factory=lambda: CheckInstance(KEY))
     now: float = 0.0
@@ -108,7 +108,7 @@ class Course:
         assert versions == sorted(set(versions))
 
     def finish(self):
-        """Let the monitoring system start again, and do what it is poked for, until nothing happens any more."""
+        """Let the monitoring system start again, and answer its pokes until there is no further event."""
         self.play("retry")
         self.play("list-all")
         self.play("fetch")
@@ -155,7 +155,7 @@ def test_every_deleted_instance_ends_in_awaiting_deletion_once_its_system_answer
 
 
 @given(HISTORY, WANTED)
-def test_every_wish_is_active_in_the_end_and_nothing_else_is(events, wish):
+def test_finally_exactly_the_wanted_checks_are_active(events, wish):
     course = played([*events, ("want", wish)])
     course.finish()
     newest = course.instance.newest

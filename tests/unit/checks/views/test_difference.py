@@ -1,4 +1,4 @@
-"""What a change of the basis does to check instances."""
+"""The effect of a change of the basis on check instances."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_instances_with_faults_stay_and_are_named():
 
 
 @given(check_bases(), check_bases())
-def test_what_is_neither_added_changed_nor_removed_is_the_same(before, after):
+def test_instances_that_are_not_added_changed_or_removed_are_the_same(before, after):
     difference = check_difference(before, after)
     touched = {found.id for found in (*difference.added, *difference.removed)}
     touched |= {old.id for old, _ in difference.changed}

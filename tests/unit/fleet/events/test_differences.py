@@ -91,7 +91,7 @@ def with_same_intents(reading: FleetReading) -> FleetReading:
         (with_intent(IntentState.CREATED), with_intent(), (None, "Created", None, False, False)),
     ],
 )
-def test_a_changed_intent_is_an_event_with_its_state_and_what_became_of_its_instance(before, after, body):
+def test_a_changed_intent_is_an_event_with_its_state_and_the_outcome_of_its_instance(before, after, body):
     (event,) = events_between(before, after)
     assert (event.kind, event.subject) == (EventKind.INTENT, "p1/store/v1/shop")
     assert tuple(event.body.values()) == body

@@ -81,7 +81,7 @@ def test_a_host_waits_for_its_turn_within_its_group():
     assert explanation.facts == ("1 of 3 hosts finished prepare",)
 
 
-def test_a_host_that_waits_for_its_turn_learns_what_the_group_waits_for():
+def test_the_explanation_of_a_waiting_host_names_the_condition_of_its_group():
     state = active_rollout(
         advanced_rollout(begun_rollout(), until="control-nodes"), granted=["ctl1"], done=["ctl2"]
     )
@@ -89,7 +89,7 @@ def test_a_host_that_waits_for_its_turn_learns_what_the_group_waits_for():
     assert explanation.facts == ("1 of 3 hosts finished prepare", "control-nodes waits for its time window")
 
 
-def test_what_a_rollout_waits_for_without_an_active_phase_is_no_fact_of_its_own():
+def test_the_condition_of_a_rollout_without_an_active_phase_is_not_a_separate_fact():
     manual = replace(group("web", hosts="x"), pace=Pace(manual=True))
     state = replace(begun_rollout(strategy(manual), plain_hosts("x")), waiting="web waits to be promoted")
     explanation = explain("x", state)
@@ -154,7 +154,7 @@ def test_after_a_resume_every_host_waits_for_another_attempt(coordinator):
         assert ("systemctl start zkdeployment-coordinator" in explanation.advice) == (coordinator is None)
 
 
-def test_a_host_of_a_group_that_failed_was_left_out():
+def test_a_host_of_a_group_that_failed_was_excluded():
     groups = strategy(group("x", hosts="a", percent_successful=100), group("y", "x", hosts="b"))
     explanation = explain("b", ended_rollout(advanced_rollout(begun_rollout(groups, plain_hosts("ab")), "a")))
     assert explanation.sentence == (

@@ -17,7 +17,7 @@ def app3(**fields):
     return make_host(3, "r1", **fields)
 
 
-def test_a_host_that_waits_for_a_service_names_it_and_what_the_awaited_host_is_doing():
+def test_a_host_that_waits_for_a_service_names_it_and_the_step_of_the_awaited_host():
     explanation = explain(app3(deploying="r2", step="deploy /shop/db 0", since=NOW - 20))
     assert explanation.cause is Cause.ORDER
     assert explanation.sentence == (

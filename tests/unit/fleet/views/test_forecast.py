@@ -63,7 +63,7 @@ def changed(path, **properties):
     return NODES | {path: {**NODES.get(path, {}), **properties}}
 
 
-def test_a_live_tree_makes_hosts_repeat_their_deployments_which_is_no_change():
+def test_a_live_tree_makes_hosts_repeat_their_deployments_which_is_not_a_change():
     seen = look(NODES, revision="r2")
     assert outlooks(seen) == {"h1": Outlook.REPEATS}
     assert [step.reason for step in seen.hosts[0].plan.steps] == ["run again for this revision"]
@@ -182,7 +182,7 @@ class TestAServiceThatRunsAgainOnlyWhenChanged:
         live = Tree(self.NODES)
         return forecast(live, diff(live, Tree(nodes)), targets, [host(1)], [known(1, inventory)], **more)
 
-    def test_does_nothing_on_hosts_where_it_did_not_change(self):
+    def test_hosts_with_an_unchanged_deployment_have_nothing_to_do(self):
         seen = self.look(self.NODES | {"/other": {"x": 1}}, revision="r2")
         (forecasted,) = seen.hosts
         assert (forecasted.outlook, forecasted.plan.steps) == (Outlook.NOTHING, ())

@@ -84,7 +84,7 @@ def kept(host_id):
     return replace(at_work(host_id), kept=True)
 
 
-def test_the_host_for_which_a_lock_is_kept_is_its_holder_whoever_is_first_in_the_queue():
+def test_the_host_for_which_a_lock_is_kept_is_its_holder_even_if_another_is_first_in_the_queue():
     lock = service(who("h2"), who("h3"), work=kept("h1"))
     assert lock.holder == Contender("h1.example.com (h1)", 940.0, "/zkdeployment/busy/shop,web", "h1")
     assert [contender.host_id for contender in lock.waiting] == ["h2", "h3"]

@@ -43,7 +43,7 @@ def undeployments(live, text, *, registered=(A, B), unfinished=None):
     return [step.last for step in host.plan.steps if isinstance(step, Undeploy)], predicted.warnings
 
 
-def test_a_plan_knows_which_hosts_have_not_got_a_service_of_the_publication_before():
+def test_a_plan_knows_which_hosts_still_lack_a_service_of_the_publication_before():
     moved = TREE.format("b")
     assert undeployments(moved, moved, unfinished={"/who/db": frozenset({"b"})}) == ([True], ())
     assert undeployments(moved, moved) == ([False], ())
@@ -66,7 +66,7 @@ def test_a_plan_warns_that_the_tree_of_an_interrupted_publication_cannot_be_read
     assert ("whose tree cannot be read" in warning) == (not is_known)
 
 
-def test_a_plan_shows_that_a_host_keeps_what_only_absent_hosts_gain():
+def test_a_plan_shows_that_a_host_keeps_a_service_that_only_absent_hosts_gain():
     last, warnings = undeployments(TREE.format("a"), TREE.format("b"), registered=(A,))
     assert last == [True]
     assert "a.example (a) keeps it, and waits, until one of them has it" in warnings[-1]

@@ -28,7 +28,7 @@ def hosts(*versions):
     return tuple(Host(Identity(f"h{n}", f"h{n}"), version) for n, version in enumerate(versions))
 
 
-def test_a_stop_and_hosts_that_are_behind_stand_in_the_way_of_a_commit():
+def test_a_stop_and_hosts_that_are_behind_are_obstacles_to_a_commit():
     stop = Stop("?", "?", "?", "stop", "it burns", 1.0, by="ann@ops")
     stopped = FleetSnapshot(Cluster(None), stops=(stop,), hosts=hosts("r1"))
     assert [*publication_obstacles(stopped, "c")] == [
@@ -39,6 +39,6 @@ def test_a_stop_and_hosts_that_are_behind_stand_in_the_way_of_a_commit():
     assert behind.startswith("not converged, so c is not published: expected version r2, but h1 (h1) has r1")
 
 
-def test_nothing_stands_in_the_way_in_a_converged_a_held_and_a_new_fleet():
+def test_converged_held_and_new_fleets_have_no_obstacles_to_a_commit():
     for cluster in (Cluster("r2"), Cluster(False), None):
         assert [*publication_obstacles(FleetSnapshot(cluster, published="r2", hosts=hosts("r2")), "c")] == []

@@ -94,7 +94,7 @@ def test_a_target_without_a_host_is_named():
     assert not status.as_wanted
 
 
-def test_hosts_of_a_role_run_what_the_role_is_assigned():
+def test_hosts_of_a_role_run_the_services_of_the_role():
     present = inventory(package("store-2.0", "2.0"), markers=(marker("/demo/store", name="store"),))
     status = status_of({"web": (STORE,)}, KnownHost(B, present), hosts=(Host(B, "r1"),))
     assert states(status) == {"/demo/store": [("b", 0, "2.0-1", "deployed")]}

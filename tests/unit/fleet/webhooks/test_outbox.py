@@ -66,7 +66,7 @@ def test_events_that_waited_for_a_day_become_one_reset():
     assert (expired.dropped, expired.acknowledged, expired.waiting[0].since) == (2, 0, GIVEN_UP)
 
 
-def test_a_new_service_continues_after_what_was_acknowledged():
+def test_a_new_service_continues_after_the_last_acknowledged_event():
     log = EventLog(base=10).appended(12, 13, (HOST,), 1.0).appended(20, 25, (STOP,), 2.0)
     assert [batch.number for batch in unsent_batches(log, 13, 9.0)] == [2]
     assert unsent_batches(log, None, 9.0) == ()

@@ -61,7 +61,7 @@ def test_a_person_is_identified_by_issuer_and_subject():
         ({"sub": "42", "preferred_username": "ann"}, "no role is configured for ann"),
     ],
 )
-def test_a_person_without_name_subject_or_role_is_no_user(claims, problem):
+def test_a_person_without_name_subject_or_role_is_not_a_user(claims, problem):
     assert problem in openid_user(claims, CLIENT)
 
 

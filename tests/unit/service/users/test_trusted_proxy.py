@@ -37,7 +37,7 @@ def test_others_are_not_trusted(address):
         (PROXY, ["192.0.2.9, <b>"], PROXY),
     ],
 )
-def test_the_client_is_the_last_address_that_is_no_proxy(peer, forwarded, client):
+def test_the_client_is_the_last_address_that_is_not_a_proxy(peer, forwarded, client):
     assert PROXIES.client_address(peer, forwarded) == client
 
 
@@ -62,5 +62,5 @@ def test_headers_of_others_are_ignored():
         (["ann"], [], "no role is configured for ann"),
     ],
 )
-def test_a_person_without_a_usable_name_or_a_role_is_no_user(users, groups, problem):
+def test_a_person_without_a_usable_name_or_a_role_is_not_a_user(users, groups, problem):
     assert problem in PROXIES.external_user(PROXY, users, groups)

@@ -62,7 +62,7 @@ def test_a_kept_lock_shows_the_host_that_has_to_complete_its_step():
     assert gone.warning.startswith("The holder is not registered. The lock stays held until that host is back")
 
 
-def test_a_syncer_is_no_host_and_viewers_release_nothing():
+def test_a_syncer_is_not_a_host_and_viewers_cannot_release_locks():
     syncer = Contender("syncer on adm1", 9_000.0, "/hosts-lock/a")
     lock = Lock(LockKind.SYNCER, "/hosts-lock", "/hosts-lock", (syncer,))
 

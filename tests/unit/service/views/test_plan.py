@@ -1,4 +1,4 @@
-"""The page of the plan: what hosts would do, the largest groups first, or why a tree would not be published."""
+"""The page of the plan: the steps of hosts, the largest groups first, or why a tree would not be published."""
 
 from support.strategies import group, strategy
 from zkdeployment.agent.rules.availability import PackageFindings
@@ -56,7 +56,7 @@ def test_a_package_that_hosts_could_not_install_forbids_the_publication():
     assert plan_view(prediction("h1")).packages == "The packages were not checked."
 
 
-def test_a_host_that_would_refuse_the_tree_stands_out():
+def test_a_host_that_would_refuse_the_tree_is_emphasised():
     other = (Assignment("/shop/old", 1, "shop-web", "shop-web", version="1.2"),)
 
     found = plan_view(prediction("h1", targets={"h1": WEB + other}))
@@ -65,7 +65,7 @@ def test_a_host_that_would_refuse_the_tree_stands_out():
     assert found.groups[0].reason
 
 
-def test_nothing_to_do_is_good():
+def test_a_plan_without_work_is_good():
     found = plan_view(prediction("h1"))
 
     assert (found.tone, found.headline) == (Tone.GOOD, "No host would change")

@@ -51,7 +51,7 @@ def test_a_long_list_is_cut():
     assert (len(view.services), view.more) == (50, 10)
 
 
-def test_a_service_that_left_its_intent_is_listed_with_what_releases_it():
+def test_a_service_that_left_its_intent_is_listed_with_the_act_that_releases_it():
     left = (LeftService("/other", None, ("p1", "store", "v1", "old"), "r1"),)
     (service,) = withheld_of_service(WithheldReading({("/other", "web")}, RECORDS, left), "/other").services
     assert (service.subject, service.intent) == ("p1/store/v1/old", None)
