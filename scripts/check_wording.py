@@ -33,6 +33,20 @@ WORDINGS = {
         r"\b(?:is|are) by (?:an? )?(?!default\b|hand\b|name\b)\w+(?: \w+){0,2}(?=[.,;:)]|$)",
         "write 'keyed by' or 'sorted by'",
     ),
+    "leave out": (r"\b(?:leave|leaves|leaving|left) out\b", "write omit, exclude or skip"),
+    "become of": (r"\bbec(?:ome|omes|ame) of\b", "write the outcome or the state of"),
+    "go on": (r"\b(?:go|goes|went|going) on\b(?! to\b)", "write continue"),
+    "belong into": (r"\bbelongs? into\b", "write 'belong in' or 'belong to'"),
+    "ever": (r"\b(?:who|which|what)ever\b", "write any, or name the cases"),
+    "however": (r"\bhowever (?:few|large|late|long|many|much|often|small)\b", "write 'for any number of'"),
+    "hand on": (r"\bhand(?:s|ed|ing)? on\b", "write release or pass"),
+    "hold up": (r"\b(?:hold|holds|holding|held) up\b", "write delay or block"),
+    "in the way": (r"\b(?:stand|stands|standing|stood) in the way\b", "name the obstacle"),
+    "speak against": (r"\b(?:speak|speaks|spoke) against\b", "write objection or reason"),
+    "how many": (r"^(?-i:How many)\b", "write 'the number of' or 'the most'"),
+    "return what": (r"^Return (?:how|what|who|whose)\b", "name the returned value"),
+    "all the same": (r"\ball the same\b", "write nevertheless or still"),
+    "as ever": (r"\bas ever\b", "write unchanged"),
 }
 OPENINGS = re.compile(r"(?:It|That|This|What|Those)\b(?!-)")
 SENTENCES = re.compile(r"(?<=[.!?:])\s+|\n\s*\n")

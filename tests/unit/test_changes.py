@@ -44,7 +44,7 @@ def test_fragments_are_printed_by_kind_and_name(root, capsys):
     assert len(SCRIPT.fragments(root)) == len(FRAGMENTS)
 
 
-def test_a_release_stands_above_the_older_ones_and_its_fragments_are_removed(root):
+def test_a_release_is_placed_above_older_ones_and_its_fragments_are_removed(root):
     SCRIPT.main(root, "1.0.0")
     before, _, rest = (root / "CHANGES.rst").read_text().partition("1.0.0 (")
     assert before == "Changes\n=======\n\n"

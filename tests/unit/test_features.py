@@ -22,13 +22,13 @@ def test_installed_features_come_in_the_order_of_the_list():
     assert "checks" in checks.verbs()
 
 
-def test_a_program_that_installs_nothing_gets_an_error_instead_of_a_frame_without_features():
+def test_a_program_without_installed_features_gets_an_error_instead_of_an_empty_frame():
     features.install(())
     with pytest.raises(RuntimeError, match=r"import zkdeployment\.programs first"):
         features.installed()
 
 
-def test_naming_the_features_imports_none_of_their_libraries():
+def test_the_names_of_features_are_available_without_imports_of_their_libraries():
     heavy = ("fastapi", "click", "kazoo", "yaml", "jinja2")
     code = (
         "import sys, zkdeployment.programs; from zkdeployment.base.features import installed; installed();"

@@ -73,7 +73,7 @@ def test_each_noun_and_verb_of_somaadm_is_in_the_table():
         assert set(verbs.split()) <= named[noun], noun
 
 
-def test_each_row_names_what_takes_the_place_or_the_reason_for_nothing():
+def test_each_row_names_the_replacement_or_the_reason_why_there_is_no_replacement():
     for noun, verbs, ours in rows():
         assert ours, (noun, verbs)
 

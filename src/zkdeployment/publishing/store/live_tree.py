@@ -81,7 +81,7 @@ def read_providers(session: Session, services: Collection[str]) -> dict[str, dic
 
 
 class ZooKeeperLiveTree:
-    """The live tree, through one session: the present nodes in ZooKeeper, whatever was published."""
+    """The live tree, through one session: the present nodes in ZooKeeper, published or not."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
