@@ -13,10 +13,8 @@ from support.pools.ssh_nodes import running_ssh_nodes
 from support.pools.workers import KEY
 from support.waiting import ManualClock
 from zkdeployment.base.errors import ProgramError
-from zkdeployment.pools.documents.kinds import described_pool
-from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
-from zkdeployment.pools.mechanisms.ansible_nodes import AnsibleNodes
-from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
+from zkdeployment.pools.documents import described_pool
+from zkdeployment.pools.mechanisms.ansible import AnsibleNodes, AnsiblePlaybooks, SshTenantKeys
 from zkdeployment.pools.rules.filling import new_node
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from zkdeployment.pools.documents.values import NodePool
+    from zkdeployment.pools.documents import NodePool
     from zkdeployment.pools.ports import PoolMechanism
 
 

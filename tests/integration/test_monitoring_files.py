@@ -14,7 +14,7 @@ from support.strategies import begun_rollout
 from zkdeployment.agent.telemetry import AgentFacts, agent_metrics
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.daemon.metrics import DaemonProcess
-from zkdeployment.pools.metrics import pool_metrics
+from zkdeployment.pools.feed import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
 from zkdeployment.publishing.daemon.follower import SyncerFacts, syncer_metrics

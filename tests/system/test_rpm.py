@@ -72,7 +72,7 @@ for module in pkgutil.walk_packages(zkdeployment.__path__, "zkdeployment."):
 RUN_PLAYBOOK = """
 import json, sys
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
-from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook
+from zkdeployment.pools.documents import AnsibleMechanism, Playbook
 mechanism = AnsibleMechanism(sys.argv[1], Playbook("provision.yml", {"address": "192.0.2.{{ number }}"}))
 print(json.dumps(AnsiblePlaybooks().run(mechanism, mechanism.provision, {"number": 7}, [{"id": 1}])))
 """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
-    from zkdeployment.pools.documents.kinds import POOLS
+    from zkdeployment.pools.documents import POOLS
 
     return (POOLS,)
 
@@ -79,8 +79,7 @@ def _alarms(session: Session, _now: float) -> JudgeAlarms:
 
 
 def _metrics(reading: FleetReading) -> Iterable[Metric]:
-    from zkdeployment.pools.feed import POOLS_PART
-    from zkdeployment.pools.metrics import pool_metrics
+    from zkdeployment.pools.feed import POOLS_PART, pool_metrics
 
     return pool_metrics(reading.of(POOLS_PART))
 

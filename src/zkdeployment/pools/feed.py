@@ -1,4 +1,4 @@
-"""The pools in the readings of the fleet, their events, and the ended sessions as clients ask for them.
+"""The pools in the readings of the fleet: their events, their metrics, and the ended sessions for clients.
 
 A session that ends is followed for one more reading, in the directory of ended sessions, to show how it ended.
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
+from zkdeployment.base.daemon.metrics import Metric, gauge, labelled
 from zkdeployment.base.log import get_logger
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
-from zkdeployment.pools.documents.kinds import POOLS, pools_in_force
-from zkdeployment.pools.documents.values import PoolConfiguration
+from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
 from zkdeployment.pools.rules.changes import level_changes, node_changes, session_changes
-from zkdeployment.pools.rules.node import PoolNode
+from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
 from zkdeployment.pools.rules.tenant_session import TenantSession
 from zkdeployment.pools.store.store import EndedRecords, decode_record, record_path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.shared_nodes import FollowedNodes
+
 
 T = TypeVar("T")
 
@@ -178,3 +180,23 @@ def _user(name: str, node: Node) -> tuple[int, str] | None:
 
 def _differ(one: object, other: object) -> bool:
     return one is not other
+
+
+def pool_metrics(reading: PoolReading) -> Iterator[Metric]:
+    """Yield the metrics of pools, ``zkdeployment_pool_…``."""
+    pools, snapshot = pool_overviews(reading.configuration, reading.snapshot), reading.snapshot
+    states = [state for state in NodeState if state not in {NodeState.UNUSED, NodeState.DONE}]
+    levels = {pool.name: float(pool.level) for pool in pools if pool.level is not None}
+    missing = {pool.name: 0.0 if pool.shortage is None else float(pool.shortage.missing) for pool in pools}
+    nodes: dict[tuple[str, ...], float] = {
+        (pool.name, state.value): pool.states.get(state, 0) for pool in pools for state in states
+    }
+    unused = sum(node.state is NodeState.UNUSED for node in snapshot.nodes.values())
+    failures = {pool.name: float(pool.failures) for pool in pools}
+    yield labelled("pool_level", "The number of nodes that a pool keeps ready.", "pool", levels)
+    yield labelled("pool_missing_nodes", "The ready nodes that a pool lacks at its level.", "pool", missing)
+    yield Metric("zkdeployment_pool_nodes", "The nodes of a pool, by state.", nodes, ("pool", "state"))
+    yield labelled("pool_filling_failures", "Failures to fill a pool, in a row.", "pool", failures)
+    yield gauge("pool_unused_nodes", "The nodes that are in no pool.", unused)
+    yield gauge("pool_sessions", "The active sessions of tenants.", len(snapshot.sessions))
+    yield gauge("pool_workers", "The workers of pools that run.", len(snapshot.workers))

@@ -24,11 +24,16 @@ from zkdeployment.base.durations import DURATION_PATTERN, LONGEST_DURATION, give
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.public_keys import ssh_keys_problem
 from zkdeployment.pools.acts.sessions import SessionDetails
-from zkdeployment.pools.documents.values import NodePool
+from zkdeployment.pools.documents import NodePool
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.properties import MOST_PROPERTIES, read_properties
 from zkdeployment.pools.rules.results import PlaybookRun
-from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, effective_limits
+from zkdeployment.pools.rules.tenant_session import (
+    MOST_PROPERTIES,
+    LeasedNode,
+    NodesSpec,
+    effective_limits,
+    read_properties,
+)
 from zkdeployment.service.users.user import IssuedKey, TenantLimits, User
 
 

@@ -12,8 +12,7 @@ from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.pools.acts.sessions import retire_tenant
 from zkdeployment.pools.ports import PoolAdapters
 from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
-from zkdeployment.pools.store.session_uses import ZooKeeperSessionUses
-from zkdeployment.pools.store.store import ZooKeeperPools, registered_hosts
+from zkdeployment.pools.store.store import ZooKeeperPools, ZooKeeperSessionUses, registered_hosts
 from zkdeployment.service.users.user_records import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import verb_session
 

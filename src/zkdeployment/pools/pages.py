@@ -12,8 +12,7 @@ from zkdeployment.pools.rules.tenant_session import TenantSession
 from zkdeployment.pools.rules.usage import SessionUse, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.service_requests import own_usage
 from zkdeployment.pools.user_acts import ACTS
-from zkdeployment.pools.views.nodes import PAGE
-from zkdeployment.pools.views.page import pools_view, request_notice
+from zkdeployment.pools.views.page import PAGE, pools_view, request_notice
 from zkdeployment.pools.views.usage import usage_seconds, usage_view
 from zkdeployment.service.access.rights import PoolReader, Tenant
 from zkdeployment.service.act_routes import forms

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
-    from zkdeployment.pools.documents.values import NodePool
+    from zkdeployment.pools.documents import NodePool
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun
     from zkdeployment.pools.rules.usage import SessionUse

@@ -16,11 +16,14 @@ from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
 from zkdeployment.pools.daemon.pool_worker import PoolWorker
-from zkdeployment.pools.documents.values import AnsibleMechanism, RoleMechanism
-from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks, end_abandoned_playbooks
-from zkdeployment.pools.mechanisms.ansible_nodes import AnsibleNodes
+from zkdeployment.pools.documents import AnsibleMechanism, RoleMechanism
+from zkdeployment.pools.mechanisms.ansible import (
+    AnsibleNodes,
+    AnsiblePlaybooks,
+    SshTenantKeys,
+    end_abandoned_playbooks,
+)
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
-from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
 from zkdeployment.pools.rules.work import recorded_leases
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.config.settings import Settings
-    from zkdeployment.pools.documents.values import Mechanism
+    from zkdeployment.pools.documents import Mechanism
     from zkdeployment.pools.ports import PoolMechanism
 
 _SESSION = 15.0  # seconds

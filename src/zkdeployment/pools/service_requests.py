@@ -35,7 +35,7 @@ from zkdeployment.service.users.user import Right, Role, User
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.documents import NodePool, PoolConfiguration
     from zkdeployment.pools.ports import PoolAdapters
     from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
     from zkdeployment.pools.rules.usage import UsageFilter

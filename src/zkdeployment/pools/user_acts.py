@@ -22,8 +22,7 @@ from zkdeployment.pools.acts.sessions import SessionActor, extend_session, find_
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NewPoolNode, NodeState, node_data, node_of_host, split_values
 from zkdeployment.pools.rules.overview import find_pool, pool_overviews
-from zkdeployment.pools.rules.properties import NodeProperty, read_properties
-from zkdeployment.pools.rules.tenant_session import NodesSpec, effective_limits
+from zkdeployment.pools.rules.tenant_session import NodeProperty, NodesSpec, effective_limits, read_properties
 from zkdeployment.service.act import ActForm, ActInput, FormAct, Snapshot, given
 from zkdeployment.service.users.user import Right
 from zkdeployment.service.views.frame import moment, with_query

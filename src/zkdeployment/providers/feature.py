@@ -17,7 +17,7 @@ def _verbs() -> Mapping[str, LazyVerb]:
 
     return {
         "filter": LazyVerb(
-            "providers.program", "Run a filter: keep a list of the instances in service.", "filter_instances"
+            "providers.filter", "Run a filter: keep a list of the instances in service.", "filter_instances"
         ),
         "provide": LazyVerb(
             "providers.verbs", "Register an instance of a service while a command runs.", "provide"

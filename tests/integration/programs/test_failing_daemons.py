@@ -17,8 +17,7 @@ from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.pools.daemon.pool_worker import PoolWorker
 from zkdeployment.pools.program import build_pool_worker
 from zkdeployment.programs.syncer import build_follower
-from zkdeployment.providers.filter_store import ZooKeeperFilter
-from zkdeployment.providers.program import build_filter
+from zkdeployment.providers.filter import ZooKeeperFilter, build_filter
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.rollouts.daemon import Coordinator
 from zkdeployment.rollouts.program import build_coordinator

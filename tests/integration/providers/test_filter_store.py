@@ -8,7 +8,7 @@ import pytest
 from support.waiting import wait_until
 from support.zookeeper import renew_session
 from zkdeployment.base.errors import ConfigurationError, ConflictError, LinkError, LockLostError, RefusedError
-from zkdeployment.providers.filter_store import ZooKeeperFilter
+from zkdeployment.providers.filter import ZooKeeperFilter
 from zkdeployment.providers.instance import Provider
 from zkdeployment.providers.reader import ZooKeeperProviderReader
 from zkdeployment.providers.selection import FilterChange, FilteredList, next_change

@@ -12,8 +12,7 @@ from support.zookeeper import renew_session
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.providers.daemon import ProviderFilter
-from zkdeployment.providers.filter_store import ZooKeeperFilter
+from zkdeployment.providers.filter import ProviderFilter, ZooKeeperFilter
 from zkdeployment.providers.instance import Provider
 from zkdeployment.zookeeper.session import Session
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
 from zkdeployment.pools.rules.snapshot import PoolChange

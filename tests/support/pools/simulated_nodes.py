@@ -14,7 +14,7 @@ from zkdeployment.pools.rules.results import MechanismOutcome, provisioned
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zkdeployment.pools.documents.values import NodePool
+    from zkdeployment.pools.documents import NodePool
     from zkdeployment.pools.rules.node import PoolNode
 
 

@@ -13,15 +13,13 @@ from zkdeployment.documents.yaml_values import parse_yaml, typed_values
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
 from zkdeployment.pools.daemon.pool_worker import PoolWorker
-from zkdeployment.pools.documents.kinds import FORM
-from zkdeployment.pools.documents.values import AnsibleMechanism, RoleMechanism
+from zkdeployment.pools.documents import FORM, AnsibleMechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
-from zkdeployment.pools.rules.waiting_request import WaitingRequest
+from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession, WaitingRequest
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPools

@@ -12,7 +12,7 @@ import yaml
 from support.manual import MANUAL, blocks, commands
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.pools.documents.kinds import POOLS
+from zkdeployment.pools.documents import POOLS
 
 PAGE = (MANUAL / "pools.rst").read_text(encoding="utf-8")
 EXAMPLES = MANUAL / "examples" / "pools"

@@ -1,8 +1,8 @@
 """The metrics of host pools."""
 
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.pools.metrics import pool_metrics
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.feed import pool_metrics
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
 

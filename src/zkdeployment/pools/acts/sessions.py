@@ -35,7 +35,7 @@ from zkdeployment.service.users.user import Right
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from zkdeployment.pools.documents.values import PoolConfiguration
+    from zkdeployment.pools.documents import PoolConfiguration
     from zkdeployment.pools.ports import PoolAdapters
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.queue import RequestQueue

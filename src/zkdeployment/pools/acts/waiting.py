@@ -23,7 +23,7 @@ from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.queue import queueing_problem, ready_by_pool
 from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal, SessionRequest
 from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
-from zkdeployment.pools.rules.waiting_request import WaitingRequest
+from zkdeployment.pools.rules.tenant_session import WaitingRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

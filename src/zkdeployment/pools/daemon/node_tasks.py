@@ -19,7 +19,7 @@ from zkdeployment.base.errors import (
     error_message,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.pools.documents.values import AnsibleMechanism, RoleMechanism
+from zkdeployment.pools.documents import AnsibleMechanism, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.results import (
     MechanismOutcome,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.pools.documents.values import Mechanism, NodePool
+    from zkdeployment.pools.documents import Mechanism, NodePool
     from zkdeployment.pools.ports import PoolMechanism
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.snapshot import PoolSnapshot

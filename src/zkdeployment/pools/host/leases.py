@@ -1,27 +1,347 @@
-"""Builds the readers and the follower of a host's lease, and removes the files of former leases."""
+"""Follows the lease of this host, if the lease can be trusted: takes its role and admits its tenant.
+
+A host without publishers trusts ZooKeeper and does not verify leases. Keys are also admitted and removed while the
+fleet is stopped or held, because that deploys nothing. A role is taken only by a deployment.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import threading
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
 
 from zkdeployment.agent.adapters import HostLeases
-from zkdeployment.agent.rules.lease import first_record
-from zkdeployment.pools.host.lease_follower import LeaseFollower, TrustedLeases, verified_lease_file
+from zkdeployment.agent.rules.lease import (
+    LEASE_ERRORS,
+    HostRole,
+    Lease,
+    LeaseRecord,
+    admissible_keys,
+    first_record,
+    revoked_keys,
+)
+from zkdeployment.base.daemon.failpoints import failpoints
+from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
+from zkdeployment.base.host import WAITING_PREFIX
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.pools.host.ssh_access import AuthorizedKeys
 from zkdeployment.pools.host.tenant_traces import HostTraces
+from zkdeployment.pools.rules.host_lease import (
+    HostBaseline,
+    VerifiedLease,
+    accepted_lease,
+    lease_text,
+    require_no_lease,
+    require_signature,
+    shown_differences,
+)
 from zkdeployment.pools.store.leases import ZooKeeperSignedLeases
 from zkdeployment.publishing.keys.publisher_keys import LEASES, PublisherKeysFile
+from zkdeployment.publishing.signing.statement import SignedStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from zkdeployment.agent.adapters import AgentAdapters
+    from zkdeployment.agent.adapters import AgentAdapters, PublisherKeys
     from zkdeployment.agent.files.run_directory import RunDirectory
     from zkdeployment.agent.reporting.host_reporting import HostReporting
-    from zkdeployment.agent.rules.lease import Lease, LeaseRecord
+    from zkdeployment.base.cluster import ClusterState, Revision
+    from zkdeployment.base.host import Host, Identity
     from zkdeployment.zookeeper.session import Session
+
+
+def verified_lease_file(file: Path) -> JsonFile[VerifiedLease]:
+    """Return the file with the last lease that was verified, ``{"number", "digest"}``.
+
+    A file that cannot be read is an error, because without it old leases could not be distinguished from new ones.
+    """
+    return JsonFile(file, _verified_lease, asdict, expected="a number and a digest", damaged=_refuse_damage)
+
+
+def _verified_lease(value: object) -> VerifiedLease:
+    match value:
+        case {"number": int(number), "digest": str(digest)}:
+            return VerifiedLease(number, digest)
+    raise ValueError("not a verified lease")
+
+
+def _refuse_damage(file: Path, reason: str) -> NoReturn:
+    raise HostFilesError(
+        f"cannot read the last verified lease {file}: expected a number and a digest, found: {reason}; remove it"
+        " if you trust the present lease"
+    )
+
+
+@dataclass(frozen=True)
+class TrustedLeases:
+    """Reads and verifies the lease of one host; ``memory`` keeps the last one that was verified."""
+
+    leases: ZooKeeperSignedLeases
+    keys: PublisherKeys
+    memory: JsonFile[VerifiedLease]
+
+    def lease(self, identity: Identity, *, remembers: bool = True) -> Lease | None:
+        """Return the lease of this host, which is recorded first; ``None`` if the host never had a lease.
+
+        Raises ``UntrustedError`` if the lease is not signed, not signed by a publisher, older than one that was
+        verified before, or gone; ``TreeError`` if it is malformed; ``HostFilesError`` if the keys or the memory
+        cannot be used.
+        """
+        found, known = self.leases.read(identity.id), self.memory.load() or VerifiedLease()
+        try:
+            if found is None:
+                require_no_lease(known)
+                return None
+            require_signature(found)
+            text = lease_text(identity.id, found.lease)
+            self.keys.verify(SignedStatement(text, found.signature))
+            accepted = accepted_lease(text, found.lease, known)
+        except UntrustedError as error:
+            raise UntrustedError(
+                f"{error}; find out who changed the lease, check lease-key in [pools] of the workers, and give the"
+                " host a new lease with 'zkdeployment session retire' or 'zkdeployment node drain'"
+            ) from error
+        if remembers and accepted != known:
+            self.memory.save(accepted)
+        return found.lease
+
+
+_WAITS_FOR_ROLE = f"{WAITING_PREFIX}take role "
+
+
+class LeaseFollower(HostRole):
+    """Follows the lease of one host that can be leased; without a lease, the host has its ``idle_role``.
+
+    All methods wait until ZooKeeper answers. Call ``read`` before the others.
+    """
+
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        reporting: HostReporting,
+        access: AuthorizedKeys,
+        traces: HostTraces,
+        *,
+        idle_role: str,
+    ) -> None:
+        self._traces = traces
+        self._adapters = adapters
+        self._reporting = reporting
+        self._access = access
+        self._idle_role = idle_role
+        self._changed = threading.Event()
+        self._lease = Lease("", 0)
+        self._record = LeaseRecord(self._lease, is_reached=False)
+        self._is_loaded = False
+        self._failed: tuple[Revision, int] | None = None
+        self._disconnected: int | None = None
+
+    def watch(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` whenever the lease may have changed."""
+
+        def changed() -> None:
+            """Note the change, so that the host acts at once, and wake the agent."""
+            self._changed.set()
+            wake()
+
+        self._adapters.fleet.watch_lease(self._host.identity, changed)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the lease may have changed since it was last read."""
+        return self._changed.is_set()
+
+    @property
+    def is_leasable(self) -> bool:
+        """True: leases decide the role of this host."""
+        return True
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the host runs the role of its lease."""
+        return self._record.is_reached and self._record.lease.role == self._lease.role
+
+    def read(self) -> None:
+        """Read the lease, and admit or remove keys accordingly; confirm a lease that changes only keys."""
+        host = self._host
+        if not self._is_loaded:
+            has_version = host.version is not None
+            self._record = first_record(self._adapters.run.lease.load(), self._idle_role, has_version=has_version)
+            self._is_loaded = True
+        self._changed.clear()
+        lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.lease(host.identity))
+        self._lease = Lease(self._idle_role, 0) if lease is None else lease
+        _check_number(self._lease, self._record)
+        if self._record == LeaseRecord(self._lease, is_reached=True):
+            return  # a tenant may change the file at the same time
+        keys = self._update_keys()
+        if self._lease.role == self._record.lease.role:
+            self._store(replace(self._record, lease=replace(self._lease, keys=keys)))
+        else:
+            self._store(replace(self._record, lease=replace(self._record.lease, keys=keys)))
+
+    def check(self) -> None:
+        """Read the lease again; raise ``ConflictError`` if it gives the host another role."""
+        try:
+            self.read()
+        except LEASE_ERRORS as error:
+            raise ConflictError(str(error)) from error
+        if self._lease.role != self._host.identity.role:
+            raise ConflictError(f"the lease changed: it gives this host the role {self._lease.role}")
+
+    def take_role(self) -> None:
+        """Begin to change the host to the role of its lease. A crash before the record is written repeats this."""
+        if self._lease.role == self._record.lease.role:
+            return
+        identity = self._host.identity
+        self._keep_baseline()
+        get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_roles(identity))
+        with failpoints("take-role"):
+            self._adapters.run.version.forget_sequences()
+            keys = self._record.lease.keys
+            self._store(LeaseRecord(replace(self._lease, keys=keys), is_reached=False))
+        self._reporting.local.host = replace(
+            self._host, identity=replace(identity, role=self._lease.role), sequence=0, completed=None
+        )
+
+    def reach(self) -> None:
+        """Record that the host runs its role completely, and admit the keys of its lease."""
+        self._failed = None
+        if self._record.is_reached:
+            return
+        with failpoints("reach-lease"):
+            if self._lease.role != self._record.lease.role:  # another lease came in the meantime
+                self._store(replace(self._record, is_reached=True))
+                return
+            self._compare()
+            self._prepare(self._lease.keys)
+            self._access.admit(self._lease.keys)
+            self._store(LeaseRecord(self._lease, is_reached=True))
+
+    def _keep_baseline(self) -> None:
+        """Record the facts about an idle host before it takes another role, unless a tenant was admitted since."""
+        record = self._record
+        if record.lease.role == self._idle_role and record.is_reached:
+            baseline = self._traces.baseline.load()
+            if baseline is None or not baseline.is_lent:
+                self._traces.baseline.save(HostBaseline(self._traces.facts()))
+
+    def _compare(self) -> None:
+        """Record the facts about a host in its new role, or compare an idle host with the recorded facts.
+
+        Raises ``HostFilesError`` for a difference: no other tenant may get a host on which a tenant left traces.
+        """
+        baseline = self._traces.baseline.load()
+        if baseline is None:
+            return
+        if self._lease.role != self._idle_role:
+            if not baseline.is_lent:
+                self._traces.baseline.save(replace(baseline, leased=self._traces.facts()))
+            return
+        differences = baseline.differences(self._traces.facts()) if baseline.is_lent else ()
+        if differences:
+            get_logger().error("tenant-left-traces", differences=differences)
+            raise HostFilesError(
+                "this host differs from its state before its tenant came: expected no difference, found"
+                f" {shown_differences(differences)}; clean the host or install it again, or remove"
+                f" {self._traces.baseline.file} to accept its present state, then forgive the node"
+            )
+        self._traces.baseline.clear()
+
+    def _prepare(self, keys: Sequence[str]) -> None:
+        """Record the state that is restored after a tenant, before keys are admitted."""
+        if not keys:
+            return
+        self._traces.keep_access()
+        baseline = self._traces.baseline.load()
+        if baseline is not None and not baseline.is_lent:
+            self._traces.baseline.save(replace(baseline, is_lent=True))
+
+    def fail(self, revision: Revision, *, is_gated: bool) -> None:
+        """Note that a deployment failed, and release the role's lock, because no host waits for this one."""
+        identity = self._host.identity
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_roles(identity))
+        self._failed = None if is_gated else (revision, self._lease.number)
+
+    def note_failure(self) -> None:
+        """Show that the host cannot follow its present lease, even if its error is from an earlier lease."""
+        if self._host.lease_failed != self._lease.number:
+            self._reporting.local.host = replace(self._host, lease_failed=self._lease.number)
+            self._reporting.registration.refresh()
+
+    def forget_failure(self) -> None:
+        """Permit another attempt of the failed deployment."""
+        self._failed = None
+
+    def has_failed(self, revision: Revision) -> bool:
+        """Whether the deployment of this revision with this lease failed before."""
+        return self._failed == (revision, self._lease.number)
+
+    def show_waiting(self, state: ClusterState) -> None:
+        """Show that the lease waits for the fleet, if a lease waits."""
+        host = self._host
+        waiting = f"{_WAITS_FOR_ROLE}{self._lease.role} (lease {self._lease.number}): the cluster is {state.value}"
+        step = None if self.is_reached else waiting
+        if host.step != step and (step is not None or (host.step or "").startswith(_WAITS_FOR_ROLE)):
+            self._reporting.local.host = replace(host, step=step)
+            self._reporting.registration.refresh()
+
+    @property
+    def _host(self) -> Host:
+        return self._reporting.host
+
+    def _update_keys(self) -> tuple[str, ...]:
+        """Remove keys that the lease lacks, and their connections; admit new keys if the role is reached.
+
+        The record keeps removed keys until their connections have ended, so that the removal is repeated after a
+        crash.
+        """
+        before = (*self._record.lease.keys, *self._admitted())
+        keys = admissible_keys(self._lease, before, is_reached=self.is_reached)
+        revoked = revoked_keys(self._lease, before)
+        try:
+            self._prepare(keys)
+            with failpoints("write-keys"):
+                if not keys:
+                    self._traces.restore_access()
+                self._access.admit(keys)
+        except HostFilesError:
+            if revoked and self._disconnected != self._lease.number:  # once: an operator has to repair the file
+                self._access.end_connections()
+            self._disconnected = self._lease.number
+            raise
+        if revoked:
+            get_logger().info("tenant-keys-removed", keys=len(revoked))
+            self._access.end_connections()
+        return keys
+
+    def _admitted(self) -> tuple[str, ...]:
+        """Return the keys in the file; empty if the file cannot be read, which a later write reports."""
+        try:
+            return tuple(self._access.admitted())
+        except HostFilesError:
+            return ()
+
+    def _store(self, record: LeaseRecord) -> None:
+        """Write a record on disk, then confirm it in the host's node."""
+        if record != self._record:
+            with failpoints("record-lease"):
+                self._adapters.run.lease.save(record)
+            self._record = record
+        leased = record.lease.reached if record.is_reached else None
+        self._reporting.local.host = replace(self._host, leased=leased)
+        self._reporting.registration.refresh()
+
+
+def _check_number(lease: Lease, record: LeaseRecord) -> None:
+    if 0 < lease.number < record.lease.number:
+        raise RefusedError(
+            f"the lease of this host went back: expected a number from {record.lease.number} on, found"
+            f" {lease.number}; write a larger number, or delete the lease, which makes the host idle"
+        )
 
 
 def lease_follower(

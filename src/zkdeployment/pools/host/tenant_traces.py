@@ -19,7 +19,7 @@ from zkdeployment.base.machine import files, process
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.base.text import printable
 from zkdeployment.pools.host.ssh_access import SshDirectory
-from zkdeployment.pools.rules.signed_lease import HostBaseline
+from zkdeployment.pools.rules.host_lease import HostBaseline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

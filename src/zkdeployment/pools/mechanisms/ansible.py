@@ -1,4 +1,10 @@
-"""Playbooks, run by ansible-runner with the contract of Duffy 3: ``duffy_in`` and ``duffy_out``."""
+"""The mechanism ``ansible``: playbooks make and remove nodes, and the ssh program admits tenants as root.
+
+The playbooks are run by ansible-runner with the contract of Duffy 3: ``duffy_in`` and ``duffy_out``. The keys of
+tenants are in a block at the end of ``authorized_keys`` that begins with a marker line. Duffy 3 writes the same
+block, so nodes can be handed over. A program on the node may drop the marker or move lines, so keys are removed
+wherever they are.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,16 @@ import contextlib
 import json
 import math
 import os
+import shlex
 import shutil
+import socket
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote
@@ -22,17 +31,25 @@ import yaml
 from jinja2 import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
+from zkdeployment.agent.rules.lease import TENANT_MARKER
 from zkdeployment.base.errors import AbandonedError, ProgramError
 from zkdeployment.base.machine import process
+from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.public_keys import ssh_key_problem
+from zkdeployment.base.text import printable
+from zkdeployment.pools.documents import AnsibleMechanism
 from zkdeployment.pools.mechanisms import playbook_guard
 from zkdeployment.pools.mechanisms.playbook_guard import JOB, OUTCOME
-from zkdeployment.pools.rules.node import shortened
-from zkdeployment.pools.rules.results import PlaybookRun
+from zkdeployment.pools.rules.node import end_of_deprovisioning, shortened
+from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun, deprovisioned, provisioned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.pools.documents import NodePool, Playbook
+    from zkdeployment.pools.rules.node import PoolNode
+
 
 #: The variable in the environment of a playbook and of all programs that it starts.
 _MARK = "ZKDEPLOYMENT_PLAYBOOK"
@@ -285,3 +302,250 @@ def rendered(value: Any, values: Mapping[str, Any]) -> Any:
 
 def _name(mechanism: AnsibleMechanism, playbook: Playbook) -> str:
     return f"the playbook {Path(mechanism.topdir) / playbook.playbook}"
+
+
+#: The options without a configuration file; host keys are not checked, because nodes are made again and again.
+_OPTIONS = (
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "CheckHostIP=no",
+)
+
+#: The options in all cases: ssh may not prompt, and may not forward anything from this machine.
+_FIXED_OPTIONS = (
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    "EscapeChar=none",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "LogLevel=ERROR",
+    "RequestTTY=no",
+    "ServerAliveInterval=10",
+    "ServerAliveCountMax=3",
+)
+
+#: The limits of bytes that a node may print, and of their characters in an error, because tenants are root there.
+_OUTPUT_LIMIT = 65536
+_SHOWN = 500
+
+#: Cuts the block off, and deletes lines. A missing line end before the block would join the next one to the last
+#: key.
+_CUT = """
+set -e
+file={file}
+sed -i -e '/^### DUFFY tenant credentials$/,$d'{deletions} "$file"
+[ -z "$(tail -c 1 "$file")" ] || echo >>"$file"
+"""
+
+#: Prints a line with the number of a key if another line of the file has the key.
+_FIND = """
+if grep -q -e {line} "$file"; then echo 'known {number}'; fi
+"""
+
+#: Appends the block.
+_APPEND = """
+cat >>"$file"
+"""
+
+#: The regular expression of a line with a key: only letters, digits, ``+``, ``/`` and ``=`` are in a key.
+_LINE = r"\(^\|[[:space:]]\){blob}\([[:space:]]\|$\)"
+
+#: The command of sed that deletes such lines.
+_DELETION = r"\,{line},d"
+
+#: Ends all connections but this one: all processes of sshd but its listener and the ancestors of this shell.
+_END_CONNECTIONS = """
+keep=' '
+pid=$$
+while [ "${pid:-0}" -gt 1 ]; do
+    keep="$keep$pid "
+    pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status")
+done
+for directory in /proc/[0-9]*; do
+    pid=${directory#/proc/}
+    case $keep in *" $pid "*) continue ;; esac
+    case $(tr '\\0' ' ' 2>/dev/null <"$directory/cmdline" || true) in
+        *'[listener]'*) ;;
+        'sshd: '* | 'sshd-session: '*) kill "$pid" 2>/dev/null || true ;;
+    esac
+done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SshTenantKeys:
+    """The keys of tenants on nodes. All methods may be called from any thread; they raise ``ProgramError``.
+
+    ``key`` is the file of the private key that all nodes admit. ``configuration`` is a configuration of ssh, with
+    ports, jump hosts or known hosts. ``authorized_keys`` is the file on the nodes. ``timeout`` is in seconds.
+    """
+
+    key: Path | None = None
+    configuration: Path | None = None
+    authorized_keys: str = "/root/.ssh/authorized_keys"
+    timeout: float = 60.0
+
+    def write(self, address: str, keys: Sequence[str]) -> tuple[str, ...]:
+        """Make a node admit a tenant's keys instead of those of any earlier tenant.
+
+        Return the keys that the node did not admit before; a key from another owner counts as admitted.
+        """
+        find = (_FIND.format(line=shlex.quote(_line_with(key)), number=number) for number, key in enumerate(keys))
+        block = "".join(f"{line}\n" for line in (TENANT_MARKER, *keys))
+        printed = self._run(address, self._cut(()) + "".join(find) + _APPEND, block).splitlines()
+        return tuple(key for number, key in enumerate(keys) if f"known {number}" not in printed)
+
+    def remove(self, address: str, keys: Sequence[str]) -> None:
+        """Remove all keys of tenants from a node and end the tenant's connections; other keys stay.
+
+        The ``keys`` are removed wherever they are, other keys of tenants only from their place in the file.
+        """
+        self._run(address, self._cut(keys) + _END_CONNECTIONS)
+
+    def probe(self, address: str) -> None:
+        """Log in to a node, and raise ``ProgramError`` if that fails."""
+        self._run(address, "true")
+
+    def _cut(self, keys: Sequence[str]) -> str:
+        deletions = "".join(f" -e {shlex.quote(_DELETION.format(line=_line_with(key)))}" for key in keys)
+        return _CUT.format(file=shlex.quote(self.authorized_keys), deletions=deletions)
+
+    def _run(self, address: str, script: str, text: str = "") -> str:
+        options = _FIXED_OPTIONS if self.configuration is not None else (*_OPTIONS, *_FIXED_OPTIONS)
+        argv = ["ssh", "-F", "none" if self.configuration is None else str(self.configuration)]
+        if self.key is not None:
+            argv += ["-i", str(self.key), "-o", "IdentitiesOnly=yes"]
+        for option in options:
+            argv += ["-o", option]
+        done = process.run(
+            [*argv, "-l", "root", "--", address, script],
+            timeout=self.timeout,
+            text=text,
+            output_limit=_OUTPUT_LIMIT,
+        )
+        if done.status:
+            words = printable(" ".join((done.stderr.strip() or done.stdout.strip()).split()))
+            raise ProgramError(f"ssh to root at {address} failed: {words[-_SHOWN:] or f'status {done.status}'}")
+        return done.stdout
+
+
+def _line_with(key: str) -> str:
+    """Return the regular expression of lines with a public key; raises ``ProgramError`` for anything else."""
+    problem = ssh_key_problem(key)
+    if problem is not None:
+        raise ProgramError(f"the tenant's key is not valid: {problem}")
+    return _LINE.format(blob=key.split()[1])
+
+
+#: The most seconds that all lookups together may take.
+_LIMIT = 10.0
+
+
+def _name_of(address: str) -> str:
+    return socket.gethostbyaddr(address)[0]
+
+
+def reverse_names(
+    addresses: Collection[str], limit: float = _LIMIT, lookup: Callable[[str], str] = _name_of
+) -> Mapping[str, str]:
+    """Return the host names of addresses, without addresses that have no valid name, or none in time."""
+    found: dict[str, str] = {}
+
+    def find(address: str) -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            name = lookup(address).rstrip(".")
+            if name_problem(NameKind.HOST_NAME, name) is None:
+                found[address] = name
+
+    deadline = time.monotonic() + limit
+    threads = [threading.Thread(target=find, args=(address,), daemon=True) for address in addresses]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(found)
+
+
+class AnsibleNodes:
+    """Makes and removes nodes by playbooks (a ``PoolMechanism``).
+
+    ``names`` returns the host names of addresses, if they have one.
+    """
+
+    def __init__(
+        self,
+        playbooks: AnsiblePlaybooks,
+        keys: SshTenantKeys,
+        clock: Clock,
+        names: Callable[[Collection[str]], Mapping[str, str]] = reverse_names,
+    ) -> None:
+        self._names = names
+        self._playbooks = playbooks
+        self._keys = keys
+        self._clock = clock
+
+    def reuse_values(self, pool: NodePool) -> Mapping[str, int | str] | None:
+        if pool.reuse is None:
+            return None
+        return {key: self._playbooks.render(value, pool.values) for key, value in pool.reuse.items()}
+
+    def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        mechanism = _mechanism(pool)
+        given = [_given(node) for node in nodes]
+        output = self._playbooks.run(mechanism, mechanism.provision, pool.values, given)
+        return self._named(provisioned(nodes, output, self._clock.now()))
+
+    def _named(self, outcome: MechanismOutcome) -> MechanismOutcome:
+        """Return an outcome in which nodes without a name from their playbook have the name of their address."""
+        nameless = {
+            node.id for node in outcome.nodes if "ipaddr" in _result(node) and not _result(node).get("hostname")
+        }
+        names = (
+            self._names({node.ipaddr or "" for node in outcome.nodes if node.id in nameless}) if nameless else {}
+        )
+        named = (
+            replace(node, hostname=names.get(node.ipaddr or "", node.ipaddr)) if node.id in nameless else node
+            for node in outcome.nodes
+        )
+        return replace(outcome, nodes=tuple(named))
+
+    def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        mechanism = _mechanism(pool)
+        if mechanism.deprovision is None:
+            ended = (end_of_deprovisioning(node, self._clock.now()) for node in nodes)
+            return MechanismOutcome(tuple(ended), (), ())
+        given = [{**_given(node), "data": dict(node.data)} for node in nodes]
+        output = self._playbooks.run(mechanism, mechanism.deprovision, pool.values, given)
+        return deprovisioned(nodes, output, self._clock.now())
+
+    def probe(self, node: PoolNode) -> None:
+        self._keys.probe(_address(node))
+
+    def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
+        return self._keys.write(_address(node), keys)
+
+    def remove_keys(self, node: PoolNode) -> None:
+        self._keys.remove(_address(node), node.keys)
+
+
+def _mechanism(pool: NodePool) -> AnsibleMechanism:
+    if not isinstance(pool.mechanism, AnsibleMechanism):
+        raise ProgramError(f"the pool {pool.name} has another mechanism now; expected ansible")
+    return pool.mechanism
+
+
+def _result(node: PoolNode) -> Mapping[str, Any]:
+    """Return the playbook's result for a node; empty for a node that no playbook provisioned."""
+    result: Mapping[str, Any] = node.data.get("provision", {})
+    return result
+
+
+def _given(node: PoolNode) -> dict[str, Any]:
+    """Return a node as an item of ``duffy_in``."""
+    return {"id": node.id, "hostname": node.hostname, "ipaddr": node.ipaddr}
+
+
+def _address(node: PoolNode) -> str:
+    if node.ipaddr is None:
+        raise ProgramError(f"node {node.id} has no address")
+    return node.ipaddr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.pools.documents.values import RoleMechanism
+from zkdeployment.pools.documents import RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.rules.snapshot import MOST_NODES
 from zkdeployment.strategies.strategy import is_open
@@ -13,7 +13,7 @@ from zkdeployment.strategies.strategy import is_open
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.documents import NodePool, PoolConfiguration
 
 #: The delays in seconds after failures of provisioning in a row; further failures have the last delay.
 _DELAYS = (60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0)

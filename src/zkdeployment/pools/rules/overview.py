@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NotFoundError
-from zkdeployment.pools.documents.values import RoleMechanism
+from zkdeployment.pools.documents import RoleMechanism
 from zkdeployment.pools.rules.filling import next_filling
 from zkdeployment.pools.rules.node import IN_SESSION, NodeState
 from zkdeployment.pools.rules.usage import tenant_name
@@ -16,7 +16,7 @@ from zkdeployment.pools.rules.usage import tenant_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.documents import NodePool, PoolConfiguration
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
     from zkdeployment.pools.rules.tenant_session import LeasedNode, TenantSession

@@ -16,7 +16,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.pools.rules.properties import unknown_property, unmet_property
 from zkdeployment.pools.rules.reservation import (
     Quotas,
     RequestProblem,
@@ -27,15 +26,15 @@ from zkdeployment.pools.rules.reservation import (
     reserve,
     size_problem,
 )
-from zkdeployment.pools.rules.waiting_request import KEPT
+from zkdeployment.pools.rules.tenant_session import KEPT, unknown_property, unmet_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from zkdeployment.pools.documents.values import NodePool, PoolConfiguration
+    from zkdeployment.pools.documents import NodePool, PoolConfiguration
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.snapshot import PoolSnapshot
-    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.pools.rules.tenant_session import WaitingRequest
     from zkdeployment.service.users.user import User
     from zkdeployment.tree.values import Value
 

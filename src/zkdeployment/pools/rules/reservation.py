@@ -8,23 +8,24 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.pools.rules.node import NodeEvent
-from zkdeployment.pools.rules.properties import meets, unknown_property, unmet_property
 from zkdeployment.pools.rules.snapshot import MOST_NODES
 from zkdeployment.pools.rules.tenant_session import (
     LeasedNode,
     NodesSpec,
     TenantSession,
     effective_limits,
+    meets,
+    unknown_property,
+    unmet_property,
     wanted_nodes,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from zkdeployment.pools.documents.values import PoolConfiguration
+    from zkdeployment.pools.documents import PoolConfiguration
     from zkdeployment.pools.rules.node import PoolNode
-    from zkdeployment.pools.rules.properties import NodeProperty
-    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.pools.rules.tenant_session import NodeProperty, WaitingRequest
     from zkdeployment.service.users.user import User
 
 

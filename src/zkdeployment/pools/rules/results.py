@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.records import Key, Record
-from zkdeployment.pools.documents.values import AnsibleMechanism
+from zkdeployment.pools.documents import AnsibleMechanism
 from zkdeployment.pools.rules.node import (
     NodeEvent,
     PoolNode,
@@ -20,7 +20,7 @@ from zkdeployment.pools.rules.node import (
     template_problem,
 )
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
-from zkdeployment.pools.rules.waiting_request import in_queue_again
+from zkdeployment.pools.rules.tenant_session import in_queue_again
 from zkdeployment.pools.rules.work import TaskKind
 
 if TYPE_CHECKING:

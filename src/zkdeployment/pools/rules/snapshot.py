@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.base.records import APART, Record, no_keys
-from zkdeployment.pools.documents.values import PoolConfiguration
+from zkdeployment.pools.documents import PoolConfiguration
 from zkdeployment.pools.rules.node import OptionalTime, Time, shortened
 from zkdeployment.pools.rules.tenant_session import wanted_nodes
 
 if TYPE_CHECKING:
     from zkdeployment.pools.rules.node import PoolNode
-    from zkdeployment.pools.rules.tenant_session import TenantSession
-    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.pools.rules.tenant_session import TenantSession, WaitingRequest
 
 
 @dataclass(frozen=True, slots=True)

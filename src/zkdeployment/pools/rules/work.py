@@ -11,8 +11,7 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from zkdeployment.pools.documents.kinds import described_pool
-from zkdeployment.pools.documents.values import PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import PoolConfiguration, RoleMechanism, described_pool
 from zkdeployment.pools.rules.filling import new_node, next_filling, plan_filling, surplus
 from zkdeployment.pools.rules.node import (
     IN_SESSION,
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.host import Host
-    from zkdeployment.pools.documents.values import NodePool
-    from zkdeployment.pools.rules.tenant_session import TenantSession
-    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.pools.documents import NodePool
+    from zkdeployment.pools.rules.tenant_session import TenantSession, WaitingRequest
     from zkdeployment.service.users.user import User
 
 

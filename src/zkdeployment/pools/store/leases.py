@@ -13,8 +13,7 @@ from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, 
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import unknown_keys
-from zkdeployment.pools.rules.lease_progress import LeaseObservation
-from zkdeployment.pools.rules.signed_lease import SignedLease, lease_text, next_signed_number
+from zkdeployment.pools.rules.host_lease import LeaseObservation, SignedLease, lease_text, next_signed_number
 from zkdeployment.publishing.signing.statement import SignedStatement
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode

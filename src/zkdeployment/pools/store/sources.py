@@ -8,8 +8,7 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Host
 from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.documents.collection import PublishedDocuments
-from zkdeployment.pools.documents.kinds import POOLS, pools_in_force
-from zkdeployment.pools.documents.values import PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import POOLS, PoolConfiguration, RoleMechanism, pools_in_force
 from zkdeployment.pools.rules.work import PoolSources
 from zkdeployment.publishing.store.documents import document_path
 from zkdeployment.service.users.user_records import decode_user

@@ -38,13 +38,11 @@ from zkdeployment.pools.rules.overview import (
     sessions_to_json,
     ssh_command,
 )
-from zkdeployment.pools.rules.properties import read_properties
 from zkdeployment.pools.rules.queue import request_place_to_json
 from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.rules.snapshot import PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.rules.tenant_session import LONGEST_WAIT, SHORTEST_WAIT, NodesSpec, read_properties
 from zkdeployment.pools.rules.usage import LeaseFilter, NodeLease, lease_history
-from zkdeployment.pools.rules.waiting_request import LONGEST_WAIT, SHORTEST_WAIT
 from zkdeployment.service.users.user import Right
 
 if TYPE_CHECKING:
@@ -57,9 +55,8 @@ if TYPE_CHECKING:
     from zkdeployment.pools.acts.waiting import QueuedRequest
     from zkdeployment.pools.ports import PoolAdapters
     from zkdeployment.pools.rules.overview import SessionOverview
-    from zkdeployment.pools.rules.properties import NodeProperty
     from zkdeployment.pools.rules.queue import RequestPlace
-    from zkdeployment.pools.rules.waiting_request import WaitingRequest
+    from zkdeployment.pools.rules.tenant_session import NodeProperty, WaitingRequest
     from zkdeployment.service.users.user import User
     from zkdeployment.service.users.user_records import ZooKeeperUserReader
     from zkdeployment.zookeeper.servers import Servers

@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
-from zkdeployment.pools.views.nodes import usage_page
+from zkdeployment.pools.views.page import usage_page
 from zkdeployment.service.views.frame import last_value
 from zkdeployment.service.views.hosts import count_text
 

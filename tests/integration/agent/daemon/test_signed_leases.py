@@ -12,7 +12,7 @@ from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.errors import ProgramError, TreeError
 from zkdeployment.config.settings import load
 from zkdeployment.pools.program import build_pool_worker
-from zkdeployment.pools.rules.signed_lease import lease_text
+from zkdeployment.pools.rules.host_lease import lease_text
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.publisher_keys import LEASES as NAMESPACE

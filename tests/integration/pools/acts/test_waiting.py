@@ -23,8 +23,7 @@ from zkdeployment.pools.acts.waiting import (
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
-from zkdeployment.pools.rules.tenant_session import NodesSpec
-from zkdeployment.pools.rules.waiting_request import WaitingRequest
+from zkdeployment.pools.rules.tenant_session import NodesSpec, WaitingRequest
 from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"

@@ -9,9 +9,8 @@ import pytest
 from support.waiting import ManualClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.pools.documents.kinds import POOLS
-from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
-from zkdeployment.pools.mechanisms.ansible_nodes import AnsibleNodes
+from zkdeployment.pools.documents import POOLS
+from zkdeployment.pools.mechanisms.ansible import AnsibleNodes, AnsiblePlaybooks
 from zkdeployment.pools.rules.filling import new_node
 from zkdeployment.pools.rules.node import NodeEvent
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.pools.documents.values import PoolConfiguration
+    from zkdeployment.pools.documents import PoolConfiguration
     from zkdeployment.pools.rules.node import PoolNode
 
 #: The sections ``defaults`` and ``nodepools``, with everything that Duffy's own example and its comments permit.

@@ -9,9 +9,8 @@ from support.pools.machines import DataCentre
 from zkdeployment.base.machine import process
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.pools.documents.kinds import POOLS
-from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
-from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
+from zkdeployment.pools.documents import POOLS
+from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks, SshTenantKeys
 
 EXAMPLES = MANUAL / "examples" / "pools"
 

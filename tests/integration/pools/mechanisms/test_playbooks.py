@@ -16,7 +16,7 @@ import pytest
 
 from support.waiting import wait_until
 from zkdeployment.base.errors import AbandonedError, ProgramError
-from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook
+from zkdeployment.pools.documents import AnsibleMechanism, Playbook
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks, _owner, rendered
 
 
@@ -152,7 +152,7 @@ _DETACHED = """
 _WORKER = """
 import sys
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
-from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook
+from zkdeployment.pools.documents import AnsibleMechanism, Playbook
 mechanism = AnsibleMechanism(sys.argv[1], Playbook("book.yml", {}))
 AnsiblePlaybooks(permitted=lambda: float(sys.argv[2])).run(mechanism, mechanism.provision, {}, [])
 """

@@ -14,7 +14,7 @@ from support.waiting import ManualClock, wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
+from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook, RoleMechanism
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.results import MechanismOutcome

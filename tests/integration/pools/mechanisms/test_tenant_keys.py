@@ -10,7 +10,7 @@ from support.pools.ssh_nodes import make_key, running_ssh_nodes
 from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER as MARKER
 from zkdeployment.base.errors import ProgramError
-from zkdeployment.pools.mechanisms.tenant_keys import SshTenantKeys
+from zkdeployment.pools.mechanisms.ansible import SshTenantKeys
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from support.builders import make_user
 from support.pools.builders import make_node
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange

@@ -27,7 +27,7 @@ from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.pools.documents.values import NodePool, RoleMechanism
+from zkdeployment.pools.documents import NodePool, RoleMechanism
 from zkdeployment.pools.rules.alarms import pool_alarms
 from zkdeployment.pools.rules.overview import PoolOverview, PoolsStatus
 from zkdeployment.publishing.records import SyncerReport

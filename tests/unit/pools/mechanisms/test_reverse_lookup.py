@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from zkdeployment.pools.mechanisms.ansible_nodes import reverse_names
+from zkdeployment.pools.mechanisms.ansible import reverse_names
 
 
 def test_only_valid_names_that_are_found_in_time_count():

@@ -8,7 +8,7 @@ from nagiosplugin import Range
 from support.pools.builders import make_node
 from zkdeployment.fleet.views.fleet_health import AlarmTimes
 from zkdeployment.fleet.views.health import Health, HealthLimits
-from zkdeployment.pools.documents.values import NodePool, RoleMechanism
+from zkdeployment.pools.documents import NodePool, RoleMechanism
 from zkdeployment.pools.rules.alarms import pool_alarms
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
 from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage, PoolsStatus, ShortageCause

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.changes import SessionStep, level_changes, node_changes, session_changes
 from zkdeployment.pools.rules.node import NodeState, fail
 from zkdeployment.pools.rules.snapshot import PoolReading, PoolSnapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zkdeployment.pools.rules.signed_lease import HostBaseline, shown_differences
+from zkdeployment.pools.rules.host_lease import HostBaseline, shown_differences
 
 
 def test_changes_by_a_tenant_are_differences_but_changes_by_the_role_are_not():

@@ -5,7 +5,7 @@ import pytest
 from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity, Leased
-from zkdeployment.pools.rules.lease_progress import LeaseObservation, LeaseProgress, LeaseStage, lease_progress
+from zkdeployment.pools.rules.host_lease import LeaseObservation, LeaseProgress, LeaseStage, lease_progress
 
 LEASE = Lease("ci", 7)
 

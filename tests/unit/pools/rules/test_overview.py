@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import (
+from zkdeployment.pools.documents import (
     AnsibleMechanism,
     NodePool,
     Playbook,

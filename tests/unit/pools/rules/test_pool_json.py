@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.rules.properties import read_properties
 from zkdeployment.pools.rules.snapshot import FillingRecord
-from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
-from zkdeployment.pools.rules.waiting_request import WaitingRequest
+from zkdeployment.pools.rules.tenant_session import (
+    LeasedNode,
+    NodesSpec,
+    TenantSession,
+    WaitingRequest,
+    read_properties,
+)
 from zkdeployment.pools.store.store import decode_record
 from zkdeployment.zookeeper.nodes import Node, pack
 

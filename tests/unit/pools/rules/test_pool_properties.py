@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from support.builders import make_user
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
+from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
 from zkdeployment.pools.rules.filling import new_node, plan_filling
 from zkdeployment.pools.rules.node import IN_SESSION, NodeEvent, NodeState, PoolNode, fail
 from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve

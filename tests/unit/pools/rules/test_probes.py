@@ -8,7 +8,7 @@ import pytest
 
 from support.builders import make_user
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.filling import plan_filling, surplus
 from zkdeployment.pools.rules.node import NodeState, probed
 from zkdeployment.pools.rules.overview import pool_overviews

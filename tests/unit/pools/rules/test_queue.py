@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from support.builders import make_user
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.properties import read_properties
 from zkdeployment.pools.rules.queue import (
     MOST_OF_TENANT,
     OVERDUE,
@@ -25,8 +24,13 @@ from zkdeployment.pools.rules.queue import (
 )
 from zkdeployment.pools.rules.reservation import RequestProblem, Reservation, SessionRequest
 from zkdeployment.pools.rules.snapshot import PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
-from zkdeployment.pools.rules.waiting_request import WaitingRequest, in_queue_again
+from zkdeployment.pools.rules.tenant_session import (
+    NodesSpec,
+    TenantSession,
+    WaitingRequest,
+    in_queue_again,
+    read_properties,
+)
 from zkdeployment.service.users.user import Role, TenantLimits
 
 if TYPE_CHECKING:

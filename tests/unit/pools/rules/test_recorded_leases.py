@@ -5,7 +5,7 @@ from dataclasses import replace
 from support.builders import make_user
 from support.pools.builders import make_node
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.snapshot import PoolSnapshot
 from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession

@@ -8,15 +8,8 @@ import pytest
 
 from support.builders import make_user
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.properties import (
-    NodeProperty,
-    meets,
-    node_properties,
-    read_properties,
-    read_property,
-)
 from zkdeployment.pools.rules.reservation import (
     RequestProblem,
     RequestRefusal,
@@ -24,7 +17,14 @@ from zkdeployment.pools.rules.reservation import (
     SessionRequest,
     reserve,
 )
-from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.rules.tenant_session import (
+    NodeProperty,
+    NodesSpec,
+    meets,
+    node_properties,
+    read_properties,
+    read_property,
+)
 from zkdeployment.service.users.user import Role, TenantLimits
 
 TENANT = make_user("ci", Role.TENANT, id=5)

@@ -8,7 +8,7 @@ import pytest
 
 from support.builders import make_user
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import (
+from zkdeployment.pools.documents import (
     AnsibleMechanism,
     NodePool,
     Playbook,

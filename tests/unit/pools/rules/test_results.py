@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from zkdeployment.pools.documents.values import AnsibleMechanism, NodePool, Playbook, RoleMechanism
+from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, end_of_deprovisioning
 from zkdeployment.pools.rules.results import (
     MechanismOutcome,

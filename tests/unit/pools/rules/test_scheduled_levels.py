@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from support.pools.builders import make_node
-from zkdeployment.pools.documents.values import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
+from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
 from zkdeployment.pools.rules.filling import at_time, surplus
 from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot

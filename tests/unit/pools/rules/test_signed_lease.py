@@ -6,7 +6,7 @@ import pytest
 
 from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.errors import TreeError, UntrustedError
-from zkdeployment.pools.rules.signed_lease import (
+from zkdeployment.pools.rules.host_lease import (
     SignedLease,
     VerifiedLease,
     accepted_lease,

@@ -8,7 +8,7 @@ from typing import Any
 
 from support.builders import make_user
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.pools.documents.values import (
+from zkdeployment.pools.documents import (
     AnsibleMechanism,
     NodePool,
     Playbook,

@@ -13,8 +13,15 @@ from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.documents.registry import known_kinds
 from zkdeployment.documents.yaml_values import parse_yaml, typed_values
-from zkdeployment.pools.documents.kinds import FORM, POOLS, pools_in_force
-from zkdeployment.pools.documents.values import AnsibleMechanism, Playbook, PoolConfiguration, RoleMechanism
+from zkdeployment.pools.documents import (
+    FORM,
+    POOLS,
+    AnsibleMechanism,
+    Playbook,
+    PoolConfiguration,
+    RoleMechanism,
+    pools_in_force,
+)
 from zkdeployment.service.users.user import TenantLimits
 
 WHOLE = """

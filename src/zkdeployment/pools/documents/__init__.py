@@ -1,1 +1,0 @@
-"""Documents of host pools: form, values, and how pools extend each other."""
