@@ -26,7 +26,7 @@ from zkdeployment.intents.rules.reality import (
     ReportedHosts,
     ServiceProvider,
 )
-from zkdeployment.intents.rules.status import StatusOutput, StatusQuery, status_body
+from zkdeployment.intents.rules.resources import StatusOutput, StatusQuery, status_body
 from zkdeployment.intents.store.host_reports import read_reports
 from zkdeployment.publishing.store.hosts import encode
 from zkdeployment.zookeeper import paths

@@ -7,8 +7,8 @@ from support.checks.nagios import make_details, make_key
 from support.service import running_service
 from zkdeployment.base.errors import ServiceError
 from zkdeployment.checks.nagios.batch import CheckAnswer
+from zkdeployment.checks.nagios.files import NagiosResult
 from zkdeployment.checks.nagios.service import HttpMonitoringService
-from zkdeployment.checks.nagios.status_file import NagiosResult
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.zookeeper.paths import check_system_path
 from zkdeployment.zookeeper.transactions import Set

@@ -14,7 +14,7 @@ import pytest
 
 from support.hosts.rpms import build_rpm
 from support.waiting import wait_until
-from zkdeployment.checks.nagios.status_file import read_status_file
+from zkdeployment.checks.nagios.files import read_status_file
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -29,15 +29,13 @@ if TYPE_CHECKING:
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
-    from zkdeployment.checks.documents.groups import CHECK_GROUP
-    from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
-    from zkdeployment.checks.documents.on_call import ON_CALL
+    from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, ON_CALL, SYSTEM
 
     return SYSTEM, CHECK, CHECK_GROUP, ON_CALL
 
 
 def _review_rules() -> tuple[ReviewRule, ...]:
-    from zkdeployment.checks.documents.references import check_problems
+    from zkdeployment.checks.documents.kinds import check_problems
 
     return (lambda documents, tree, _targets: check_problems(documents, tree),)
 

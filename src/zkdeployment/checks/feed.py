@@ -14,9 +14,9 @@ from urllib.parse import unquote
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import SharedCall
-from zkdeployment.checks.documents.groups import CHECK_GROUP
+from zkdeployment.checks.documents.kinds import CHECK_GROUP, CheckGroup
 from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
-from zkdeployment.checks.rules.monitoring_system import SystemContact
+from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact
 from zkdeployment.checks.rules.overview import listed_part
 from zkdeployment.checks.store.instances import decode_changes, decode_instances, unwritten_in
 from zkdeployment.checks.store.systems import callback_in, results_in
@@ -24,19 +24,15 @@ from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.fleet.events.event import MANY_CHECKS, EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import unpack
+from zkdeployment.zookeeper.nodes import Node, unpack
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, late_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.checks.documents.groups import CheckGroup
-    from zkdeployment.checks.rules.changes import LastCheckChanges
-    from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.checks.rules.monitoring_system import CheckResult
+    from zkdeployment.checks.rules.instance import CheckInstance, LastCheckChanges
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: The directory of the published documents of groups.

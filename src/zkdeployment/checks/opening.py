@@ -12,8 +12,8 @@ from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.explanations.explanation import HostFinding
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.service.users.user import Role
-from zkdeployment.zookeeper.session import verb_session
+from zkdeployment.service.users.user import Role, User
+from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.service.dependencies import ServerAdapters
-    from zkdeployment.service.users.user import User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import Servers
-    from zkdeployment.zookeeper.session import Session
 
 
 @contextlib.contextmanager

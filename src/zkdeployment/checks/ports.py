@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
-from zkdeployment.checks.documents.groups import CHECK_GROUP
-from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
+from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, SYSTEM, CheckGroup
 from zkdeployment.checks.rules.findings import belongs_to, check_findings, group_states, known_results
-from zkdeployment.checks.rules.monitoring_system import is_stale
+from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact, is_stale
 from zkdeployment.checks.rules.overview import (
     CheckSummary,
     InstanceFilter,
@@ -21,22 +20,19 @@ from zkdeployment.checks.rules.overview import (
     unheard_since,
     waiting_since,
 )
-from zkdeployment.checks.rules.requests import CheckRefusal, abandon, retry
-from zkdeployment.checks.rules.spawning import CheckScope, wanted_instances
+from zkdeployment.checks.rules.spawning import CheckScope, CheckSnapshot, wanted_instances
+from zkdeployment.checks.rules.workflow import CheckRefusal, abandon, retry
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.base.act import Act
-    from zkdeployment.checks.documents.groups import CheckGroup
     from zkdeployment.checks.nagios.batch import CheckAnswer, DeployedInstances, FetchedDetails
-    from zkdeployment.checks.nagios.status_file import NagiosResult
+    from zkdeployment.checks.nagios.files import NagiosResult
     from zkdeployment.checks.rules.findings import CheckFinding, CheckGroupState
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact
     from zkdeployment.checks.rules.overview import CheckDrift
-    from zkdeployment.checks.rules.spawning import CheckSnapshot
     from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
     from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
     from zkdeployment.fleet.store.audit import ZooKeeperActLog

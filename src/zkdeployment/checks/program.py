@@ -16,18 +16,16 @@ from zkdeployment.base.machine.files import read_secret, sole_process
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.checks.nagios.bridge import ChangedInstances, CheckReports, NagiosBridge
 from zkdeployment.checks.nagios.check_rollouts import CheckRollouts, FirstRuns
-from zkdeployment.checks.nagios.object_files import NagiosPlace
+from zkdeployment.checks.nagios.files import NagiosPlace
 from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
 from zkdeployment.checks.nagios.service import HttpMonitoringService, PokeListener, bridge_name
 from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.config.sections import split_listen
-from zkdeployment.config.settings import load
+from zkdeployment.config.settings import Settings, load
 from zkdeployment.service.listener import open_listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from zkdeployment.config.settings import Settings
 
 
 @contextlib.contextmanager

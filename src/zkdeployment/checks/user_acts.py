@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.overview import instance_to_view, instance_view, read_instance_id
-from zkdeployment.service.act import ActRight, PlannedAct
+from zkdeployment.service.act import Actor, ActRight, PlannedAct, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.checks.ports import CheckAdapters
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.service.act import Actor, Visit
 
 #: The right to the acts on checks.
 ACT_ON_CHECK = ActRight("act on checks of services")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
 from zkdeployment.base.log import get_logger
-from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.documents.values import IntentSubject, subject_text
 from zkdeployment.intents.rules.approvals import (
     NOTHING_ACCEPTED,
     Acceptance,
@@ -27,17 +27,22 @@ from zkdeployment.intents.rules.approvals import (
 )
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.governance import IntentGovernanceChange, governed_services, intents_of
-from zkdeployment.intents.rules.instances import InstanceChange
-from zkdeployment.intents.rules.publication import awaiting_reports, change_intents, with_final_status
-from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.intents.rules.instances import InstanceChange, IntentRecord
+from zkdeployment.intents.rules.revisions import (
+    awaiting_reports,
+    change_intents,
+    intent_snapshots,
+    with_final_status,
+)
 from zkdeployment.intents.store.host_reports import read_reports
-from zkdeployment.intents.store.reader import archive_operations, removed_histories
 from zkdeployment.intents.store.records import (
+    archive_operations,
     intent_operations,
     read_awaiting_records,
     read_intent_nodes,
     read_records,
     record_operations,
+    removed_histories,
 )
 from zkdeployment.publishing.section import (
     NO_CHANGE,
@@ -57,10 +62,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.base.publication import Published
-    from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.intents.rules.publication import IntentsChange
     from zkdeployment.intents.rules.reality import FleetReports
+    from zkdeployment.intents.rules.revisions import IntentsChange
     from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft

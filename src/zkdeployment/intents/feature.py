@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def _document_kinds() -> tuple[DocumentKind[Any], ...]:
-    from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
-    from zkdeployment.intents.documents.release import RELEASE
+    from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE
 
     return GROUP, CLUSTER, RELEASE
 
@@ -45,9 +44,9 @@ def _acts() -> tuple[type[PlannedAct[Any]], ...]:
 
 
 def _api_routers() -> tuple[APIRouter, ...]:
-    from zkdeployment.intents.api import clusters, groups
+    from zkdeployment.intents import api
 
-    return clusters.router, groups.releases_router, groups.router, groups.intents_router
+    return api.clusters_router, api.releases_router, api.groups_router, api.intents_router
 
 
 def _page_routers() -> tuple[APIRouter, ...]:

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.machine.calls import turn
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
-from zkdeployment.intents.documents.values import subject_text
-from zkdeployment.intents.rules.reality import fleet_reports
+from zkdeployment.intents.documents.values import IntentSubject, subject_text
+from zkdeployment.intents.rules.reality import FleetReports, fleet_reports
 from zkdeployment.intents.store.records import read_record, read_records, summary_of
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read
-from zkdeployment.zookeeper.shared_nodes import DecodedNodes, late_read
+from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, late_read
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
-    from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
     Summaries = Mapping[IntentSubject, IntentRecord]
 

@@ -19,10 +19,10 @@ from zkdeployment.intents.acts.intents import (
     remove_intent,
     replace_intent,
 )
-from zkdeployment.intents.documents.values import intent_paths, subject_text
+from zkdeployment.intents.documents.values import Intent, IntentSubject, intent_paths, subject_text
 from zkdeployment.intents.feed import record_of, reports_of
-from zkdeployment.intents.rules.overview import find_overview, intent_overviews
-from zkdeployment.intents.rules.resources import instance_resources, is_terminating
+from zkdeployment.intents.rules.overview import IntentOverview, find_overview, intent_overviews
+from zkdeployment.intents.rules.resources import ResourceRow, instance_resources, is_terminating
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.views.listing import ACT_ON_INTENT
 from zkdeployment.intents.views.matrix import StatusCounts, status_counts
@@ -35,13 +35,10 @@ if TYPE_CHECKING:
     from fastapi import Request
 
     from zkdeployment.intents.acts.intents import IntentOrder
-    from zkdeployment.intents.documents.values import Intent, IntentSubject
-    from zkdeployment.intents.rules.approval_rules import ApprovalCount
+    from zkdeployment.intents.rules.approvals import ApprovalCount
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-    from zkdeployment.intents.rules.overview import IntentOverview
     from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.intents.rules.resources import ResourceRow
     from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.planner import RevisionPlanner

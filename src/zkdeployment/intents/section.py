@@ -71,8 +71,7 @@ class GovernanceByIntents(PublicationSection):
 
     def expected_refusals(self, session: Session, reviewed: Review) -> Sequence[str]:
         """Return why the life cycle refuses a reviewed tree, by the records of the published intents."""
-        from zkdeployment.intents.rules.publication import expected_refusals  # noqa: PLC0415
-        from zkdeployment.intents.rules.revisions import intent_snapshots  # noqa: PLC0415
+        from zkdeployment.intents.rules.revisions import expected_refusals, intent_snapshots  # noqa: PLC0415
         from zkdeployment.intents.store.records import read_records  # noqa: PLC0415
 
         snapshots = intent_snapshots(reviewed.documents, reviewed.linted.tree)

@@ -7,7 +7,7 @@ intent, and ``RefusedError`` if the state of the intent forbids it or the servic
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
@@ -42,25 +42,21 @@ from zkdeployment.intents.views.page import (
     service_details,
     with_approved_content,
 )
-from zkdeployment.publishing.acts.commits import ActAudit, FileChanges
+from zkdeployment.publishing.acts.commits import ActAudit, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import review
-from zkdeployment.service.act import ActForm, FormAct, PlannedAct, Snapshot, given
+from zkdeployment.service.act import ActForm, Actor, FormAct, PlannedAct, Snapshot, Visit, given
 from zkdeployment.service.acts import UNCHANGED, CommitReference
-from zkdeployment.service.users.user import act_refusal
+from zkdeployment.service.users.user import User, act_refusal
 from zkdeployment.service.views.frame import act_page, with_job
 from zkdeployment.service.views.plan import PlanView, plan_view, refused_plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from typing import Self
 
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.publishing.left_service import LeftService
-    from zkdeployment.service.act import Actor, Visit
     from zkdeployment.service.dependencies import ServerAdapters
-    from zkdeployment.service.users.user import User
 
 #: The pattern of the digest of a content.
 DIGEST = "^sha256:[0-9a-f]{64}$"

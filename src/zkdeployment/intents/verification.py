@@ -10,11 +10,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.publication import next_sequence
-from zkdeployment.intents.rules.approval_rules import expiry, missing_approvals, parse_rules, rules_for
 from zkdeployment.intents.rules.approvals import (
     APPROVAL_NAMESPACE,
     approval_statement,
@@ -22,11 +21,15 @@ from zkdeployment.intents.rules.approvals import (
     content_digest,
     counted_approvals,
     each_approval,
+    expiry,
+    missing_approvals,
     name_objection,
     own_content_objection,
+    parse_rules,
+    rules_for,
 )
 from zkdeployment.publishing.keys.ssh_signatures import KeyOwner, read_keys, verify_text
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_usable_files
 from zkdeployment.publishing.sources.git.signatures import check_signature
 
@@ -36,13 +39,15 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.intents.documents.values import Approval, IntentSubject
-    from zkdeployment.intents.ports import ApprovalSigner
-    from zkdeployment.intents.rules.approval_rules import ApprovalCount, ApprovalRule
-    from zkdeployment.intents.rules.approvals import ReleaseSnapshot
+    from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, ReleaseSnapshot
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-    from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.sources.git.command import Git
     from zkdeployment.publishing.sources.git.source import GitSource
+
+
+#: Signs the approval of a subject, and adds the name of the key's owner. An approval without a signature has the
+#: last instance, and gets the next one.
+ApprovalSigner: TypeAlias = "Callable[[IntentSubject, Approval], Approval]"
 
 
 def read_rules(file: Path | None) -> tuple[ApprovalRule, ...] | None:

@@ -14,7 +14,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.intents.documents.release import ServiceRelease, release_document
+from zkdeployment.intents.documents.kinds import ServiceRelease, release_document
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.revisions import intent_snapshots

@@ -13,7 +13,7 @@ from support.zookeeper import write_node
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.release import ServiceRelease, release_document
+from zkdeployment.intents.documents.kinds import ServiceRelease, release_document
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.publishing.left_service import LeftService

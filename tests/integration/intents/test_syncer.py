@@ -22,7 +22,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.revisions import intent_snapshots
-from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.intents.verification import GitApprovals, approval_signer
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions

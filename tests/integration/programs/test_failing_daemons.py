@@ -10,7 +10,7 @@ import pytest
 
 from support.repository import Repository
 from support.waiting import wait_until
-from zkdeployment.checks.daemon.check_job import CheckJob
+from zkdeployment.checks.daemon.check_daemon import CheckJob
 from zkdeployment.config.settings import load
 from zkdeployment.fleet.daemon_failures import FailureRecord, read_failures
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader

@@ -16,8 +16,7 @@ from support.web.servers import WebServer
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
-from zkdeployment.checks.daemon.check_daemon import CheckDaemon
-from zkdeployment.checks.daemon.check_job import CheckJob
+from zkdeployment.checks.daemon.check_daemon import CheckDaemon, CheckJob
 from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources

@@ -19,8 +19,18 @@ from zkdeployment.checks.rules.instance import (
     InstanceKey,
     config_id,
 )
-from zkdeployment.checks.rules.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
-from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, life_cycle_turn, want
+from zkdeployment.checks.rules.workflow import (
+    CheckRefusal,
+    WantedConfiguration,
+    answer,
+    delete,
+    fetch,
+    life_cycle_turn,
+    list_flagged,
+    list_open,
+    retry,
+    want,
+)
 from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
 
     from support.service import RunningService
     from zkdeployment.checks.nagios.batch import CheckAnswer
-    from zkdeployment.checks.nagios.status_file import NagiosResult
+    from zkdeployment.checks.nagios.files import NagiosResult
 
 
 class SimulatedMonitoringService:

@@ -23,7 +23,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.checks.nagios.bridge import ChangedInstances, CheckReports, NagiosBridge
 from zkdeployment.checks.nagios.check_rollouts import CheckRollouts, FirstRuns
-from zkdeployment.checks.nagios.object_files import NagiosPlace
+from zkdeployment.checks.nagios.files import NagiosPlace
 from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
 from zkdeployment.checks.rules.instance import InstanceKey
 from zkdeployment.sandbox.nagios import NagiosServer, find_nagios

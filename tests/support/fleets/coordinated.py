@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from support.agents import Fleet
     from zkdeployment.base.host import Facts
-    from zkdeployment.checks.daemon.check_job import CheckHealth
+    from zkdeployment.checks.daemon.check_daemon import CheckHealth
     from zkdeployment.publishing.acts.commits import TreeCommits
     from zkdeployment.strategies.strategy import Strategy
 

@@ -7,7 +7,7 @@ from zkdeployment.base.host import Identity
 from zkdeployment.cli.options import yaml_text
 from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHost, ReportedHosts
-from zkdeployment.intents.rules.status import read_query, status_body
+from zkdeployment.intents.rules.resources import read_query, status_body
 
 
 def test_a_value_that_several_places_share_is_written_at_each_place():

@@ -14,13 +14,11 @@ from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.checks import models
-from zkdeployment.checks.acts import change_check, create_checks, delete_check
-from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
-from zkdeployment.checks.documents.on_call import ON_CALL
+from zkdeployment.checks.acts import change_check, check_content, create_checks, delete_check
+from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, SYSTEM
 from zkdeployment.checks.feed import check_reading_of
 from zkdeployment.checks.models import CheckDocument
 from zkdeployment.checks.opening import check_adapters_of
-from zkdeployment.checks.rules.edits import check_content
 from zkdeployment.checks.rules.overview import (
     InstanceFilter,
     instance_to_view,

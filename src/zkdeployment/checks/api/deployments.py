@@ -1,12 +1,18 @@
 """``/deployments``: the operations of monitoring systems (fetch, answer, report), at the root of the service."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Depends, Header, Path
 from fastapi.responses import JSONResponse
 
-from zkdeployment.checks import requests
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    ForbiddenError,
+    LeaseHeldError,
+    NotFoundError,
+    RefusedError,
+)
 from zkdeployment.checks.models import (
     ActiveDeployments,
     AnsweredDeployment,
@@ -22,10 +28,19 @@ from zkdeployment.checks.models import (
     ReportedResults,
 )
 from zkdeployment.checks.opening import check_adapters_of
+from zkdeployment.checks.rules import workflow
+from zkdeployment.checks.rules.instance import DEPLOYED, CheckInstance
+from zkdeployment.checks.rules.monitoring_system import SystemContact
+from zkdeployment.checks.rules.overview import expected_configuration, read_instance_id
 from zkdeployment.service.access.rights import Monitoring
-from zkdeployment.service.dependencies import ConnectedAdapters
+from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS, ErrorDetail
 from zkdeployment.service.users.user import User
+
+#: The most characters of the reason of an answer that are kept.
+_LONGEST_REASON = 1000
+
+_RESULTS = {"success": True, "failed": False}
 
 _LEASED: dict[int | str, dict[str, object]] = {
     423: {"model": ErrorDetail, "description": "Another bridge gets the updates of the monitoring system."}
@@ -45,7 +60,13 @@ def _hold_lease(
         ),
     ] = "",
 ) -> None:
-    requests.hold_lease(adapters, user.name, bridge)
+    """Renew the lease of a monitoring system for a bridge; raises ``LeaseHeldError`` if another one holds it."""
+    lease = check_adapters_of(adapters).systems.lease(user.name, bridge, adapters.clock.now())
+    if lease is not None and lease.holder != bridge:
+        raise LeaseHeldError(
+            f"another bridge gets the updates of the monitoring system {user.name}: {lease.holder}, until"
+            f" {lease.end}; end one of them, or give it a monitoring system of its own"
+        )
 
 
 router = APIRouter(prefix="/deployments", tags=["deployments"], responses=ERRORS | _LEASED)
@@ -64,7 +85,22 @@ def fetch_deployment(uuid: InstanceId, adapters: ConnectedAdapters, user: Monito
     The instance is then in progress until its monitoring system answers; it may be fetched again. The task is
     `rollout`, `deprovision` (another configuration follows) or `delete`.
     """
-    return JSONResponse(requests.fetch_deployment(adapters, user.name, uuid))
+    now, instance_id = adapters.clock.now(), read_instance_id(uuid)
+    fetched: workflow.FetchedDeployment | None = None
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance:
+        nonlocal fetched
+        own = _own(instance, user.name, instance_id)
+        outcome = workflow.fetch(own, now)
+        if outcome is None:
+            raise NotFoundError(_nothing_to_deploy(own))
+        after, fetched = outcome
+        return after
+
+    check_adapters_of(adapters).instances.change([instance_id], change)
+    check_adapters_of(adapters).systems.note_contact(user.name, SystemContact(fetched=now))
+    assert fetched is not None  # noqa: S101  the change either raised or was made
+    return JSONResponse(fetched.to_json())
 
 
 @router.patch("/id/{uuid}/{result}", dependencies=_LEASE)
@@ -79,26 +115,36 @@ def answer_deployment(
 
     409 means that no answer is expected, or not to that configuration: treat it as done.
     """
-    request = request or DeploymentAnswer()
-    return AnsweredDeployment.of(
-        requests.answer_deployment(
-            adapters, user.name, uuid, result, config_id=request.config_id, reason=request.reason
-        )
-    )
+    given = request or DeploymentAnswer()
+    now, instance_id = adapters.clock.now(), read_instance_id(uuid)
+    if result not in _RESULTS:
+        raise ConfigurationError(f"unknown result: expected success or failed, found {result[:100]!a}")
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance:
+        own = _own(instance, user.name, instance_id)
+        after = _answered(own, given, now, is_success=_RESULTS[result])
+        if isinstance(after, workflow.CheckRefusal):
+            raise RefusedError(f"no such answer is expected for the check instance {instance_id}: {after.reason}")
+        return after
+
+    _, after = check_adapters_of(adapters).instances.change([instance_id], change)[instance_id]
+    assert after is not None  # noqa: S101  no answer removes an instance
+    return AnsweredDeployment.of(after)
 
 
 @router.get("/monitoring/{system}", dependencies=_LEASE)
 def list_flagged(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
     """Return the instances that have an update since the last call; each update is in one answer only."""
     _check_system(user, system)
-    return _listed(requests.list_flagged(adapters, system))
+    flagged = check_adapters_of(adapters).instances.flagged(system)
+    return _listed(adapters, system, flagged, workflow.list_flagged)
 
 
 @router.get("/monitoring/{system}/all", dependencies=_LEASE)
 def list_open(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> DeploymentsList:
     """Return all instances that wait to be deployed or removed, or for the answer about that."""
     _check_system(user, system)
-    return _listed(requests.list_open(adapters, system))
+    return _listed(adapters, system, check_adapters_of(adapters).instances.open(system), workflow.list_open)
 
 
 @router.get("/monitoring/{system}/active")
@@ -109,7 +155,14 @@ def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitorin
     """
     _check_system(user, system)
     allowed = check_adapters_of(adapters).systems.removal_allowed_until(system) > adapters.clock.now()
-    return ActiveDeployments.of(requests.list_deployed(adapters, system), removal_allowed=allowed)
+    deployed = {
+        instance.id: current
+        for instance in check_adapters_of(adapters).instances.scan()
+        if instance.system == system
+        and (current := instance.current_configuration) is not None
+        and current.state in DEPLOYED
+    }
+    return ActiveDeployments.of(deployed, removal_allowed=allowed)
 
 
 @router.post("/monitoring/{system}/fetch", response_model=FetchedDeployments, dependencies=_LEASE)
@@ -121,12 +174,32 @@ def fetch_deployments(
     Instances with nothing to deploy are in `missing`, those that could not be changed in `failed`.
     """
     _check_system(user, system)
-    fetched = requests.fetch_deployments(adapters, system, request.deploymentsList)
+    now, ids = adapters.clock.now(), {*map(read_instance_id, request.deploymentsList)}
+    fetched: dict[str, Mapping[str, object]] = {}
+    missing: dict[str, str] = {}
+    failed: dict[str, str] = {}
+
+    def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+        fetched.pop(instance_id, None)
+        if instance is None or instance.system != system:
+            missing[instance_id] = _not_its_own(system, instance_id)
+            return instance
+        outcome = workflow.fetch(instance, now)
+        if outcome is None:
+            missing[instance_id] = _nothing_to_deploy(instance)
+            return instance
+        missing.pop(instance_id, None)
+        after, deployment = outcome
+        fetched[instance_id] = deployment.to_json()
+        return after
+
+    written = check_adapters_of(adapters).instances.change(ids, change, failed.update)
+    check_adapters_of(adapters).systems.note_contact(system, SystemContact(fetched=now))
     return JSONResponse(
         {
-            "deployments": dict(fetched.deployments),
-            "missing": dict(fetched.missing),
-            "failed": dict(fetched.failed),
+            "deployments": {name: details for name, details in sorted(fetched.items()) if name in written},
+            "missing": {name: reason for name, reason in sorted(missing.items()) if name in written},
+            "failed": failed,
         }
     )
 
@@ -140,16 +213,30 @@ def answer_deployments(
     Refused answers change nothing: treat them as done.
     """
     _check_system(user, system)
-    given = {
-        instance: requests.ManyAnswer(answer.result == "success", answer.config_id, answer.reason or "")
-        for instance, answer in request.root.items()
+    now = adapters.clock.now()
+    answers = {read_instance_id(text): answer for text, answer in request.root.items()}
+    refused: dict[str, str] = {}
+    failed: dict[str, str] = {}
+
+    def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+        refused.pop(instance_id, None)
+        if instance is None or instance.system != system:
+            refused[instance_id] = _not_its_own(system, instance_id)
+            return instance
+        given = answers[instance_id]
+        after = _answered(instance, given, now, is_success=given.result == "success")
+        if isinstance(after, workflow.CheckRefusal):
+            refused[instance_id] = after.reason
+            return instance
+        return after
+
+    written = check_adapters_of(adapters).instances.change(answers, change, failed.update)
+    answered = {
+        after.id: AnsweredDeployment.of(after)
+        for instance_id, (_, after) in written.items()
+        if after is not None and instance_id not in refused
     }
-    outcome = requests.answer_deployments(adapters, system, given)
-    return AnsweredDeployments(
-        answered={found.id: AnsweredDeployment.of(found) for found in outcome.answered.values()},
-        refused=dict(outcome.refused),
-        failed=dict(outcome.failed),
-    )
+    return AnsweredDeployments(answered=answered, refused=refused, failed=failed)
 
 
 @router.put("/monitoring/{system}/results", dependencies=_LEASE)
@@ -161,21 +248,84 @@ def report_results(
     A result that names another configuration than the deployed one is not recorded.
     """
     _check_system(user, system)
-    now = adapters.clock.now()
-    results = {instance: result.result(now) for instance, result in request.root.items()}
-    return RecordedResults(ignored=sorted(requests.report_results(adapters, system, results)))
+    now, adapters_of_checks = adapters.clock.now(), check_adapters_of(adapters)
+    reported = {read_instance_id(text): result.result(now) for text, result in request.root.items()}
+    found = adapters_of_checks.instances.find([*reported])
+    expected = {instance: expected_configuration(found.get(instance), system) for instance in reported}
+    own = {
+        instance: result
+        for instance, result in reported.items()
+        if (configuration := expected[instance]) is not None and result.is_of(configuration)
+    }
+    dropped = {instance: result.config_id or "" for instance, result in reported.items() if instance not in own}
+    now, systems = adapters.clock.now(), adapters_of_checks.systems
+    systems.record_results(system, own)
+    systems.record_drift(system, dropped, own.keys(), now)
+    systems.note_contact(system, SystemContact(reported=now))
+    return RecordedResults(ignored=sorted(dropped))
 
 
 @router.get("/monitoring/{system}/work")
 def list_hosts_at_work(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> HostsAtWork:
     """Return the identifiers of the hosts that are in a deployment step, whose checks may fail meanwhile."""
     _check_system(user, system)
-    return HostsAtWork(hosts=sorted(requests.hosts_at_work(adapters)))
-
-
-def _listed(instances: Collection[str]) -> DeploymentsList:
-    return DeploymentsList(deploymentsList=sorted(instances))
+    working = (
+        host.identity.id
+        for host in adapters.feed.snapshot().fleet.hosts
+        if host.deploying is not None and host.step is not None and not host.is_waiting
+    )
+    return HostsAtWork(hosts=sorted(working))
 
 
 def _check_system(user: User, system: str) -> None:
-    requests.check_system(user.name, system)
+    """Raise ``ForbiddenError`` unless a user is the monitoring system."""
+    if user.name != system:
+        raise ForbiddenError(
+            f"the user {user.name} may not ask for the deployments of the monitoring system {system}"
+        )
+
+
+def _answered(
+    instance: CheckInstance, given: DeploymentAnswer, now: float, *, is_success: bool
+) -> CheckInstance | workflow.CheckRefusal:
+    reason = (given.reason or "")[:_LONGEST_REASON]
+    return workflow.answer(instance, is_success=is_success, now=now, config_id=given.config_id, reason=reason)
+
+
+def _listed(
+    adapters: ServerAdapters,
+    system: str,
+    instances: Collection[str],
+    request: Callable[[CheckInstance, float], tuple[CheckInstance, bool]],
+) -> DeploymentsList:
+    """Return the instances that a list contains, and record that the monitoring system was notified."""
+    now = adapters.clock.now()
+
+    def change(_: str, instance: CheckInstance | None) -> CheckInstance | None:
+        return instance if instance is None or instance.system != system else request(instance, now)[0]
+
+    changed = check_adapters_of(adapters).instances.change(instances, change)
+    check_adapters_of(adapters).systems.note_contact(system, SystemContact(fetched=now))
+    listed = (
+        instance
+        for instance, (before, _) in changed.items()
+        if before is not None and before.system == system and request(before, now)[1]
+    )
+    return DeploymentsList(deploymentsList=sorted(listed))
+
+
+def _own(instance: CheckInstance | None, system: str, instance_id: str) -> CheckInstance:
+    """Return an instance that belongs to the monitoring system; raises ``NotFoundError`` for any other."""
+    if instance is None or instance.system != system:
+        raise NotFoundError(_not_its_own(system, instance_id))
+    return instance
+
+
+def _not_its_own(system: str, instance_id: str) -> str:
+    return f"the monitoring system {system} has no check instance {instance_id}"
+
+
+def _nothing_to_deploy(instance: CheckInstance) -> str:
+    current = instance.current_configuration
+    state = "it has no configuration yet" if current is None else f"its state is {current.state.value}"
+    return f"there is nothing to deploy for the check instance {instance.id}: {state}"

@@ -1,35 +1,282 @@
-"""The thread of a coordinator that runs the checks while the coordinator leads.
+"""The job that brings check instances to the wanted state, and the thread that runs it while a coordinator leads.
 
-A failed run is reported and tried again after a pause. The failure neither ends the coordinator nor delays a
-rollout.
+The job also reads the health of hosts for rollouts. A failed run is reported and tried again after a pause. The
+failure neither ends the coordinator nor delays a rollout.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind
+from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import ConflictError, LockLostError, TreeError, UnreachableError
-from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.checks.daemon.check_job import CheckHealth, CheckJob
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
-from zkdeployment.checks.rules.workflow import life_cycle_turn, prune
+from zkdeployment.checks.rules.findings import host_health
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState
+from zkdeployment.checks.rules.monitoring_system import CheckResult, is_stale
+from zkdeployment.checks.rules.spawning import changed_scope, deciding_instance, wanted_instances
+from zkdeployment.checks.rules.workflow import (
+    WantedConfiguration,
+    delete,
+    life_cycle_turn,
+    prune,
+    want,
+    with_last_versions,
+)
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.strategies.state import OutsideCriterion
+from zkdeployment.strategies.state import HostHealth, OutsideCriterion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.checks.rules.instance import CheckInstance
+    from zkdeployment.checks.ports import CheckSources
+    from zkdeployment.checks.rules.spawning import CheckedHost, CheckSnapshot, WantedInstance
+    from zkdeployment.checks.store.instances import ChangedInstance, InstanceChange
     from zkdeployment.config.settings import Settings
     from zkdeployment.zookeeper.session import Session
+
+
+class IsolatedChanges:
+    """Changes ``instances``, and keeps the reasons for which some of them were not written."""
+
+    def __init__(self, instances: ZooKeeperCheckInstances) -> None:
+        self._instances = instances
+        self._reasons: dict[str, str] = {}
+        self._recorded: Mapping[str, str] | None = None
+
+    def __bool__(self) -> bool:
+        """Whether any instance could not be written and waits for another attempt."""
+        return bool(self._reasons)
+
+    def change(self, instances: Collection[str], change: InstanceChange) -> Mapping[str, ChangedInstance]:
+        """Change instances and return those that were written.
+
+        Raises what ``ZooKeeperCheckInstances.change`` raises.
+        """
+        failed: dict[str, str] = {}
+        written = self._instances.change(instances, change, failed.update)
+        for instance in written:
+            self._reasons.pop(instance, None)
+        for reason in sorted({*failed.values()} - {*self._reasons.values()}):
+            get_logger().error("check-instances-unwritten", reason=reason)
+        self._reasons |= failed
+        return written
+
+    def record(self) -> None:
+        """Record the reasons, unless they are recorded already."""
+        if self._reasons != self._recorded:
+            self._instances.record_unwritten(self._reasons)
+            self._recorded = dict(self._reasons)
+
+    def forget(self) -> None:
+        """Forget all reasons, before all instances are compared."""
+        self._reasons.clear()
+        self._recorded = None
+
+
+#: Seconds until all instances are compared again, if some of them could not be written.
+_RETRY = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """The deployment for which a configuration that awaits its computation waits."""
+
+    host: str
+    deployment: Deployment
+    publication: int
+
+    def is_completed(self, hosts: Mapping[str, CheckedHost]) -> bool:
+        """Whether the host has completed the publication, even if its deployments were not read yet."""
+        host = hosts.get(self.host)
+        return host is not None and host.completed >= self.publication
+
+    def is_reported(self, hosts: Mapping[str, CheckedHost]) -> bool:
+        host = hosts.get(self.host)
+        return host is not None and host.has_reported(self.deployment, self.publication)
+
+
+class CheckJob:
+    """Computes and orders instances.
+
+    The job keeps the last computed sources, but no instances: it derives the affected instances from a change of
+    the sources, and reads only these. After ``forget``, the next run compares all of them.
+    """
+
+    def __init__(self, instances: ZooKeeperCheckInstances, sources: CheckSources, clock: Clock) -> None:
+        self._instances = instances
+        self._sources = sources
+        self._clock = clock
+        self._computed: CheckSnapshot | None = None
+        self._compared_at = 0.0
+        self._awaited: dict[str, _Awaited] = {}
+        #: Instances that cannot be written do not delay other instances.
+        self.changes = IsolatedChanges(instances)
+        #: The hosts whose deployments have to be read: they have completed a publication that instances await.
+        self._followed: frozenset[str] = frozenset()
+
+    @property
+    def computed(self) -> CheckSnapshot | None:
+        """The sources of the last written instances; any thread may read this value."""
+        return self._computed
+
+    def forget(self) -> None:
+        """Let the next run compare all instances: other processes, or a failed run, may have changed them."""
+        self._computed = None
+        self.changes.forget()
+
+    def run(self) -> CheckSnapshot:
+        """Compute the instances that a change of the sources affects; return the sources."""
+        snapshot = self._sources.read(self._followed)
+        if self._computed is None or (self.changes and self._clock.now() - self._compared_at >= _RETRY):
+            self._compute_all(snapshot)
+        elif snapshot is not self._computed:
+            self._compute_changed(self._computed, snapshot)
+        self._computed = snapshot
+        self._followed = frozenset(
+            awaited.host for awaited in self._awaited.values() if awaited.is_completed(snapshot.basis.hosts)
+        )
+        snapshot = self._sources.read(self._followed)
+        self._compute_reported(snapshot)
+        return snapshot
+
+    def _compute_all(self, snapshot: CheckSnapshot) -> None:
+        """Compare all instances with the wanted ones, and write those that differ."""
+        self._awaited, self._compared_at = {}, self._clock.now()
+        wanted, former = _by_id(wanted_instances(snapshot.basis)), set()
+        now, different = self._clock.now(), []
+        for instance in self._instances.scan(skip_damaged=True):
+            former.add(instance.id)
+            self._note(instance.id, instance)
+            if _wanted(instance, deciding_instance(wanted, instance.key), snapshot, now) != instance:
+                different.append(instance.id)
+        missing = [found for found in wanted if found not in former and not wanted[found].faults]
+        self._write([*different, *missing], wanted, snapshot)
+
+    def _compute_changed(self, before: CheckSnapshot, after: CheckSnapshot) -> None:
+        """Write the instances that a change of the sources affects."""
+        scope = changed_scope(before.basis, after.basis)
+        if scope:
+            former, wanted = (_by_id(wanted_instances(basis, scope)) for basis in (before.basis, after.basis))
+            if any(found.check.is_overfull for found in former.values()):  # the existing instances are not known
+                self._compute_all(after)
+                return
+            self._write(sorted(former.keys() | wanted.keys()), wanted, after)
+
+    def _compute_reported(self, snapshot: CheckSnapshot) -> None:
+        """Compute and order the configurations whose deployments were reported."""
+        hosts = snapshot.basis.hosts
+        reported = [instance for instance, awaited in self._awaited.items() if awaited.is_reported(hosts)]
+
+        def compute(_: str, instance: CheckInstance | None) -> CheckInstance | None:
+            return instance if instance is None else _reported(instance, hosts, self._clock.now())
+
+        self._record("check-instances-computed", self.changes.change(reported, compute))
+
+    def _write(
+        self, instances: Collection[str], wanted: Mapping[str, WantedInstance], snapshot: CheckSnapshot
+    ) -> None:
+        def change(instance_id: str, instance: CheckInstance | None) -> CheckInstance | None:
+            found = wanted.get(instance_id) if instance is None else deciding_instance(wanted, instance.key)
+            return _wanted(instance, found, snapshot, self._clock.now())
+
+        self._record("check-instances-changed", self.changes.change(instances, change))
+
+    def _record(self, event: str, changes: Mapping[str, ChangedInstance]) -> None:
+        for instance_id, (_, after) in changes.items():
+            self._note(instance_id, after)
+        changed = sum(1 for before, after in changes.values() if before != after)
+        if changed:
+            get_logger().info(event, instances=changed, awaited=len(self._awaited))
+
+    def _note(self, instance_id: str, instance: CheckInstance | None) -> None:
+        """Note the deployment for which an instance waits."""
+        awaited = None if instance is None else _awaited(instance)
+        if awaited is None:
+            self._awaited.pop(instance_id, None)
+        else:
+            self._awaited[instance_id] = awaited
+
+
+def _by_id(instances: Iterable[WantedInstance]) -> dict[str, WantedInstance]:
+    return {instance.id: instance for instance in instances}
+
+
+def _wanted(
+    instance: CheckInstance | None, wanted: WantedInstance | None, snapshot: CheckSnapshot, now: float
+) -> CheckInstance | None:
+    """Return an instance in the state that the sources want, or unchanged if it has faults."""
+    if wanted is None:
+        return None if instance is None else delete(instance, now)
+    if wanted.faults:
+        return instance
+    configuration = WantedConfiguration(wanted.details(), wanted.system, snapshot.publication)
+    after = want(instance or CheckInstance(wanted.key), configuration, now, is_reported=False)
+    return instance if after is instance else with_last_versions(after)
+
+
+def _reported(instance: CheckInstance, hosts: Mapping[str, CheckedHost], now: float) -> CheckInstance:
+    """Return an instance with its new configuration computed and ordered, if the deployment was reported."""
+    awaited, newest = _awaited(instance), instance.newest
+    if awaited is None or newest is None or not awaited.is_reported(hosts):
+        return instance
+    configuration = WantedConfiguration(newest.details, newest.system, newest.publication)
+    return want(instance, configuration, now, is_reported=True)
+
+
+def _awaited(instance: CheckInstance) -> _Awaited | None:
+    newest = instance.newest
+    if instance.deleted or newest is None or newest.state is not CheckState.AWAITING_COMPUTATION:
+        return None
+    return _Awaited(instance.key.host, Deployment(instance.key.path, instance.key.number), newest.publication)
+
+
+class CheckHealth:
+    """Reads the health of hosts, with the wanted checks of ``job``, which another thread may run."""
+
+    def __init__(
+        self, job: CheckJob, instances: ZooKeeperCheckInstances, systems: ZooKeeperMonitoringSystems
+    ) -> None:
+        self._job = job
+        self._instances = instances
+        self._systems = systems
+
+    def read(self, since: Mapping[str, float], publication: int, now: float) -> HostHealth:
+        """Return the health of hosts after a publication; ``since`` is the time of each host's deployment, by id.
+
+        Results of a monitoring system that is silent do not count. Raises ``UnreachableError``.
+        """
+        computed = self._job.computed
+        if computed is None or computed.publication < publication:
+            return HostHealth(unchecked=dict.fromkeys(since, "its checks were not computed yet"))
+        hosts = {host: found for host, found in computed.basis.hosts.items() if host in since}
+        if not computed.basis.configurations:
+            return HostHealth()
+        basis = replace(computed.basis, hosts=hosts)
+        wanted = [found.key for found in wanted_instances(basis) if not found.faults]
+        instances = self._instances.find([key.id for key in wanted])
+        by_system: dict[str, list[str]] = defaultdict(list)
+        for found, instance in instances.items():
+            by_system[instance.system].append(found)
+        results: dict[str, CheckResult] = {}
+        contacts = self._systems.contacts()
+        for system, ids in by_system.items():
+            results |= {} if is_stale(contacts.get(system), now) else self._systems.results(system, ids)
+        health = host_health(wanted, instances, results, since)
+        unknown = dict.fromkeys(since.keys() - hosts.keys(), "its checks were not computed yet")
+        return replace(health, unchecked={**unknown, **health.unchecked})
+
 
 #: Seconds until a coordinator that does not lead checks again whether it leads.
 _QUEUED = 1.0

@@ -1,4 +1,4 @@
-"""Documents of monitoring systems and of check configurations: values, arguments and forms.
+"""Documents of monitoring systems, check configurations, check groups and on-call duties, and their references.
 
 ``{{`` and ``}}`` stand for braces. A brace without a partner stands for itself. Values of placeholders are never
 searched for placeholders again. The derivation of check instances from documents belongs to ``checks.rules``.
@@ -7,23 +7,25 @@ searched for placeholders again. The derivation of check instances from document
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from zkdeployment.base.errors import without_passwords
 from zkdeployment.base.names import NameKind
-from zkdeployment.documents.forms import mapping_form, name_form, one_of
+from zkdeployment.base.records import APART, Record
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.documents.forms import Fault, mapping_form, name_form, one_of
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.documents import SELECTOR, selector_from_value
-from zkdeployment.tree.values import is_below
+from zkdeployment.tree.values import is_below, parent_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
-    from zkdeployment.documents.forms import Fault
+    from zkdeployment.documents.collection import DocumentEntry, Documents
     from zkdeployment.strategies.strategy import Selector
 
 
@@ -409,3 +411,249 @@ CHECK: DocumentKind[CheckConfiguration] = DocumentKind(
     subject=lambda value: (value["metadata"]["name"],),
     faults=_configuration_faults,
 )
+
+
+class GroupLevel(Enum):
+    """The severity of the alarm of a check group."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+_GROUP_FORM = mapping_form(
+    {
+        "metadata": mapping_form({"name": _NAME}, {}),
+        "data": mapping_form(
+            {
+                "object": {
+                    "type": "string",
+                    "pattern": r"^(/|(/[^/\s]+)+)$",
+                    "description": "the path of a node, as in /p1/shop",
+                },
+                "at_least": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 1_000_000,
+                    "description": "a whole number of deployments, at least 1",
+                },
+            },
+            {
+                "checks": {
+                    "type": "array",
+                    "items": _NAME,
+                    "minItems": 1,
+                    "description": "a list of names of check configurations",
+                },
+                "level": {
+                    "enum": [level.value for level in GroupLevel],
+                    "description": f"one of: {', '.join(level.value for level in GroupLevel)}",
+                },
+            },
+        ),
+    },
+    {"schema": {}},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckGroup:
+    """A group: at least ``at_least`` deployments of services at and below ``path`` have to be OK.
+
+    ``path`` is empty for the root of the tree. ``checks`` are the configurations that count; if empty, all count.
+    """
+
+    name: str
+    path: str
+    at_least: int
+    checks: tuple[str, ...] = ()
+    level: GroupLevel = GroupLevel.CRITICAL
+
+
+def _parse_group(value: Any) -> CheckGroup:
+    data = value["data"]
+    return CheckGroup(
+        value["metadata"]["name"],
+        data["object"].removesuffix("/"),
+        int(data["at_least"]),
+        tuple(data.get("checks", ())),
+        GroupLevel(data.get("level", GroupLevel.CRITICAL.value)),
+    )
+
+
+def _group_faults(value: Any) -> Iterator[Fault]:
+    names = value["data"].get("checks", ())
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            yield ("data", "checks", number), f"{name} is listed twice; keep one of them"
+
+
+CHECK_GROUP: DocumentKind[CheckGroup] = DocumentKind(
+    name="check-group",
+    schema="zkdeployment/CheckGroup/v1",
+    form=_GROUP_FORM,
+    parse=_parse_group,
+    subject=lambda value: (value["metadata"]["name"],),
+    faults=_group_faults,
+)
+
+
+#: Values that no shell and no monitoring system interprets, because they become part of commands.
+EMAIL_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9.-]{0,189}"
+PHONE_PATTERN = r"\+?[0-9][0-9 -]{2,38}"
+
+_MOST_CONTACTS = 20
+
+_CONTACT = mapping_form(
+    {"name": name_form(NameKind.PLAIN)},
+    {
+        "email": {
+            "type": "string",
+            "pattern": f"^{EMAIL_PATTERN}$",
+            "description": "an address such as ann@example.com",
+        },
+        "phone": {
+            "type": "string",
+            "pattern": f"^{PHONE_PATTERN}$",
+            "description": "a number such as +49 30 123456",
+        },
+    },
+)
+
+_DUTY_FORM = mapping_form(
+    {
+        "metadata": mapping_form({"name": name_form(NameKind.PLAIN)}, {}),
+        "data": mapping_form(
+            {
+                "object": {
+                    "type": "string",
+                    "pattern": r"^(/|(/[^/\s]+)+)$",
+                    "description": "the path of a node, as in /p1/shop",
+                },
+                "contacts": {
+                    "type": "array",
+                    "items": _CONTACT,
+                    "minItems": 1,
+                    "maxItems": _MOST_CONTACTS,
+                    "description": f"a list of 1 to {_MOST_CONTACTS} contacts",
+                },
+            },
+            {},
+        ),
+    },
+    {"schema": {}},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OnCallContact(Record):
+    """A person or a device that is notified by mail, by telephone, or by both."""
+
+    omits_unset: ClassVar[bool] = True
+    name: str
+    email: str | None = None
+    phone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OnCall(Record):
+    """An on-call duty for the node ``path``, empty for the root of the tree, and all nodes below it."""
+
+    name: str
+    path: Annotated[str, APART]
+    contacts: tuple[OnCallContact, ...]
+
+
+def on_call_of(duties: Mapping[str, OnCall], path: str) -> OnCall | None:
+    """Return the duty for a node: that of the nearest node at or above it; ``duties`` are keyed by their nodes."""
+    while True:
+        if path in duties or not path:
+            return duties.get(path)
+        path = parent_path(path)
+
+
+def _parse_duty(value: Any) -> OnCall:
+    data = value["data"]
+    contacts = (OnCallContact(found["name"], found.get("email"), found.get("phone")) for found in data["contacts"])
+    return OnCall(value["metadata"]["name"], data["object"].removesuffix("/"), tuple(contacts))
+
+
+def _duty_faults(value: Any) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for number, contact in enumerate(value["data"]["contacts"]):
+        name = contact["name"]
+        if name in seen:
+            yield ("data", "contacts", number, "name"), f"there is another contact {name}; keep one of them"
+        seen.add(name)
+        if "email" not in contact and "phone" not in contact:
+            message = f"the contact {name} has neither email nor phone; expected one of them"
+            yield ("data", "contacts", number), message
+
+
+ON_CALL: DocumentKind[OnCall] = DocumentKind(
+    name="on-call",
+    schema="zkdeployment/OnCall/v1",
+    form=_DUTY_FORM,
+    parse=_parse_duty,
+    subject=lambda value: (value["metadata"]["name"],),
+    faults=_duty_faults,
+)
+
+
+def check_problems(
+    documents: Documents, nodes: Container[str] | None, systems: Iterable[str] = (), checks: Collection[str] = ()
+) -> Iterator[Problem]:
+    """Yield the problems of documents of checks that name a node, a monitoring system or a check that is missing.
+
+    ``nodes`` are the paths of the tree; ``None`` if the documents are checked without a tree. ``systems`` and
+    ``checks`` are further monitoring systems and configurations, besides those of the documents. An unknown
+    placeholder is a warning: the configuration is published, but has no instances.
+    """
+    known = sorted({*systems, *(name for (name,) in documents.of(SYSTEM))})
+    for (kind, _), entry in documents.entries.items():
+        if kind == CHECK.name:
+            yield from _object_problems(entry, nodes)
+            # The system may be defined by a document with problems.
+            if not documents.problems:
+                yield from _system_problems(entry, known)
+            for way, message in argument_faults(entry.content):
+                yield replace(entry.problem(way, message), severity=Severity.WARNING)
+        if kind in {ON_CALL.name, CHECK_GROUP.name}:
+            yield from _object_problems(entry, nodes)
+        if kind == CHECK_GROUP.name and not documents.problems:
+            yield from _group_problems(entry, sorted({*checks, *(name for (name,) in documents.of(CHECK))}))
+    yield from _duty_problems(documents)
+
+
+def _group_problems(entry: DocumentEntry, checks: Collection[str]) -> Iterator[Problem]:
+    for number, name in enumerate(entry.value.checks):
+        if name not in checks:
+            expected = one_of(checks) if checks else "a CheckConfiguration of that name"
+            message = f"there is no check {name}; expected {expected}"
+            yield entry.problem(("data", "checks", number), message)
+
+
+def _duty_problems(documents: Documents) -> Iterator[Problem]:
+    """Yield a problem for each duty whose node already has a duty."""
+    first: dict[str, str] = {}
+    for (kind, _), entry in documents.entries.items():
+        if kind == ON_CALL.name:
+            duty = entry.value
+            former = first.setdefault(duty.path, duty.name)
+            if former != duty.name:
+                message = f"{duty.path or '/'} has the on-call duty {former} already; keep one of them"
+                yield entry.problem(("data", "object"), message)
+
+
+def _object_problems(entry: DocumentEntry, nodes: Container[str] | None) -> Iterator[Problem]:
+    path = entry.value.path
+    if path and nodes is not None and path not in nodes:
+        message = f"there is no node {path}; expected the path of a node of the tree"
+        yield entry.problem(("data", "object"), message)
+
+
+def _system_problems(entry: DocumentEntry, systems: Collection[str]) -> Iterator[Problem]:
+    name = entry.value.monitoring
+    if name not in systems:
+        expected = one_of(systems) if systems else "a MonitoringSystem of that name"
+        message = f"there is no monitoring system {name}; expected {expected}"
+        yield entry.problem(("data", "monitoring"), message)

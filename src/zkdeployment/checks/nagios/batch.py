@@ -7,14 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from zkdeployment.base.errors import UnusableCheckError
-from zkdeployment.checks.nagios.check import read_check
-from zkdeployment.checks.nagios.object_files import nagios_host_name, service_description
+from zkdeployment.checks.nagios.check import NagiosCheck, read_check
+from zkdeployment.checks.nagios.files import NagiosResult, nagios_host_name, service_description
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from zkdeployment.checks.nagios.check import NagiosCheck
-    from zkdeployment.checks.nagios.status_file import NagiosResult
 
 
 @dataclass(frozen=True, slots=True)

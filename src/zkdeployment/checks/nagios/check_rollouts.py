@@ -24,8 +24,7 @@ from zkdeployment.checks.nagios.batch import (
     synchronizing_batch,
     update_batch,
 )
-from zkdeployment.checks.nagios.object_files import checks_in, object_files
-from zkdeployment.checks.nagios.status_file import verification_words
+from zkdeployment.checks.nagios.files import checks_in, object_files, verification_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,9 +33,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.checks.nagios.batch import BridgeBatch, ObjectChange
     from zkdeployment.checks.nagios.check import NagiosCheck
-    from zkdeployment.checks.nagios.object_files import NagiosObjectFile, NagiosPlace
+    from zkdeployment.checks.nagios.files import NagiosObjectFile, NagiosPlace, NagiosResult
     from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
-    from zkdeployment.checks.nagios.status_file import NagiosResult
     from zkdeployment.checks.ports import MonitoringService
 
 

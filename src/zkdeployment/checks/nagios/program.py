@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import NagiosError, ProgramError
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine import process
-from zkdeployment.checks.nagios.object_files import (
+from zkdeployment.checks.nagios.files import (
     NagiosObjectFile,
     instance_of_file,
     is_object_file,

@@ -20,14 +20,13 @@ import urllib3
 
 from zkdeployment.base.errors import ServiceError
 from zkdeployment.base.text import printable
-from zkdeployment.checks.nagios.batch import DeployedInstances, FetchedDetails
+from zkdeployment.checks.nagios.batch import CheckAnswer, DeployedInstances, FetchedDetails
 from zkdeployment.checks.nagios.check import is_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zkdeployment.checks.nagios.batch import CheckAnswer
-    from zkdeployment.checks.nagios.status_file import NagiosResult
+    from zkdeployment.checks.nagios.files import NagiosResult
 
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
-from zkdeployment.checks.documents.groups import CheckGroup, GroupLevel
-from zkdeployment.checks.rules.instance import CheckState
-from zkdeployment.checks.rules.monitoring_system import ResultState, SystemContact, is_stale
+from zkdeployment.checks.documents.kinds import CheckGroup, GroupLevel
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceKey
+from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact, is_stale
 from zkdeployment.checks.rules.overview import (
     CheckSummary,
     SystemBacklog,
@@ -23,15 +23,12 @@ from zkdeployment.checks.rules.overview import (
     unheard_since,
     waiting_since,
 )
-from zkdeployment.checks.rules.requests import is_open
+from zkdeployment.checks.rules.workflow import is_open
 from zkdeployment.strategies.state import HostHealth
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
-    from zkdeployment.checks.rules.monitoring_system import CheckResult
 
 
 #: The states in which no configuration of an instance is deployed, so that its last result does not count.

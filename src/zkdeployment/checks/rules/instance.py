@@ -1,18 +1,18 @@
-"""Check instances: the key, versioned configurations and flags; the records have this form in ZooKeeper.
+"""Check instances: the key, versioned configurations, flags, and changes of states as events report them.
 
-Changes of instances belong to ``workflow`` and its siblings.
+The records of instances have this form in ZooKeeper. Changes of instances belong to ``workflow``.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from zkdeployment.base.records import Record, no_keys
+from zkdeployment.base.records import APART, Record, no_keys
 
 #  All facts that a monitoring system needs about a check: a JSON object.
 CheckDetails: TypeAlias = Mapping[str, Any]
@@ -170,3 +170,49 @@ def is_kept(configuration: InstanceConfiguration) -> bool:
 def config_id(instance: str, version: int) -> str:
     """Return the identifier of a version of an instance: a UUID that follows from both."""
     return str(uuid.uuid5(uuid.UUID(instance), str(version)))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckChange(Record):
+    """A check instance that changed its state; the state ``None`` stands for an instance that does not exist."""
+
+    instance: Annotated[str, APART]
+    check: str
+    path: str
+    number: int
+    host: str
+    monitoring: str
+    former: str | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckChanges:
+    """The changes of the last transaction that changed states: ``total``, of which the first ones are listed.
+
+    ``number`` counts these transactions.
+    """
+
+    number: int
+    total: int
+    changes: tuple[CheckChange, ...] = ()
+
+
+def state_changes(
+    pairs: Iterable[tuple[CheckInstance | None, CheckInstance | None]],
+) -> tuple[CheckChange, ...]:
+    """Return the changes of states between instances before and after a transaction."""
+    return tuple(change for before, after in pairs if (change := _change(before, after)) is not None)
+
+
+def _change(before: CheckInstance | None, after: CheckInstance | None) -> CheckChange | None:
+    found, former, state = after or before, _state(before), _state(after)
+    if found is None or former == state:
+        return None
+    key = found.key
+    return CheckChange(found.id, key.check, key.path, key.number, key.host, found.system, former, state)
+
+
+def _state(instance: CheckInstance | None) -> str | None:
+    configuration = None if instance is None else instance.current_configuration or instance.newest
+    return None if configuration is None else configuration.state.value

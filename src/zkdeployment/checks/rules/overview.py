@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, is_kept
-from zkdeployment.checks.rules.monitoring_system import CheckResult, is_stale
+from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact, is_stale
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
     from zkdeployment.checks.rules.findings import CheckGroupState
     from zkdeployment.checks.rules.instance import CheckDetails, InstanceConfiguration, InstanceKey
-    from zkdeployment.checks.rules.monitoring_system import SystemContact
 
 
 #: The states that an operator may retry.

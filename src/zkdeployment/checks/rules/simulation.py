@@ -15,23 +15,27 @@ from zkdeployment.checks.rules.instance import (
     InstanceKey,
     config_id,
 )
-from zkdeployment.checks.rules.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
 from zkdeployment.checks.rules.workflow import (
+    CheckRefusal,
     WantedConfiguration,
+    answer,
     delete,
+    fetch,
     is_poke_due,
     life_cycle_turn,
+    list_flagged,
+    list_open,
     poke_succeeded,
+    retry,
     want,
 )
-from zkdeployment.documents.forms import form_faults, one_of
+from zkdeployment.documents.forms import Fault, form_faults, one_of
 from zkdeployment.documents.yaml_values import YamlTextError, parse_yaml, typed_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.checks.rules.instance import CheckDetails
-    from zkdeployment.documents.forms import Fault
     from zkdeployment.tree.values import Value
 
 

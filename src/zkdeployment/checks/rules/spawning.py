@@ -9,36 +9,30 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import LinkError
-from zkdeployment.base.host import Facts, Identity
-from zkdeployment.base.inventory import absent_hosts
+from zkdeployment.base.host import Facts, Host, Identity
+from zkdeployment.base.inventory import KnownHost, absent_hosts
 from zkdeployment.checks.documents.kinds import (
     HOST_PLACEHOLDERS,
     argument_parts,
     argument_text,
     named_properties,
+    on_call_of,
     placeholders,
     unknown_placeholder,
     with_values,
 )
-from zkdeployment.checks.documents.on_call import on_call_of
-from zkdeployment.checks.rules.instance import InstanceKey
+from zkdeployment.checks.rules.instance import AttributeValue, CheckDetails, InstanceKey
 from zkdeployment.publishing.targets.assignments import unchecked_assignments
 from zkdeployment.strategies.strategy import is_selected_by
-from zkdeployment.tree.links import property_value
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
+from zkdeployment.tree.links import Lookup, property_value
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Value, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.deployment import Assignment, Deployment
-    from zkdeployment.base.host import Host
-    from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Targets
-    from zkdeployment.checks.documents.kinds import ArgumentPart, CheckConfiguration
-    from zkdeployment.checks.documents.on_call import OnCall
-    from zkdeployment.checks.rules.instance import AttributeValue, CheckDetails
-    from zkdeployment.tree.links import Lookup
-    from zkdeployment.tree.values import Properties, Value
+    from zkdeployment.checks.documents.kinds import ArgumentPart, CheckConfiguration, OnCall
 
 
 #: The most characters of the id, the name and the address of a host.

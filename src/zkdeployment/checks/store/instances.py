@@ -18,22 +18,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.errors import ConflictError, LockLostError, TreeError, error_message
 from zkdeployment.base.log import get_logger
-from zkdeployment.checks.rules.changes import CheckChange, LastCheckChanges, state_changes
-from zkdeployment.checks.rules.instance import CheckInstance
+from zkdeployment.checks.rules.instance import CheckChange, CheckInstance, LastCheckChanges, state_changes
 from zkdeployment.checks.rules.overview import is_failed
-from zkdeployment.checks.rules.requests import is_open
-from zkdeployment.checks.rules.workflow import life_cycle_turn
+from zkdeployment.checks.rules.workflow import is_open, life_cycle_turn
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode, pack, unpack
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.tree.values import Value
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 #: Characters of an identifier that name its bucket.

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Host
 from zkdeployment.base.machine.calls import turn
-from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
-from zkdeployment.checks.documents.on_call import ON_CALL
+from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, SYSTEM, CheckConfiguration, OnCall
 from zkdeployment.checks.rules.spawning import (
     CheckBasis,
     CheckSnapshot,
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.checks.documents.kinds import CheckConfiguration
-    from zkdeployment.checks.documents.on_call import OnCall
     from zkdeployment.checks.ports import CheckSources
     from zkdeployment.checks.rules.spawning import CheckedHost
     from zkdeployment.tree.values import Properties

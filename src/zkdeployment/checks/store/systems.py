@@ -17,14 +17,13 @@ from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemConta
 from zkdeployment.checks.rules.overview import DroppedResult, with_report
 from zkdeployment.checks.store.instances import by_bucket, decode_values
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode, pack
+from zkdeployment.zookeeper.nodes import Node, encode, pack
 from zkdeployment.zookeeper.transactions import Create, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.tree.values import Value
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: Seconds after a recorded contact within which further contacts are not recorded.

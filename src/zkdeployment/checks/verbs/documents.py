@@ -11,13 +11,11 @@ import click
 from zkdeployment.base.errors import ConfigurationError, TreeError
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, SourceFile
 from zkdeployment.base.text import counted
-from zkdeployment.checks.acts import create_checks, delete_check
-from zkdeployment.checks.documents.kinds import CHECK, SYSTEM
-from zkdeployment.checks.documents.on_call import ON_CALL, on_call_of
+from zkdeployment.checks.acts import create_checks, delete_check, new_check_documents
+from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, SYSTEM, CheckConfiguration, OnCall, on_call_of
 from zkdeployment.checks.opening import open_checks
-from zkdeployment.checks.rules.edits import new_check_documents
 from zkdeployment.checks.rules.overview import InstanceFilter, state_counts
-from zkdeployment.checks.rules.spawning import checked_hosts
+from zkdeployment.checks.rules.spawning import CheckedHost, WantedInstance, checked_hosts
 from zkdeployment.checks.views.wanted import (
     CheckPreview,
     PreviewBasis,
@@ -42,7 +40,7 @@ from zkdeployment.cli.options import (
     yaml_text,
     zookeeper_options,
 )
-from zkdeployment.cli.publication_wait import PublicationWait, wait_options
+from zkdeployment.cli.publication_wait import PublicationWait, WaitOptions, wait_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.fleet.operator import open_operator
@@ -56,11 +54,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.checks.documents.kinds import CheckConfiguration
-    from zkdeployment.checks.documents.on_call import OnCall
-    from zkdeployment.checks.rules.spawning import CheckedHost, WantedInstance
     from zkdeployment.checks.views.wanted import CheckDifference
-    from zkdeployment.cli.publication_wait import WaitOptions
     from zkdeployment.documents.collection import Documents
     from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.publishing.acts.commits import CommitOutcome, TreeCommits

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 
 from zkdeployment.base.durations import ago
 from zkdeployment.checks.opening import open_checks
-from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.overview import (
     InstanceFilter,
     host_name,
@@ -30,14 +30,11 @@ from zkdeployment.cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
-    from rich.console import RenderableType
     from rich.text import Text
 
     from zkdeployment.checks.ports import CheckAdapters
     from zkdeployment.checks.rules.findings import CheckGroupState
-    from zkdeployment.checks.rules.instance import CheckInstance, InstanceConfiguration
     from zkdeployment.checks.rules.monitoring_system import CheckResult
     from zkdeployment.checks.rules.overview import CheckDrift, SystemBacklog
     from zkdeployment.zookeeper.servers import Servers

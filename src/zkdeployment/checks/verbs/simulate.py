@@ -10,14 +10,13 @@ from rich import box
 from rich.table import Table
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.checks.rules.simulation import play, read_simulation
+from zkdeployment.checks.rules.simulation import SimulatedStep, play, read_simulation
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.tables import console_for, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from zkdeployment.checks.rules.simulation import SimulatedStep
 
 _COLOURS = {"ok": "green", "not found": "yellow", "conflict": "yellow"}
 

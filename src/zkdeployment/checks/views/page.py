@@ -6,13 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.checks.rules.findings import FINDING_WORDS
+from zkdeployment.checks.rules.findings import FINDING_WORDS, CheckFinding, CheckGroupState
 from zkdeployment.service.views.frame import last_value, moment, page_number, search_text, with_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.checks.rules.findings import CheckFinding, CheckGroupState
     from zkdeployment.checks.rules.overview import CheckSummary
     from zkdeployment.service.views.frame import Moment, Parameters
 

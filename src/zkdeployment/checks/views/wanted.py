@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.records import Record
 from zkdeployment.base.source_files import Severity
-from zkdeployment.checks.documents.kinds import CHECK
-from zkdeployment.checks.documents.on_call import ON_CALL
-from zkdeployment.checks.documents.references import check_problems
+from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, check_problems
 from zkdeployment.checks.rules.spawning import (
     CheckScope,
     changed_scope,
@@ -23,19 +21,17 @@ from zkdeployment.checks.rules.spawning import (
 )
 from zkdeployment.checks.rules.workflow import same_details
 from zkdeployment.tree.diff import apply_change
-from zkdeployment.tree.values import Tree
+from zkdeployment.tree.values import Tree, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.publication import Targets
-    from zkdeployment.checks.documents.kinds import CheckConfiguration, MonitoringSystem
-    from zkdeployment.checks.documents.on_call import OnCall
+    from zkdeployment.checks.documents.kinds import CheckConfiguration, MonitoringSystem, OnCall
     from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost, WantedInstance
     from zkdeployment.documents.collection import Documents
     from zkdeployment.fleet.views.forecast import Prediction, PredictionBasis
     from zkdeployment.publishing.rules.review import Review
-    from zkdeployment.tree.values import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,25 +10,22 @@ from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
 from zkdeployment.intents.acts.intents import require_seen
-from zkdeployment.intents.documents.release import RELEASE, ServiceRelease, release_document
+from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, release_document
 from zkdeployment.intents.documents.values import RELEASED, Approval
 from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
-from zkdeployment.intents.rules.content import service_content
+from zkdeployment.intents.rules.content import IntentContent, service_content
 from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.intents.ports import ApprovalSigner
-    from zkdeployment.intents.rules.content import IntentContent
-    from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.intents.verification import ApprovalSigner, GitApprovals
     from zkdeployment.publishing.acts.commits import ActAudit, Author, BranchSnapshot, CommitOutcome, TreeCommits
     from zkdeployment.publishing.left_service import LeftService
-    from zkdeployment.publishing.rules.review import Review
 
 #: The most services that a message names.
 _NAMED = 5

@@ -41,7 +41,7 @@ from zkdeployment.intents.rules.edits import (
     without_intent,
 )
 from zkdeployment.intents.rules.governance import governed_services
-from zkdeployment.intents.rules.instances import approved_event
+from zkdeployment.intents.rules.instances import InstanceEvent, IntentRecord, approved_event
 from zkdeployment.intents.rules.life_cycle import (
     IntentAct,
     IntentEffect,
@@ -52,7 +52,7 @@ from zkdeployment.intents.rules.life_cycle import (
     uncounted_approval,
 )
 from zkdeployment.intents.rules.revisions import is_refused, is_refused_update, starting_points
-from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import ActAudit, CommitOrder, FileChanges
 from zkdeployment.publishing.rules.review import review
@@ -66,9 +66,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.intents.documents.values import Intent, IntentSubject
-    from zkdeployment.intents.ports import ApprovalSigner
     from zkdeployment.intents.rules.edits import PlacedIntent
-    from zkdeployment.intents.rules.instances import InstanceEvent, IntentRecord
+    from zkdeployment.intents.verification import ApprovalSigner
     from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, TreeCommits
     from zkdeployment.publishing.left_service import LeftService
 

@@ -1,13 +1,13 @@
-"""Documents of deployment intent groups and of clusters with network intents."""
+"""Documents of deployment intent groups, of clusters with network intents, and of releases of left services."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.names import NameKind
-from zkdeployment.documents.forms import TEXT, form_faults, mapping_form, name_form
-from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.documents.forms import TEXT, Fault, form_faults, mapping_form, name_form
+from zkdeployment.documents.kinds import DocumentKind, Subject
 from zkdeployment.intents.documents.values import (
     RELEASED,
     Approval,
@@ -23,8 +23,9 @@ from zkdeployment.intents.documents.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.documents.forms import Fault
-    from zkdeployment.intents.documents.values import Intent
+    from zkdeployment.intents.documents.values import Intent, IntentSubject
+    from zkdeployment.publishing.left_service import LeftService
+
 
 GROUP_SCHEMA = "zkdeployment/DeploymentIntentGroup/v1"
 CLUSTER_SCHEMA = "zkdeployment/Cluster/v1"
@@ -271,3 +272,100 @@ def intent_of_document(document: Mapping[str, Any]) -> Intent:
         raise ValueError(message)
     intent: Intent = kind.parse(document)
     return intent
+
+
+RELEASE_SCHEMA = "zkdeployment/Release/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRelease:
+    """The order to deploy a left service with the approved content in the tree.
+
+    A release ``is_pending`` while it collects approvals; it has no effect before all people have signed it.
+    """
+
+    path: str
+    target: str | None
+    former: IntentSubject
+    revision: str
+    approval: Approval
+    is_pending: bool = False
+
+    @property
+    def subject(self) -> IntentSubject:
+        """The subject in a release's signature; no intent has such a subject."""
+        return "release", self.path, self.target or "", subject_text(self.former), self.revision
+
+    def releases(self, left: LeftService, content: str) -> bool:
+        """Whether this document releases a left service whose content in the tree has this digest."""
+        return self.names(left) and not self.is_pending and self.approval.content == content
+
+    def names(self, left: LeftService) -> bool:
+        """Whether this is a release of a left service, with any content."""
+        former = (self.path, self.target, self.former, self.revision)
+        return former == (left.path, left.target, left.former, left.revision)
+
+
+def release_document(release: ServiceRelease) -> dict[str, Any]:
+    """Return a release in the form of its document."""
+    metadata = {"path": release.path}
+    if release.target is not None:
+        metadata["target"] = release.target
+    return {
+        "schema": RELEASE_SCHEMA,
+        "metadata": metadata,
+        "data": {
+            "former": subject_text(release.former),
+            "revision": release.revision,
+            "approval": approval_value(release.approval),
+            **({"pending": True} if release.is_pending else {}),
+        },
+    }
+
+
+_RELEASE_FORM = mapping_form(
+    {
+        "metadata": mapping_form({"path": NODE_PATH}, {"target": TARGET}),
+        "data": mapping_form(
+            {
+                "former": TEXT,
+                "revision": TEXT,
+                "approval": APPROVAL,
+            },
+            {"pending": {"type": "boolean", "description": "true while the release lacks approvals, else false"}},
+        ),
+    },
+    {"schema": {}},
+)
+
+
+def _parse_release(value: Any) -> ServiceRelease:
+    metadata, data = value["metadata"], value["data"]
+    return ServiceRelease(
+        metadata["path"],
+        metadata.get("target"),
+        tuple(data["former"].split("/")),
+        data["revision"],
+        parse_approval(data["approval"]),
+        data.get("pending", False),
+    )
+
+
+def _release_subject(value: Any) -> Subject:
+    return tuple(_release_names(value["metadata"]))
+
+
+def _release_names(metadata: Mapping[str, str]) -> Iterator[str]:
+    yield metadata["path"]
+    if "target" in metadata:
+        yield metadata["target"]
+
+
+RELEASE: DocumentKind[ServiceRelease] = DocumentKind(
+    name="release",
+    schema=RELEASE_SCHEMA,
+    form=_RELEASE_FORM,
+    parse=_parse_release,
+    subject=_release_subject,
+    place=("metadata", "path"),
+)

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.tree.links import property_source, resolve
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Tree, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.intents.documents.values import Intent
-    from zkdeployment.tree.values import Properties, Tree, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.base.source_files import is_tree_file
+from zkdeployment.base.source_files import SourceFile, is_tree_file
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import (
     REMOVED,
@@ -25,21 +25,18 @@ from zkdeployment.intents.documents.values import (
     UpdateRule,
     subject_text,
 )
-from zkdeployment.intents.rules.content import intent_content
+from zkdeployment.intents.rules.content import IntentContent, intent_content
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot
 from zkdeployment.publishing.acts.commits import FileChanges
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.tree.diff import diff
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from zkdeployment.base.source_files import SourceFile
     from zkdeployment.documents.collection import DocumentEntry, Documents
     from zkdeployment.documents.yaml_values import Way
     from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
-    from zkdeployment.intents.rules.content import IntentContent
-    from zkdeployment.publishing.rules.review import Review
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
-from zkdeployment.intents.documents.release import RELEASE
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE, ServiceRelease
 from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.publishing.left_service import LeftService
-from zkdeployment.publishing.section import Governance, GovernanceChange
+from zkdeployment.publishing.section import FormerGovernance, Governance, GovernanceChange
 from zkdeployment.tree.links import resolve
-from zkdeployment.tree.values import SYMBOLIC_LINK, parent_path
+from zkdeployment.tree.values import SYMBOLIC_LINK, Properties, Tree, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,13 +27,10 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.publication import Targets
     from zkdeployment.documents.collection import DocumentEntry, Documents, PublishedDocuments
-    from zkdeployment.intents.documents.release import ServiceRelease
     from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.publishing.rules.review import Review
-    from zkdeployment.publishing.section import FormerGovernance
     from zkdeployment.publishing.targets.compilation import Compilation
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.tree.values import Properties, Tree
 
 
 #: The key of the paths, by the kind of document.

@@ -6,7 +6,7 @@ numbers of events are limited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -15,15 +15,12 @@ from zkdeployment.base.act import sanitize
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.records import Key, Record, invalid
-from zkdeployment.intents.documents.values import subject_text
+from zkdeployment.intents.documents.values import Approval, Intent, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
 from zkdeployment.publishing.targets.assignments import assignment_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from zkdeployment.intents.documents.values import Approval, Intent, IntentState, IntentSubject
     from zkdeployment.intents.rules.governance import GovernedService
     from zkdeployment.tree.values import Properties
 

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from zkdeployment.intents.documents.values import ClusterIntents, IntentState, subject_text
-from zkdeployment.intents.rules.content import changed_paths
+from zkdeployment.intents.documents.values import ClusterIntents, Intent, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.rules.content import IntentContent, changed_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.intents.documents.values import Intent, IntentSubject
-    from zkdeployment.intents.rules.content import IntentContent
 
 #: The most paths that a refusal names.
 _SHOWN_PATHS = 20

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.intents.documents.kinds import approval_value, intent_document
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState, subject_text
-from zkdeployment.intents.rules.approvals import counted_approvals
-from zkdeployment.intents.rules.content import changed_keys
-from zkdeployment.intents.rules.instances import EMPTY_CONTENT
+from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
+from zkdeployment.intents.rules.content import IntentContent, changed_keys
+from zkdeployment.intents.rules.instances import EMPTY_CONTENT, IntentInstance, IntentRecord
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.values import Tree
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
-    from zkdeployment.intents.rules.approval_rules import ApprovalCount, ApprovalRule
-    from zkdeployment.intents.rules.content import IntentContent
-    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
 
 

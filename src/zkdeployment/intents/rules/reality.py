@@ -8,14 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, HostResult
-from zkdeployment.base.inventory import absent_hosts
+from zkdeployment.base.inventory import KnownHost, absent_hosts
 from zkdeployment.base.stop import services_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Host, Identity
-    from zkdeployment.base.inventory import KnownHost
     from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.tree.values import Properties
 

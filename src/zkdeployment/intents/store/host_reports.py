@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.host import Host
-from zkdeployment.intents.rules.reality import PROVIDERS, fleet_reports
+from zkdeployment.intents.rules.reality import PROVIDERS, FleetReports, fleet_reports
 from zkdeployment.publishing.store.history import read_results
 from zkdeployment.publishing.store.hosts import decode
 from zkdeployment.publishing.store.last_publication import decode_published
@@ -14,7 +14,6 @@ from zkdeployment.zookeeper import paths
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

@@ -1,4 +1,4 @@
-"""The records of intents: an index for each intent, and parts that never change.
+"""The records of intents, also of removed ones: an index for each intent, and parts that never change.
 
 ``/zkdeployment/intents/SUBJECT`` is the index: the document, the state, the digest of the content and the list of
 instances. The nodes below it are parts: contents, the services of instances, and final statuses. A part is named
@@ -11,34 +11,37 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.base.log import get_logger
 from zkdeployment.intents.documents.kinds import intent_document, intent_of_document
-from zkdeployment.intents.documents.values import IntentState
+from zkdeployment.intents.documents.values import Intent, IntentState, IntentSubject
 from zkdeployment.intents.rules.content import content_from_json, content_to_json
 from zkdeployment.intents.rules.governance import IntentGovernance
 from zkdeployment.intents.rules.instances import (
+    InstanceHistory,
     InstanceService,
     IntentInstance,
     IntentRecord,
     events_from_json,
+    history_from_json,
+    merged_history,
 )
 from zkdeployment.publishing.section import SectionOperations
 from zkdeployment.publishing.store.documents import subject_name
 from zkdeployment.publishing.store.withheld import left_operations, withheld_operations
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode_content, pack, unpack
+from zkdeployment.zookeeper.nodes import Node, encode_content, pack, unpack
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
+
 
 #: Bytes of one part, so that two parts fit into one transaction with its other operations.
 _PART = 256 * 1024
@@ -399,3 +402,95 @@ class _RecordEncoder:
 
 def _path(name: str) -> str:
     return f"{paths.INTENTS}/{name}"
+
+
+#: The most kept removed intents, and the most bytes of one.
+_MOST = 200
+_BYTES = 128 * 1024
+
+
+def read_former(session: Session, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
+    """Return the instances of removed documents of an intent, oldest first."""
+    return _history(session.get(_former_path(subject_name(subject))))
+
+
+def removed_histories(session: Session, names: Iterable[str]) -> dict[str, tuple[InstanceHistory, ...]]:
+    """Return the instances of the intents at these nodes, whose removal is due."""
+    found = {name: read_record(session, tuple(map(unquote, name.split(":")))) for name in sorted(names)}
+    return {
+        name: tuple(map(InstanceHistory.of, record.instances))
+        for name, record in found.items()
+        if record is not None
+    }
+
+
+def archive_operations(session: Session, removed: Mapping[str, Sequence[InstanceHistory]]) -> Iterator[Operation]:
+    """Yield the operations that keep the history of removed intents, by the names of their nodes.
+
+    The intents with the oldest instances are dropped when there are too many.
+    """
+    kept = {name: instances for name, instances in removed.items() if instances}
+    if not kept:
+        return
+    listed = session.children(paths.FORMER_INTENTS)
+    if listed is None:
+        yield Create(paths.FORMER_INTENTS)
+    names = sorted({*(listed or ()), *kept})
+    nodes = dict(zip(names, session.get_many(map(_former_path, names)), strict=True))
+    for name, instances in kept.items():
+        node = nodes[name]
+        data = _packed(merged_history(_history(node), instances))
+        yield Create(_former_path(name), data) if node is None else Set(_former_path(name), data, node.version)
+    others = [(_age(node), name, node) for name, node in nodes.items() if name not in kept and node is not None]
+    for _, name, node in sorted(others, key=lambda other: other[:2])[: max(0, len(names) - _MOST)]:
+        yield Delete(_former_path(name), node.version)
+
+
+def _age(node: Node) -> int:
+    return max((instance.id for instance in _history(node)), default=0)
+
+
+def _packed(instances: Sequence[InstanceHistory]) -> bytes:
+    while len(data := pack([instance.to_json() for instance in instances])) > _BYTES:
+        instances = instances[1:]
+    return data
+
+
+def _history(node: Node | None) -> tuple[InstanceHistory, ...]:
+    if node is None or not node.data:
+        return ()
+    try:
+        return history_from_json(unpack(node.data))
+    except ValueError as error:
+        get_logger().warning("former-intent-damaged", reason=str(error))
+        return ()
+
+
+def _former_path(name: str) -> str:
+    return f"{paths.FORMER_INTENTS}/{name}"
+
+
+class ZooKeeperIntents:
+    """The published intents, through one session.
+
+    The number of requests does not grow with the number of hosts. All methods raise ``UnreachableError``. Damaged
+    records are omitted and logged.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def records(self) -> tuple[IntentRecord, ...]:
+        """Return the records of all intents, sorted by subject.
+
+        Instances before the last one have only the values that lists of instances show.
+        """
+        return read_records(self._session)
+
+    def record(self, subject: IntentSubject) -> IntentRecord | None:
+        """Return the whole record of an intent, with all instances; ``None`` if none was published."""
+        return read_record(self._session, subject)
+
+    def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
+        """Return the instances of documents of an intent that were removed, oldest first."""
+        return read_former(self._session, subject)

@@ -7,8 +7,8 @@ from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 _VERBS = {
     "adopt": LazyVerb("intents.verbs.acts", "Put deployed services under an intent, unchanged.", "adopt"),
     "apply": LazyVerb("intents.verbs.acts", "Deploy the network intents of a cluster.", "apply"),
-    "approve": LazyVerb("intents.verbs.approve", "Approve the content of a group."),
-    "diff": LazyVerb("intents.verbs.approve", "Show what changed since the last approval.", "diff"),
+    "approve": LazyVerb("intents.verbs.acts", "Approve the content of a group.", "approve"),
+    "diff": LazyVerb("intents.verbs.acts", "Show what changed since the last approval.", "diff"),
     "history": LazyVerb("intents.verbs.listing", "Show who approved, began and ended what.", "history"),
     "instances": LazyVerb("intents.verbs.listing", "List the instances of an intent.", "instances"),
     "instantiate": LazyVerb("intents.verbs.acts", "Deploy the services of an approved group.", "instantiate"),

@@ -17,18 +17,18 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.cli.options import configured_revision
-from zkdeployment.cli.publication_wait import PublicationWait, wait_options
+from zkdeployment.cli.publication_wait import PublicationWait, WaitOptions, wait_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, find_servers, load
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.documents.kinds import CLUSTER
-from zkdeployment.intents.documents.values import parse_subject, subject_text
-from zkdeployment.intents.rules.overview import find_overview, intent_overviews
-from zkdeployment.intents.rules.resources import instance_progress, instance_resources
+from zkdeployment.intents.documents.values import IntentSubject, parse_subject, subject_text
+from zkdeployment.intents.rules.overview import IntentOverview, find_overview, intent_overviews
+from zkdeployment.intents.rules.resources import InstanceProgress, instance_progress, instance_resources
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.store.host_reports import read_reports
-from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.intents.verification import approval_rules
 from zkdeployment.publishing.rules.review import review
 
@@ -36,16 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.cli.publication_wait import WaitOptions
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.fleet.ports import OperatorAdapters
-    from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.approval_rules import ApprovalRule
+    from zkdeployment.intents.rules.approvals import ApprovalRule
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-    from zkdeployment.intents.rules.overview import IntentOverview
     from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.intents.rules.resources import InstanceProgress
     from zkdeployment.publishing.acts.commits import TreeCommits
 
 

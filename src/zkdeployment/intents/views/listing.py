@@ -9,21 +9,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.intents.documents.values import ClusterIntents, IntentState, subject_text
-from zkdeployment.intents.views.matrix import STATE_TONES
+from zkdeployment.intents.documents.values import ClusterIntents, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts
 from zkdeployment.service.act import ActRight
-from zkdeployment.service.views.frame import ListQuery, act_page, intent_page, moment, service_page
+from zkdeployment.service.views.frame import ListQuery, Moment, act_page, intent_page, moment, service_page
 from zkdeployment.service.views.hosts import SortLink, count_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.intents.views.matrix import StatusCounts
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.service.users.user import User
-    from zkdeployment.service.views.frame import Moment
 
 
 class IntentSort(Enum):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.intents.documents.values import IntentState
-from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
-from zkdeployment.intents.rules.resources import DEPLOYMENT_KIND, instance_resources
+from zkdeployment.intents.documents.values import IntentState, IntentSubject
+from zkdeployment.intents.rules.reality import ClusterStatus, FleetReports, RsyncStatus
+from zkdeployment.intents.rules.resources import DEPLOYMENT_KIND, ResourceDetails, ResourceRow, instance_resources
 from zkdeployment.service.views.frame import host_page, intent_page, last_value, page_number, search_text
 from zkdeployment.service.views.hosts import SIGNS, StatusSign, count_text
 from zkdeployment.tree.diff import format_value
@@ -21,10 +21,7 @@ from zkdeployment.tree.diff import format_value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from zkdeployment.intents.documents.values import IntentSubject
     from zkdeployment.intents.rules.instances import IntentInstance
-    from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.intents.rules.resources import ResourceDetails, ResourceRow
     from zkdeployment.service.views.frame import Parameters
 
 

@@ -7,31 +7,25 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.fleet.views.requests import JobState
-from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
+from zkdeployment.fleet.views.requests import Job, JobState
+from zkdeployment.intents.documents.values import Approval, ClusterIntents, FleetStop, IntentState, subject_text
 from zkdeployment.intents.rules.governance import idle_paths
-from zkdeployment.intents.rules.instances import EMPTY_CONTENT
-from zkdeployment.intents.rules.overview import content_difference
+from zkdeployment.intents.rules.instances import EMPTY_CONTENT, InstanceEvent, IntentInstance, IntentRecord
+from zkdeployment.intents.rules.overview import ContentComparison, content_difference
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts, cell_view, intent_matrix, status_counts
-from zkdeployment.service.act import ActDetail
-from zkdeployment.service.views.frame import act_page, intent_page, moment, publication_page
+from zkdeployment.service.act import ActDetail, ActForm
+from zkdeployment.service.views.frame import Moment, act_page, intent_page, moment, publication_page
 from zkdeployment.service.views.hosts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.fleet.views.requests import Job
-    from zkdeployment.intents.documents.values import Approval
-    from zkdeployment.intents.rules.approval_rules import ApprovalCount
+    from zkdeployment.intents.rules.approvals import ApprovalCount
     from zkdeployment.intents.rules.content import IntentContent
-    from zkdeployment.intents.rules.instances import InstanceEvent, IntentInstance, IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-    from zkdeployment.intents.rules.overview import ContentComparison
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.resources import ResourceRow
     from zkdeployment.intents.views.matrix import CellView, IntentMatrix, MatrixQuery
-    from zkdeployment.service.act import ActForm
-    from zkdeployment.service.views.frame import Moment
 
 
 #: The most lines of a content on a page.

@@ -14,10 +14,10 @@ from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.checks.daemon.check_job import CheckHealth, CheckJob
+from zkdeployment.checks.daemon.check_daemon import CheckHealth, CheckJob
 from zkdeployment.checks.rules.instance import CheckInstance
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact
-from zkdeployment.checks.rules.requests import answer, fetch
+from zkdeployment.checks.rules.workflow import answer, fetch
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems

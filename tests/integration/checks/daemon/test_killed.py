@@ -14,7 +14,7 @@ from support.waiting import ManualClock, wait_until
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
-from zkdeployment.checks.rules import requests
+from zkdeployment.checks.rules import workflow
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.zookeeper import paths
@@ -115,7 +115,7 @@ class Case:
 
         def fetch(_: str, found: CheckInstance | None) -> CheckInstance | None:
             nonlocal task
-            outcome = None if found is None else requests.fetch(found, self.clock.now())
+            outcome = None if found is None else workflow.fetch(found, self.clock.now())
             if outcome is None:
                 return found
             details: Any = outcome[1].to_json()
@@ -123,8 +123,8 @@ class Case:
             return outcome[0]
 
         def answer(_: str, found: CheckInstance | None) -> CheckInstance | None:
-            after = None if found is None else requests.answer(found, is_success=True, now=self.clock.now())
-            return found if after is None or isinstance(after, requests.CheckRefusal) else after
+            after = None if found is None else workflow.answer(found, is_success=True, now=self.clock.now())
+            return found if after is None or isinstance(after, workflow.CheckRefusal) else after
 
         self.instances.change([instance], fetch)
         before, after = self.instances.change([instance], answer)[instance]

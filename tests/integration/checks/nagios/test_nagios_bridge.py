@@ -14,7 +14,7 @@ from zkdeployment.base.errors import NagiosError, ServiceError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.checks.nagios.bridge import CheckReports
 from zkdeployment.checks.nagios.check_rollouts import FirstRuns
-from zkdeployment.checks.nagios.status_file import NagiosResult
+from zkdeployment.checks.nagios.files import NagiosResult
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
 from zkdeployment.intents.rules.instances import intent_history
 from zkdeployment.intents.rules.life_cycle import IntentAct
-from zkdeployment.intents.store.reader import ZooKeeperIntents
+from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions

@@ -22,8 +22,7 @@ from zkdeployment.intents.acts.intents import (
     remove_intent,
     replace_intent,
 )
-from zkdeployment.intents.documents.kinds import intent_document
-from zkdeployment.intents.documents.release import RELEASE
+from zkdeployment.intents.documents.kinds import RELEASE, intent_document
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,

@@ -21,8 +21,7 @@ from zkdeployment.intents.acts.intents import (
     change_state,
     create_intent,
 )
-from zkdeployment.intents.documents.kinds import intent_document
-from zkdeployment.intents.documents.release import RELEASE, ServiceRelease
+from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, intent_document
 from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.edits import find_intent

@@ -11,8 +11,7 @@ from zkdeployment.base.errors import ConflictError
 from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.intents.store.reader import ZooKeeperIntents
-from zkdeployment.intents.store.records import intent_operations, read_intent_nodes
+from zkdeployment.intents.store.records import ZooKeeperIntents, intent_operations, read_intent_nodes
 from zkdeployment.publishing.store.withheld import read_withheld
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Set

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from support.proxy import Proxy
     from support.publishing import Publishing
-    from zkdeployment.intents.rules.publication import IntentsChange
+    from zkdeployment.intents.rules.revisions import IntentsChange
     from zkdeployment.publishing.ports import TreeSource
     from zkdeployment.publishing.records import Publication
     from zkdeployment.tree.values import Value

@@ -3,8 +3,7 @@
 import pytest
 
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.checks.documents.on_call import ON_CALL, OnCall, OnCallContact, on_call_of
-from zkdeployment.checks.documents.references import check_problems
+from zkdeployment.checks.documents.kinds import ON_CALL, OnCall, OnCallContact, check_problems, on_call_of
 from zkdeployment.documents.reading import read_documents
 
 TEXT = """\

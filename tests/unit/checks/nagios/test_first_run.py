@@ -8,7 +8,7 @@ from support.checks.instances import CHECK
 from support.waiting import ManualClock
 from zkdeployment.checks.nagios.batch import ObjectChange, first_run_problem
 from zkdeployment.checks.nagios.check_rollouts import FirstRuns
-from zkdeployment.checks.nagios.status_file import NagiosResult
+from zkdeployment.checks.nagios.files import NagiosResult
 
 MISSING = "(Return code of 127 is out of bounds. Check if plugin exists)"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.checks.instances import CHECK as EXAMPLE
-from zkdeployment.checks.nagios.object_files import (
+from zkdeployment.checks.nagios.files import (
     NagiosPlace,
     checks_in,
     instance_of_command,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from support.checks.instances import CHECK
-from zkdeployment.checks.nagios.status_file import (
+from zkdeployment.checks.nagios.files import (
     NagiosResult,
     changed_results,
     downtime_command,

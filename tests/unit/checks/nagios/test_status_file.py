@@ -1,6 +1,6 @@
 """The status file: results by instance, downtimes by host; unreadable parts are missing."""
 
-from zkdeployment.checks.nagios.status_file import NagiosResult, NagiosStatus, read_status_file
+from zkdeployment.checks.nagios.files import NagiosResult, NagiosStatus, read_status_file
 
 INSTANCE = "01234567-89ab-5cde-8f01-23456789abcd"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkdeployment.checks.nagios.status_file import verification_words
+from zkdeployment.checks.nagios.files import verification_words
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from zkdeployment.checks.rules.changes import CheckChange, state_changes
-from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
-from zkdeployment.checks.rules.requests import fetch
-from zkdeployment.checks.rules.workflow import WantedConfiguration, want
+from zkdeployment.checks.rules.instance import CheckChange, CheckInstance, InstanceKey, state_changes
+from zkdeployment.checks.rules.workflow import WantedConfiguration, fetch, want
 
 KEY = InstanceKey("tcp", "/shop/web", 0, "h1")
 NEW = want(CheckInstance(KEY), WantedConfiguration({"port": 80}, "nagios1", 1), 5.0, is_reported=True)

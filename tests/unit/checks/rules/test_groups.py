@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.checks.instances import KEY
-from zkdeployment.checks.documents.groups import CheckGroup, GroupLevel
+from zkdeployment.checks.documents.kinds import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.findings import group_states
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState

@@ -6,10 +6,10 @@ import pytest
 
 from support.checks.instances import described, instance_of, version, wanted
 from zkdeployment.checks.rules.instance import CheckState
-from zkdeployment.checks.rules.requests import fetch
 from zkdeployment.checks.rules.workflow import (
     KEPT_FOR,
     KEPT_VERSIONS,
+    fetch,
     is_poke_due,
     life_cycle_turn,
     poke_succeeded,

@@ -4,17 +4,18 @@ import pytest
 
 from support.checks.instances import KEY, described, instance_of, version, wanted
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, config_id
-from zkdeployment.checks.rules.requests import (
+from zkdeployment.checks.rules.workflow import (
     CheckRefusal,
     DeploymentTask,
     abandon,
     answer,
     fetch,
+    life_cycle_turn,
     list_flagged,
     list_open,
     retry,
+    want,
 )
-from zkdeployment.checks.rules.workflow import life_cycle_turn, want
 
 ABANDONED = (
     CheckState.AWAITING_ROLLOUT,

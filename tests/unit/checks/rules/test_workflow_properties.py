@@ -7,8 +7,19 @@ from hypothesis import strategies as st
 
 from support.checks.instances import KEY, wanted
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState
-from zkdeployment.checks.rules.requests import CheckRefusal, answer, fetch, list_flagged, list_open, retry
-from zkdeployment.checks.rules.workflow import delete, is_poke_due, life_cycle_turn, poke_succeeded, want
+from zkdeployment.checks.rules.workflow import (
+    CheckRefusal,
+    answer,
+    delete,
+    fetch,
+    is_poke_due,
+    life_cycle_turn,
+    list_flagged,
+    list_open,
+    poke_succeeded,
+    retry,
+    want,
+)
 
 #: The sets of states of which an instance has at most one configuration.
 SINGLE = [

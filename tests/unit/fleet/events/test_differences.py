@@ -5,7 +5,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.stop import Stop
 from zkdeployment.checks.feed import CHECKS_PART
-from zkdeployment.checks.rules.changes import CheckChange, LastCheckChanges
+from zkdeployment.checks.rules.instance import CheckChange, LastCheckChanges
 from zkdeployment.fleet.events.differences import events_between
 from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading

@@ -19,7 +19,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity, Leased
 from zkdeployment.base.lock import Lock, LockedWork, LockKind
 from zkdeployment.base.stop import COORDINATOR, GroupStop, Stop
-from zkdeployment.checks.documents.groups import CheckGroup
+from zkdeployment.checks.documents.kinds import CheckGroup
 from zkdeployment.checks.rules.alarms import check_alarms
 from zkdeployment.checks.rules.findings import CheckGroupState
 from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.intents.rules.approval_rules import (
+from zkdeployment.intents.rules.approvals import (
     ApprovalRule,
     expiry,
     missing_approvals,

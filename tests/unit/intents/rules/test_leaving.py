@@ -5,8 +5,7 @@ from dataclasses import replace
 from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.documents.kinds import intent_document
-from zkdeployment.intents.documents.release import RELEASE, ServiceRelease, release_document
+from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, intent_document, release_document
 from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.governance import (

@@ -8,7 +8,7 @@ import pytest
 
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
-from zkdeployment.intents.rules.approval_rules import ApprovalRule
+from zkdeployment.intents.rules.approvals import ApprovalRule
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot

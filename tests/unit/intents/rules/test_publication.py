@@ -14,13 +14,13 @@ from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.governance import GovernedService
 from zkdeployment.intents.rules.instances import InstanceChange
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-from zkdeployment.intents.rules.publication import (
+from zkdeployment.intents.rules.reality import FleetReports, RecordedDeployment, ReportedHost, ReportedHosts
+from zkdeployment.intents.rules.revisions import (
     awaiting_reports,
     change_intents,
     expected_refusals,
     with_final_status,
 )
-from zkdeployment.intents.rules.reality import FleetReports, RecordedDeployment, ReportedHost, ReportedHosts
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/front",)})
 CONTENTS = [IntentContent({}, {"/front": {"version": str(number)}}) for number in range(3)]

@@ -17,8 +17,15 @@ from zkdeployment.intents.rules.reality import (
     ReportedHosts,
     ServiceProvider,
 )
-from zkdeployment.intents.rules.resources import instance_resources, is_terminating, row_from_json, row_to_json
-from zkdeployment.intents.rules.status import read_query, require_apps, status_body
+from zkdeployment.intents.rules.resources import (
+    instance_resources,
+    is_terminating,
+    read_query,
+    require_apps,
+    row_from_json,
+    row_to_json,
+    status_body,
+)
 
 SHOP = DeploymentIntentGroup("p1", "store", "v1", "shop", "plain", {"front": ("/p1/front",), "db": ("/p1/db",)})
 FRONT = Assignment("/p1/front", 2, "front", "front", version="2.0")

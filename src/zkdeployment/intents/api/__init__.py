@@ -1,1 +1,0 @@
-"""The HTTP operations on groups and clusters, at the addresses of EMCO."""
