@@ -146,7 +146,7 @@ def _read_ordered(revision: Revision, config: Path | None) -> Sequence[SourceFil
 
 R = TypeVar("R")
 
-#  The message of a command without repositories.
+#: The message of a command without repositories.
 NO_REPOSITORIES = (
     "no repositories are configured: set repositories in [sync] of the configuration, or use --repositories"
 )

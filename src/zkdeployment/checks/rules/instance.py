@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 
 from zkdeployment.base.records import APART, Record, no_keys
 
-#  All facts that a monitoring system needs about a check: a JSON object.
+#: All facts that a monitoring system needs about a check: a JSON object.
 CheckDetails: TypeAlias = Mapping[str, Any]
 
 #: One value of a property with several values; each value gets an instance.

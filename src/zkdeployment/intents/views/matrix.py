@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ResourceStatus = RsyncStatus | ClusterStatus
 
 
-#  The signs of the last actions on resources, the most urgent first.
+#: The signs of the last actions on resources, the most urgent first.
 RSYNC_SIGNS: Mapping[RsyncStatus, StatusSign] = {
     RsyncStatus.FAILED: StatusSign("Failed", "its host failed at it", SIGNS[HostState.FAILED]),
     RsyncStatus.RETRYING: StatusSign("Retrying", "its host is absent", SIGNS[HostState.ABSENT]),

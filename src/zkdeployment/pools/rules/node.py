@@ -270,7 +270,7 @@ def end_of_deprovisioning(node: PoolNode, now: float) -> PoolNode:
     return node.after(NodeEvent.DEPROVISIONED if node.reusable else NodeEvent.REMOVED, now)
 
 
-#  A part of a line of values. A single quotation mark without a partner is an ordinary character.
+#: A part of a line of values. A single quotation mark without a partner is an ordinary character.
 _VALUE = re.compile(r'(?:"[^"]*"|\S)+')
 
 #: The states in which a worker is changing, or is about to change, a node.

@@ -62,7 +62,7 @@ class FillingRecord(Record):
         return replace(self, failures=0, last_failure=0.0, reason="")
 
 
-#  The most nodes of a session, a step or a task, because one transaction writes the records of all its nodes.
+#: The most nodes of a session, a step or a task, because one transaction writes the records of all its nodes.
 MOST_NODES = 200
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.rules.review import Review
 
 
-#  The limit of services that a message names.
+#: The limit of services that a message names.
 _NAMED = 5
 
 
