@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from support.commands import count, positive_number
+from support.arguments import count, positive_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

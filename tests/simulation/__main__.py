@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from simulation.themes import THEMES
-from support.commands import count, positive_number
+from support.arguments import count, positive_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

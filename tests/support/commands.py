@@ -1,13 +1,8 @@
-"""Runs commands: within the process of the tests, which is faster than a process for each, or as programs.
-
-Also types of the arguments of scripts, for ``argparse``.
-"""
+"""Runs commands: within the process of the tests, which is faster than a process for each, or as programs."""
 
 from __future__ import annotations
 
-import argparse
 import logging
-import math
 import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -60,21 +55,3 @@ def _logs_kept() -> Iterator[None]:
         for logger, level, handlers in before:
             logger.setLevel(level)
             logger.handlers[:] = handlers
-
-
-def positive_number(text: str) -> float:
-    """Return a number above 0; raises ``ArgumentTypeError``."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
-    return number
-
-
-def count(text: str) -> int:
-    """Return a whole number from 1 on; raises ``ArgumentTypeError``."""
-    if not (text.isascii() and text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
-    return int(text)

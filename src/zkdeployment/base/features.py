@@ -87,7 +87,7 @@ class Feature(NamedTuple):
     #: The parts of the readings of the fleet, with their events.
     feed_parts: Callable[[], Sequence[FeedPart[Any]]] = _nothing
     #: Reads the facts for the monitor of the fleet, at a time in seconds since the epoch, and returns the function
-    #: : that judges it.
+    #: that judges them.
     alarms: Callable[[Session, float], JudgeAlarms] | None = None
     #: Returns the metrics of a reading of the fleet, for the service.
     metrics: Callable[[FleetReading], Iterable[Metric]] | None = None
