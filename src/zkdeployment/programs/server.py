@@ -21,9 +21,8 @@ from zkdeployment.base.machine.files import read_secret
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.operator import operator_adapters
-from zkdeployment.fleet.webhooks.delivery import HttpWebhookSender, ZooKeeperWebhookLead
 from zkdeployment.fleet.webhooks.outbox import signed_request
-from zkdeployment.fleet.webhooks.sender import WebhookDispatcher
+from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookDispatcher, ZooKeeperWebhookLead
 from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application

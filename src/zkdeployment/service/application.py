@@ -23,12 +23,12 @@ from zkdeployment.service.act_routes import act_operations, forms_router
 from zkdeployment.service.api import commits, events, fleet, health, publications
 from zkdeployment.service.api.fleet import EncodedStatus
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
+from zkdeployment.service.event_streams import EventHub
 from zkdeployment.service.pages import fleet as pages
 from zkdeployment.service.pages import login, static_files
 from zkdeployment.service.pages.live_page import LastKnown
 from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.request_log import AccessLog, CountedRequests, RequestCounts
-from zkdeployment.service.streams.event_hub import EventHub
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

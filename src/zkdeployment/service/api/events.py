@@ -10,8 +10,7 @@ from zkdeployment.service.access.cookies import site_of
 from zkdeployment.service.access.rights import PoolReader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.error_responses import ERRORS, RETRY_AFTER
-from zkdeployment.service.streams.event_hub import hub_of, subscriber_for
-from zkdeployment.service.streams.event_stream import EventStream
+from zkdeployment.service.event_streams import EventStream, hub_of, subscriber_for
 
 router = APIRouter(prefix="/api/v1", tags=["events"])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from zkdeployment.fleet.views.columns import Column
+    from zkdeployment.fleet.views.status import Column
     from zkdeployment.service.users.user import User
 
 

@@ -14,8 +14,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.columns import NAME, ON_PAGE, SORTED_BY, STATE, Column
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import NAME, ON_PAGE, SORTED_BY, STATE, Column, HostState
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import ListQuery, host_page, moment, publication_page, service_page
 

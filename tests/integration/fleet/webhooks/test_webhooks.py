@@ -19,8 +19,7 @@ import pytest
 from support.waiting import wait_until
 from support.web.servers import WebServer
 from support.zookeeper import write_node
-from zkdeployment.fleet.webhooks.delivery import HttpWebhookSender
-from zkdeployment.fleet.webhooks.sender import WebhookOutcome
+from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookOutcome
 from zkdeployment.sandbox.zookeeper import free_port
 
 if TYPE_CHECKING:
