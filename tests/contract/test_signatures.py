@@ -8,7 +8,7 @@ from simulation.signatures import RotatedKeys, SimulatedKey, SimulatedPublishers
 from support.keys import make_key, make_publishers
 from zkdeployment.base.errors import UntrustedError
 from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
 from zkdeployment.publishing.signing.statement import SignedStatement
 
 TEXT = "what a syncer publishes\n"

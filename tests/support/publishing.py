@@ -15,7 +15,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource

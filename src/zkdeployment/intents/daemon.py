@@ -53,9 +53,9 @@ from zkdeployment.publishing.section import (
     standing_list,
 )
 from zkdeployment.publishing.signing.statement import NOTHING_LEFT, left_digest
+from zkdeployment.publishing.store.assignments import read_left
+from zkdeployment.publishing.store.cluster import ending_stops
 from zkdeployment.publishing.store.documents import subject_name
-from zkdeployment.publishing.store.group_stops import ending_stops
-from zkdeployment.publishing.store.withheld import read_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -30,7 +30,7 @@ from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.publisher_keys import LEASES, PublisherKeysFile
+from zkdeployment.publishing.keys.ssh_signatures import LEASES, PublisherKeysFile
 from zkdeployment.zookeeper.paths import POOLS
 from zkdeployment.zookeeper.servers import AclEntry
 from zkdeployment.zookeeper.session import Session

@@ -29,7 +29,7 @@ from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import publication_signer
-from zkdeployment.publishing.keys.publisher_keys import PublisherKeysFile
+from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
 from zkdeployment.publishing.records import ForcedBy, GuardOverrides, SyncOptions
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource

@@ -42,7 +42,7 @@ from zkdeployment.providers.reader import (
 )
 from zkdeployment.providers.selection import FilteredList, check_output, check_paths, next_change
 from zkdeployment.providers.verbs import majority_option
-from zkdeployment.publishing.store.last_publication import begun_tops, managed_tops
+from zkdeployment.publishing.store.cluster import begun_tops, managed_tops
 from zkdeployment.tree.values import parent_path
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock

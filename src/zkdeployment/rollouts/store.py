@@ -18,10 +18,9 @@ from zkdeployment.base.errors import LockLostError, ZkdeploymentError
 from zkdeployment.base.host import RESTART, Facts, Host, is_host_name
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.store.rollout_control import read_rollout_acts
-from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop
+from zkdeployment.publishing.store.cluster import changing_cluster, decode_published, recording_stop
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
-from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.phases import proving as proving_hosts
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot

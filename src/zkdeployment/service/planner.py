@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.base.errors import RefusedError, SourceError, TreeError
 from zkdeployment.fleet.views.forecast import predict, with_additions
-from zkdeployment.publishing.rules.interruption import ordered_revision
+from zkdeployment.publishing.rules.changes import ordered_revision
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.error_responses import RETRY_AFTER
 from zkdeployment.tree.diff import describe_change, diff

@@ -31,7 +31,7 @@ from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.rules.tenant_session import retire
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.publishing.keys.publish_key import PublishKey
-from zkdeployment.publishing.keys.publisher_keys import LEASES
+from zkdeployment.publishing.keys.ssh_signatures import LEASES
 from zkdeployment.publishing.watermark import Watermark, published_file
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins

@@ -12,7 +12,7 @@ from zkdeployment.providers.filter import ZooKeeperFilter
 from zkdeployment.providers.instance import Provider
 from zkdeployment.providers.reader import ZooKeeperProviderReader
 from zkdeployment.providers.selection import FilterChange, FilteredList, next_change
-from zkdeployment.publishing.store.last_publication import encode_managed
+from zkdeployment.publishing.store.cluster import encode_managed
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 

@@ -14,8 +14,8 @@ from zkdeployment.base.errors import ConflictError, StalePublicationError, Untru
 from zkdeployment.base.publication import Published
 from zkdeployment.publishing.signing.snapshot import check_properties, check_snapshot
 from zkdeployment.publishing.signing.statement import Statement
-from zkdeployment.publishing.targets.assignments import decode_target
 from zkdeployment.publishing.targets.compiler import wanted_for
+from zkdeployment.publishing.targets.services import decode_target
 from zkdeployment.publishing.watermark import Watermark
 
 if TYPE_CHECKING:

@@ -20,10 +20,15 @@ from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService, fin
 from zkdeployment.base.cluster import Cluster, ClusterEvent
 from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.publishing.store.assignments import read_services, read_wanted
-from zkdeployment.publishing.store.cluster import changing_cluster, recording_stop, write_output
-from zkdeployment.publishing.store.group_stops import stopped_groups, stopping_group
+from zkdeployment.publishing.store.cluster import (
+    changing_cluster,
+    decode_published,
+    recording_stop,
+    stopped_groups,
+    stopping_group,
+    write_output,
+)
 from zkdeployment.publishing.store.hosts import replace_inventory, write_inventory
-from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport
 from zkdeployment.strategies.store.agent_records import (
     decode_grant,

@@ -10,7 +10,7 @@ from zkdeployment.agent.rules.waiting import OrderProgress, is_finished, undeplo
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Host
 from zkdeployment.base.publication import OrderEntry
-from zkdeployment.publishing.store.last_publication import decode_published
+from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.service_order import decode_entry, encode_entry
 from zkdeployment.strategies.store.agent_records import read_outline
 from zkdeployment.zookeeper import paths

@@ -22,7 +22,7 @@ from zkdeployment.checks.documents.kinds import (
     with_values,
 )
 from zkdeployment.checks.rules.instance import AttributeValue, CheckDetails, InstanceKey
-from zkdeployment.publishing.targets.assignments import unchecked_assignments
+from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.strategies.strategy import is_selected_by
 from zkdeployment.tree.links import Lookup, property_value
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Value, parent_path

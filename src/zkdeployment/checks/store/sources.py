@@ -20,9 +20,9 @@ from zkdeployment.checks.rules.spawning import (
     service_properties,
 )
 from zkdeployment.publishing.store.assignments import read_targets
+from zkdeployment.publishing.store.cluster import decode_published, published_revision
 from zkdeployment.publishing.store.documents import read_published_documents
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
-from zkdeployment.publishing.store.last_publication import decode_published, published_revision
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes, late_read

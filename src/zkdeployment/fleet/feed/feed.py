@@ -18,11 +18,10 @@ from zkdeployment.fleet.events.event import RESET_EVENT, EventLog, connection_ev
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet, FleetAssembly, FleetReading
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.contention import read_locks
-from zkdeployment.publishing.store.assignments import read_targets
+from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
 from zkdeployment.publishing.store.history import read_history, read_publication, read_results
 from zkdeployment.publishing.store.hosts import decode
 from zkdeployment.publishing.store.live_tree import read_providers, read_subtree
-from zkdeployment.publishing.store.withheld import read_left, read_withheld
 from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import call_safely

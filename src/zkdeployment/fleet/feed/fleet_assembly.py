@@ -15,10 +15,8 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.daemon_failures import failure_of
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
-from zkdeployment.publishing.store.cluster import stop_of
-from zkdeployment.publishing.store.group_stops import group_stop_of
+from zkdeployment.publishing.store.cluster import decode_published, group_stop_of, published_revision, stop_of
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
-from zkdeployment.publishing.store.last_publication import decode_published, published_revision
 from zkdeployment.publishing.store.requests import current_refusal, report_of, request_of
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state

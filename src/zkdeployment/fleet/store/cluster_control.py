@@ -20,11 +20,11 @@ from zkdeployment.publishing.store.cluster import (
     changing_cluster,
     few_stops,
     forgetting_stops,
+    published_revision,
     recorded_stops,
     recording_stop,
+    resuming_group,
 )
-from zkdeployment.publishing.store.group_stops import resuming_group
-from zkdeployment.publishing.store.last_publication import published_revision
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler

@@ -14,16 +14,19 @@ from zkdeployment.base.inventory import KnownHost
 from zkdeployment.fleet.daemon_failures import read_failures
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.publishing.store.assignments import read_targets
-from zkdeployment.publishing.store.cluster import read_output, read_stops
+from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
+from zkdeployment.publishing.store.cluster import (
+    decode_published,
+    published_revision,
+    read_group_stops,
+    read_output,
+    read_stops,
+)
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
-from zkdeployment.publishing.store.group_stops import read_group_stops
 from zkdeployment.publishing.store.history import read_history
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
-from zkdeployment.publishing.store.last_publication import decode_published, published_revision
 from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
 from zkdeployment.publishing.store.service_order import read_unfinished
-from zkdeployment.publishing.store.withheld import read_left, read_withheld
 from zkdeployment.strategies.store.records import read_leader, read_rollout
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Delete

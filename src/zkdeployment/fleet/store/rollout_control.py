@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, RefusedError
 from zkdeployment.fleet.store.audit import recording
-from zkdeployment.publishing.store.last_publication import decode_published
+from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.strategies.progress import apply_acts
 from zkdeployment.strategies.state import RolloutAct
 from zkdeployment.strategies.store.agent_records import current_id

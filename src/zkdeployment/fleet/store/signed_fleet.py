@@ -11,15 +11,13 @@ import tenacity
 
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError, RefusedError, TreeError, UntrustedError
-from zkdeployment.publishing.keys.publisher_keys import check_keys
-from zkdeployment.publishing.keys.ssh_signatures import verify_text
-from zkdeployment.publishing.signing.signed_fleet import SignedFleet, fleet_deviations, services_of
-from zkdeployment.publishing.signing.snapshot import Deviation
+from zkdeployment.publishing.keys.ssh_signatures import check_keys, verify_text
+from zkdeployment.publishing.signing.snapshot import Deviation, SignedFleet, fleet_deviations, services_of
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement
+from zkdeployment.publishing.store.assignments import read_left
+from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.documents import read_strategy
-from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.publishing.store.live_tree import read_live_tree
-from zkdeployment.publishing.store.withheld import read_left
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 

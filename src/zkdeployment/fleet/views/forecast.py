@@ -15,9 +15,15 @@ from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.plan import Deploy, Plan
 from zkdeployment.base.publication import Published
 from zkdeployment.documents.collection import DocumentsChange
-from zkdeployment.publishing.rules.changes import Baseline, draft
+from zkdeployment.publishing.rules.changes import (
+    Baseline,
+    draft,
+    incompleteness,
+    is_incomplete,
+    ordered_targets,
+    ordered_tree,
+)
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
-from zkdeployment.publishing.rules.interruption import incompleteness, is_incomplete, ordered_targets, ordered_tree
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.publishing.targets.services import services

@@ -20,7 +20,7 @@ from zkdeployment.base.records import Key, Record, shown
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.section import section
-from zkdeployment.publishing.targets.assignments import unchecked_assignments
+from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from zkdeployment.base.records import Key, Record, invalid
 from zkdeployment.intents.documents.values import Approval, Intent, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
-from zkdeployment.publishing.targets.assignments import assignment_from_json
+from zkdeployment.publishing.targets.services import assignment_from_json
 
 if TYPE_CHECKING:
     from zkdeployment.intents.rules.governance import GovernedService

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.host import Host
 from zkdeployment.intents.rules.reality import PROVIDERS, FleetReports, fleet_reports
+from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.history import read_results
 from zkdeployment.publishing.store.hosts import decode
-from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.acts.commits import TreeCommits
-    from zkdeployment.publishing.sources.git.hooks import Pushed
+    from zkdeployment.publishing.sources.git.objects import Pushed
 
 
 def read_local_revision(name: str) -> Sequence[SourceFile]:
@@ -35,28 +35,28 @@ def read_local_revision(name: str) -> Sequence[SourceFile]:
 
 def is_local_revision(name: str) -> bool:
     """Whether the git repository around this directory has this revision."""
-    from zkdeployment.publishing.sources.git.hooks import has_revision  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.objects import has_revision  # noqa: PLC0415
 
     return has_revision(name)
 
 
 def read_staged() -> Sequence[SourceFile]:
     """Return the files of the git index, as a pre-commit hook sees them; raises ``SourceError``."""
-    from zkdeployment.publishing.sources.git.hooks import staged_files  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.objects import staged_files  # noqa: PLC0415
 
     return staged_files()
 
 
 def read_documents_of(commit: str) -> Sequence[SourceFile]:
     """Return the files with documents of a commit; empty if the commit does not exist. Raises ``SourceError``."""
-    from zkdeployment.publishing.sources.git.hooks import documents_of  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.objects import documents_of  # noqa: PLC0415
 
     return documents_of(commit)
 
 
 def read_push(lines: TextIO) -> Sequence[Pushed] | None:
     """Return the branches of a push, as git passes them to a pre-receive hook; ``None`` without any."""
-    from zkdeployment.publishing.sources.git.hooks import read_pushed  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.objects import read_pushed  # noqa: PLC0415
 
     return read_pushed(lines)
 

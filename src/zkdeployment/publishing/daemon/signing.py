@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.publishing.daemon.publication_builder import PublicationBuilder
+    from zkdeployment.publishing.daemon.syncer import PublicationBuilder
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.rules.convergence import PublishedState
     from zkdeployment.publishing.section import SectionKeeper

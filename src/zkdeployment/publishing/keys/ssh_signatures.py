@@ -1,4 +1,4 @@
-"""Signatures of texts by SSH keys, made and verified by ``ssh-keygen -Y``."""
+"""Signatures by SSH keys, made and verified by ``ssh-keygen -Y``, and the list of the publishers' keys."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.errors import ConfigurationError, ProgramError, RefusedError
+from zkdeployment.base.errors import ConfigurationError, HostFilesError, ProgramError, RefusedError, UntrustedError
 from zkdeployment.base.machine import process
 from zkdeployment.base.text import printable
+from zkdeployment.publishing.signing.statement import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from zkdeployment.publishing.signing.statement import SignedStatement
+
 
 #: Seconds for one run of ssh-keygen.
 _TIMEOUT = 30.0
@@ -146,3 +150,162 @@ def _in_memory(content: bytes) -> Iterator[int]:
         except OSError as error:
             raise ProgramError(f"cannot pass keys to ssh-keygen: {error.strerror}") from error
         yield file.fileno()
+
+
+#: The first field of a line: names and patterns, separated by commas, in quotation marks if they contain blanks.
+_PRINCIPALS = re.compile(r'\s*(?:"([^"]*)"|([^\s#"]\S*))\s')
+
+#: A pattern of names.
+_PATTERN = re.compile(r"[*?]")
+
+#: An option of a line in the list: the namespaces of the signatures that the key may make.
+#: The namespace of the signatures of leases, so that no signature is valid both for a lease and for a publication.
+LEASES = "zkdeployment-lease"
+
+_NAMESPACES = re.compile(r'\s+(?:(?:[^"\s]|"[^"]*")*,)?namespaces="([^"]*)"', re.IGNORECASE)
+
+#: An option of a line in the list: the key signs certificates of keys.
+_AUTHORITY = re.compile(r"\bcert-authority\b", re.IGNORECASE)
+
+
+#: The type and the beginning of a public key.
+_PUBLIC_KEY = re.compile(r"\s(?:sk-)?(?:ssh|ecdsa)-\S+\s+AAAA")
+
+
+@dataclass(frozen=True, slots=True)
+class _ListedKey:
+    """A line of the list: its names and patterns, without excluded ones, and its options with the key."""
+
+    names: tuple[str, ...]
+    key: str
+
+    @property
+    def name(self) -> str | None:
+        """A name by which signatures of the key are verified; ``None`` if ssh-keygen has to find the name.
+
+        ssh-keygen finds the names of certificates, which name their owners, and of keys for which the file has
+        only patterns.
+        """
+        names = () if _AUTHORITY.search(self.key) else self.names
+        return next((name for name in names if not _PATTERN.search(name)), None)
+
+    @property
+    def namespaces(self) -> str | None:
+        """The patterns of the namespaces of signatures that the key may make; ``None`` without a limit."""
+        option = _NAMESPACES.match(self.key)
+        return None if option is None else option[1]
+
+    def may_sign(self, namespace: str) -> bool:
+        """Whether the key may make signatures of a namespace; patterns match as in ssh-keygen."""
+        if self.namespaces is None:
+            return True
+        patterns = self.namespaces.split(",")
+        matching = [each for each in patterns if _matches(each.removeprefix("!"), namespace)]
+        return bool(matching) and not any(each.startswith("!") for each in matching)
+
+
+def check_keys(file: Path, *namespaces: str) -> None:
+    """Raise ``ConfigurationError`` if a list of publishers cannot be read or has no key for these namespaces."""
+    listed = [each for each in _listed_keys(read_keys(file)) if _PUBLIC_KEY.search(each.key)]
+    if not listed:
+        raise ConfigurationError(
+            f'publishers: there is no key in {file}: expected lines NAME namespaces="{NAMESPACE}" KEYTYPE KEY'
+        )
+    if not any(each.may_sign(namespace) for each in listed for namespace in namespaces):
+        found = dict.fromkeys(f'namespaces="{each.namespaces}"' for each in listed)
+        raise ConfigurationError(
+            f"publishers: no key in {file} may make the signatures that are verified with it: expected"
+            f" {_limits(namespaces)} before a key, found {printable(' and '.join(found))}; correct the list"
+        )
+
+
+def unlimited_keys(file: Path) -> list[str]:
+    """Return the names of the keys in a list of publishers that may sign publications and leases alike.
+
+    Empty for an unreadable file, which its reader reports.
+    """
+    return [each.names[0] for each in _readable_keys(file) if each.namespaces is None]
+
+
+def useless_keys(file: Path, *namespaces: str) -> list[str]:
+    """Return the names of the keys that may not sign for any of these namespaces; empty for an unreadable file."""
+    return [
+        each.names[0]
+        for each in _readable_keys(file)
+        if not any(each.may_sign(namespace) for namespace in namespaces)
+    ]
+
+
+def has_key(file: Path, namespace: str) -> bool:
+    """Whether a key in a list of publishers may make signatures of a namespace."""
+    return any(each.may_sign(namespace) for each in _readable_keys(file))
+
+
+@dataclass
+class PublisherKeysFile:
+    """A file in the format of ``ssh-keygen``'s allowed signers, which is read for each verification.
+
+    The last valid statement is remembered with the content of the file, and not verified again. ``namespace`` is
+    the namespace of the signatures, and ``refusal`` the message about a statement that no key signed.
+    """
+
+    file: Path
+    namespace: str = NAMESPACE
+    refusal: str = "the publication is not signed by one of the publishers of this host"
+    _verified: tuple[bytes, SignedStatement] | None = None
+
+    def verify(self, signed: SignedStatement) -> None:
+        keys = self._read()
+        if self._verified == (keys, signed):
+            return
+        listed = _listed_keys(keys)
+        if not listed:
+            raise HostFilesError(f"publishers {self.file} has no keys: expected lines NAME KEYTYPE KEY")
+        reasons = []
+        for name in sorted(dict.fromkeys(each.name for each in listed), key=lambda name: name is None):
+            try:
+                verify_text_by(name, keys, self.namespace, signed.text, signed.signature)
+            except RefusedError as error:
+                reasons.append(str(error))
+            except ProgramError as error:
+                raise HostFilesError(f"cannot verify signatures: {error}; install ssh-keygen") from error
+            else:
+                self._verified = keys, signed
+                return
+        raise UntrustedError(f"{self.refusal} ({self.file}): {reasons[0]}")
+
+    def _read(self) -> bytes:
+        try:
+            return self.file.read_bytes()
+        except OSError as error:
+            raise HostFilesError(f"cannot read publishers {self.file}: {error.strerror}") from error
+
+
+def _limits(namespaces: Iterable[str]) -> str:
+    return " or ".join(f'namespaces="{namespace}"' for namespace in namespaces)
+
+
+def _matches(pattern: str, namespace: str) -> bool:
+    """Whether a pattern of ssh-keygen, in which only ``*`` and ``?`` are special, matches a whole namespace."""
+    special = {"*": ".*", "?": "."}
+    expression = "".join(special.get(character) or re.escape(character) for character in pattern)
+    return re.fullmatch(expression, namespace) is not None
+
+
+def _readable_keys(file: Path) -> list[_ListedKey]:
+    try:
+        return _listed_keys(file.read_bytes())
+    except OSError:
+        return []
+
+
+def _listed_keys(keys: bytes) -> list[_ListedKey]:
+    """Return the keys of a list, without keys that have no name."""
+    listed = []
+    for line in keys.decode("utf-8", errors="replace").splitlines():
+        if (match := _PRINCIPALS.match(line)) is not None:
+            patterns = (match[1] or match[2] or "").split(",")
+            names = tuple(name for name in patterns if name and not name.startswith("!"))
+            if names:
+                listed.append(_ListedKey(names, line[match.end() - 1 :]))
+    return listed

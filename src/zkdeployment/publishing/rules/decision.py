@@ -18,7 +18,7 @@ from zkdeployment.publishing.rules.convergence import (
     is_under_way,
     refusal,
 )
-from zkdeployment.publishing.targets.assignments import unchecked_assignments
+from zkdeployment.publishing.targets.services import unchecked_assignments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

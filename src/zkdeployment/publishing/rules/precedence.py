@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.publication import OrderEntry
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
-from zkdeployment.publishing.targets.assignments import unchecked_assignments
+from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.strategies.order import order as order_of_groups
 from zkdeployment.strategies.strategy import is_selected
 

@@ -1,4 +1,4 @@
-"""The wanted state of a host, read from the compiled targets or from the live tree.
+"""The wanted state of a host, read from the compiled targets or from the live tree, and what is withheld from it.
 
 A role's node also contains its controller, the assignment of the node ``/roles/ROLE``, so that an agent reads at
 most three nodes.
@@ -9,28 +9,34 @@ from __future__ import annotations
 import json
 from collections import deque
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.errors import ConflictError
+from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.base.names import RESERVED
-from zkdeployment.publishing.store.withheld import decode_withheld
-from zkdeployment.publishing.targets.assignments import decode_target
-from zkdeployment.publishing.targets.compiler import wanted_for, wanted_from_tree
-from zkdeployment.publishing.targets.services import deploy_node
+from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.publishing.targets.compiler import (
+    wanted_for,
+    wanted_from_tree,
+    withheld_from_json,
+    withheld_to_json,
+)
+from zkdeployment.publishing.targets.services import decode_target, deploy_node
 from zkdeployment.tree.values import Tree
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, is_path
+from zkdeployment.zookeeper.nodes import Node, encode_content, is_path, unpack
 from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.transactions import Create, Operation, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment, DesiredState
     from zkdeployment.base.host import Identity
     from zkdeployment.base.publication import Targets
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.zookeeper.session import Session
 
 
@@ -176,3 +182,54 @@ def _check_cluster(node: Node | None, revision: Revision) -> None:
         raise ConflictError(
             f"the cluster version changed while the tree was read: expected {revision}, found {version} ({state})"
         )
+
+
+def read_withheld(session: Session) -> frozenset[ServiceTarget]:
+    """Return the services and targets that the last publication withheld; raises ``TreeError`` for damage."""
+    return decode_withheld(session.get(paths.WITHHELD))
+
+
+def decode_withheld(node: Node | None) -> frozenset[ServiceTarget]:
+    """Return the withheld services in their node; raises ``TreeError`` if it is damaged."""
+    if node is None or not node.data:
+        return frozenset()
+    try:
+        value = unpack(node.data)
+    except ValueError as error:
+        raise TreeError(f"{paths.WITHHELD} cannot be read: {error}; publish again") from error
+    if not isinstance(value, dict):
+        raise TreeError(f"{paths.WITHHELD} holds no mapping of services to targets; publish again")
+    return withheld_from_json(value)
+
+
+def withheld_operations(withheld: Collection[ServiceTarget], node: Node | None) -> Iterator[Operation]:
+    """Yield the operation that writes the withheld services, if they changed."""
+    yield from writing(paths.WITHHELD, encode_content(withheld_to_json(withheld)) if withheld else b"", node)
+
+
+def writing(path: str, data: bytes, node: Node | None) -> Iterator[Operation]:
+    """Yield the operation that gives a node these data, if they changed; a node without data need not exist."""
+    if node is None:
+        if data:
+            yield Create(path, data)
+    elif node.data != data:
+        yield Set(path, data, node.version)
+
+
+def read_left(session: Session) -> tuple[LeftService, ...]:
+    """Return the services that left the governance of their intents; raises ``TreeError`` for a damaged node."""
+    node = session.get(paths.LEFT)
+    if node is None or not node.data:
+        return ()
+    try:
+        value: Any = unpack(node.data)
+        return tuple(map(LeftService.from_json, value["services"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TreeError(f"{paths.LEFT} cannot be read: {error}; restore the node from a backup") from error
+
+
+def left_operations(left: Collection[LeftService], node: Node | None) -> Iterator[Operation]:
+    """Yield the operation that writes the services that left their intents, if they changed."""
+    yield from writing(
+        paths.LEFT, encode_content({"services": [one.to_json() for one in left]}) if left else b"", node
+    )

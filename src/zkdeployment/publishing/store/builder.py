@@ -12,9 +12,14 @@ from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.store.assignments import encode_targets, is_same_work, node_paths
 from zkdeployment.publishing.store.cluster import (
     RecordedStops,
+    begun_tops,
     changing_cluster,
+    decode_published,
+    encode_managed,
     few_stops,
     forgetting_stops,
+    made_tops,
+    managed_tops,
     setting_cluster,
 )
 from zkdeployment.publishing.store.documents import (
@@ -22,13 +27,6 @@ from zkdeployment.publishing.store.documents import (
     document_path,
     encode_strategy,
     read_document_nodes,
-)
-from zkdeployment.publishing.store.last_publication import (
-    begun_tops,
-    decode_published,
-    encode_managed,
-    made_tops,
-    managed_tops,
 )
 from zkdeployment.publishing.store.service_order import order_operations
 from zkdeployment.publishing.store.signing import SignedOperations

@@ -1,8 +1,12 @@
-"""The node of the cluster version, the recorded stops, and the outputs of failed scripts.
+"""The nodes of the cluster version and the last publication, the stops, and the outputs of failed scripts.
 
 Each of the first ``FIRST`` stops has a node of its own. Later stops share ``LAST`` nodes: each replaces the
 previous stop in its node, and the node's version counts them. Creating a node, and each stop of an operator, also
 changes the parent node, so that a transaction that forgets the stops fails if it does not know all of them.
+
+Each stopped group of deployment intents has a node until it changes or is resumed. Each change of these nodes
+also writes ``/hosts`` with unchanged data. A transaction that begins a step checks the version of ``/hosts``, so
+no step of the group begins after the stop; and the watches on ``/hosts`` wake all hosts.
 """
 
 from __future__ import annotations
@@ -10,12 +14,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
-from zkdeployment.base.cluster import Cluster, advance
+from zkdeployment.base.cluster import Cluster, advance, is_revision
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.stop import FailureOutput, Stop
+from zkdeployment.base.publication import Published, is_sequence
+from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from zkdeployment.base.cluster import ClusterEvent, Revision
+    from zkdeployment.tree.values import TreeChange
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
@@ -169,3 +175,118 @@ def remove_outputs(session: Session, names: Collection[str]) -> None:
             session.commit(*(Delete(f"{paths.OUTPUTS}/{name}") for name in names))
     except ZkdeploymentError as error:
         get_logger().warning("outputs-not-removed", reason=str(error))
+
+
+def stopped_groups(session: Session) -> frozenset[str]:
+    """Return the subjects of the groups that are stopped."""
+    return frozenset(map(unquote, session.children(paths.GROUP_STOPS) or ()))
+
+
+def read_group_stops(session: Session) -> tuple[GroupStop, ...]:
+    """Return the stops of groups, sorted by group."""
+    names = sorted(session.children(paths.GROUP_STOPS) or ())
+    nodes = session.get_many(f"{paths.GROUP_STOPS}/{name}" for name in names)
+    return tuple(group_stop_of(name, node) for name, node in zip(names, nodes, strict=True) if node is not None)
+
+
+def group_stop_of(name: str, node: Node) -> GroupStop:
+    """Decode the node of a stop."""
+    return GroupStop.from_json(node.properties, group=unquote(name))
+
+
+def stopping_group(session: Session, stop: GroupStop) -> list[Operation] | None:
+    """Return the operations that stop a group; empty if it is already stopped.
+
+    ``None``: the fleet no longer has to deploy the failed revision, so the failure must not stop the group.
+    """
+    session.ensure(paths.GROUP_STOPS)
+    path = paths.group_stop_path(stop.group)
+    hosts, targets, node = session.get_many([paths.HOSTS, paths.TARGETS, path])
+    cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+    if hosts is None or cluster is None:
+        return None
+    if not decode_published(targets).is_wanted(cluster, stop.stop.revision, stop.sequence):
+        return None
+    return [] if node is not None else [Create(path, encode(stop.to_json())), _touch_hosts(hosts)]
+
+
+def resuming_group(hosts: Node, group: str) -> list[Operation]:
+    """Return the operations that end the stop of a group; they fail if it is not stopped."""
+    return [Delete(paths.group_stop_path(group)), _touch_hosts(hosts)]
+
+
+def ending_stops(session: Session, groups: Collection[str]) -> list[Operation]:
+    """Return the operations that end the stops of the stopped ones among these ``groups``.
+
+    Commit them together with a change of ``/hosts`` that fails if ``/hosts`` was written since.
+    """
+    ended = stopped_groups(session) & frozenset(groups)
+    return [Delete(paths.group_stop_path(group)) for group in sorted(ended)]
+
+
+def _touch_hosts(hosts: Node) -> Operation:
+    return Set(paths.HOSTS, hosts.data, hosts.version)
+
+
+_NAMES = "names"
+_BEGUN = "begun"
+
+
+def managed_tops(node: Node | None) -> frozenset[str]:
+    """Return the paths of the top-level nodes that a ``.zk`` file of any publication contained."""
+    return _tops(node, _NAMES)
+
+
+def begun_tops(node: Node | None) -> frozenset[str]:
+    """Return the paths of the top-level nodes that unfinished publications and imports created."""
+    return _tops(node, _BEGUN)
+
+
+def encode_managed(managed: Collection[str], begun: Collection[str]) -> bytes:
+    """Encode the node's data for these paths."""
+    lists = {_NAMES: managed, _BEGUN: begun} if begun else {_NAMES: managed}
+    return encode({name: [path[1:] for path in sorted(tops)] for name, tops in lists.items()})
+
+
+def made_tops(change: TreeChange) -> frozenset[str]:
+    """Return the paths of the top-level nodes that a change creates."""
+    return frozenset(path for path in change.create if path.count("/") == 1)
+
+
+def _tops(node: Node | None, name: str) -> frozenset[str]:
+    names = None if node is None else node.properties.get(name)
+    listed = names if isinstance(names, list) else []
+    return frozenset(f"/{name}" for name in listed if isinstance(name, str))
+
+
+def decode_published(targets: Node | None, managed: Node | None = None, tops: Collection[str] = ()) -> Published:
+    """Return the last publication as the nodes ``/zkdeployment/targets`` and, if given, ``managed`` record it.
+
+    ``tops`` are the names of the existing top-level nodes; managed names that are not among them are omitted.
+    """
+    if targets is None:
+        return Published()
+    properties = targets.properties
+    version, exact, sequence = properties.get("version"), properties.get("exact"), properties.get("sequence")
+    since, intents = properties.get("since"), properties.get("intents")
+    strategy, ordered, left = properties.get("strategy"), properties.get("ordered"), properties.get("left")
+    existing = {f"/{name}" for name in tops}
+    return Published(
+        revision=version if is_revision(version) else None,
+        exact=exact if isinstance(exact, str) else None,
+        managed=managed_tops(managed) & existing,
+        begun=begun_tops(managed) & existing,
+        stamp=targets.version,
+        sequence=sequence if is_sequence(sequence) else 0,
+        since=since if is_sequence(since) else 0,
+        strategy=strategy if isinstance(strategy, str) else None,
+        ordered=ordered if is_revision(ordered) else None,
+        intents=intents if isinstance(intents, int) and intents >= 0 else None,
+        left=left if isinstance(left, str) else None,
+    )
+
+
+def published_revision(targets: Node | None) -> Revision | None:
+    """Return the revision whose tree and targets are completely published; ``None`` during a publication."""
+    version = None if targets is None else targets.properties.get("version")
+    return version if is_revision(version) else None

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.publishing.store.assignments import top_paths, walk
-from zkdeployment.publishing.store.withheld import withheld_operations
+from zkdeployment.publishing.store.assignments import top_paths, walk, withheld_operations
 from zkdeployment.tree.values import LiveNode, LiveTree, Tree, parent_path
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import check_path, lookup

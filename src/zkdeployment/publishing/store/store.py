@@ -24,11 +24,10 @@ from zkdeployment.publishing.store.builder import (
     sequences_of,
     transactions_for,
 )
-from zkdeployment.publishing.store.cluster import read_stops, remove_outputs
+from zkdeployment.publishing.store.cluster import decode_published, read_stops, remove_outputs
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
 from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
-from zkdeployment.publishing.store.last_publication import decode_published
 from zkdeployment.publishing.store.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.publishing.store.requests import (
     answer_request,

@@ -10,14 +10,16 @@ from zkdeployment.base.deployment import Assignment, DesiredState, Rerun
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.base.source_files import Problem
-from zkdeployment.publishing.targets.assignments import by_path, role_controller, unchecked_assignments
 from zkdeployment.publishing.targets.services import (
     Service,
+    by_path,
     check_n,
     has_property,
     read_controller,
     read_property,
     read_service,
+    role_controller,
+    unchecked_assignments,
 )
 from zkdeployment.tree.links import resolved_properties
 from zkdeployment.tree.values import node_name, parent_path, properties_digest, top_path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.section import section
-from zkdeployment.publishing.targets.assignments import unchecked_assignments
+from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.service.views.frame import host_page, intent_page, service_page, with_query
 from zkdeployment.service.views.hosts import SIGNS
 from zkdeployment.tree.diff import format_value

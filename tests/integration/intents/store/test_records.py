@@ -12,7 +12,7 @@ from zkdeployment.intents.documents.values import Approval, ClusterIntents, Depl
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
 from zkdeployment.intents.store.records import ZooKeeperIntents, intent_operations, read_intent_nodes
-from zkdeployment.publishing.store.withheld import read_withheld
+from zkdeployment.publishing.store.assignments import read_withheld
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Set
 

@@ -11,14 +11,15 @@ import pytest
 from support.keys import make_key, make_publishers
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, UntrustedError
 from zkdeployment.base.machine import process
-from zkdeployment.publishing.keys.publisher_keys import (
+from zkdeployment.publishing.keys.ssh_signatures import (
     PublisherKeysFile,
     check_keys,
     has_key,
+    sign_text,
     unlimited_keys,
     useless_keys,
+    verify_text,
 )
-from zkdeployment.publishing.keys.ssh_signatures import sign_text, verify_text
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 
 if TYPE_CHECKING:

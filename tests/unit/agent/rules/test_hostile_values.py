@@ -11,8 +11,8 @@ from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory
 from zkdeployment.base.plan import ChangeController, ChangePackages, CheckOut, Deploy, RemoveSoftware
-from zkdeployment.publishing.targets.assignments import assignments_from_json
 from zkdeployment.publishing.targets.compiler import compile_targets, wanted_for
+from zkdeployment.publishing.targets.services import assignments_from_json
 from zkdeployment.tree.values import Tree
 
 PIECES = st.sampled_from(

@@ -1,5 +1,5 @@
 from zkdeployment.base.deployment import Assignment
-from zkdeployment.publishing.rules.interruption import common_targets, completed_targets
+from zkdeployment.publishing.rules.changes import common_targets, completed_targets
 
 
 def assignment(path, n=1):

@@ -5,7 +5,7 @@ import pytest
 from zkdeployment.base.cluster import BY_HAND, Cluster
 from zkdeployment.base.publication import Published
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.publishing.rules.interruption import (
+from zkdeployment.publishing.rules.changes import (
     incompleteness,
     ordered_revision,
     ordered_targets,

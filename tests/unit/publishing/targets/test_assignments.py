@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.trees import foo_assignment
 from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.base.errors import TreeError
-from zkdeployment.publishing.targets.assignments import assignment_from_json, assignments_from_json
+from zkdeployment.publishing.targets.services import assignment_from_json, assignments_from_json
 
 NAMES = st.sampled_from(["foo", "foo.bar", "f00_1", "a+b", "Z"])
 

@@ -8,7 +8,6 @@ from support.trees import FOO, HOST, WEB, controller_of_role, foo_assignment, tr
 from zkdeployment.base.deployment import DesiredState
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity
-from zkdeployment.publishing.targets.assignments import assignments_from_json
 from zkdeployment.publishing.targets.compiler import (
     assignments_for,
     compile_targets,
@@ -16,6 +15,7 @@ from zkdeployment.publishing.targets.compiler import (
     wanted_for,
     wanted_from_tree,
 )
+from zkdeployment.publishing.targets.services import assignments_from_json
 
 
 def test_a_host_gets_the_controller_of_its_role_and_no_other():

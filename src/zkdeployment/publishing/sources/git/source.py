@@ -23,8 +23,15 @@ from zkdeployment.publishing.sources.git.command import (
     GitTimeoutError,
     failure_cause,
 )
-from zkdeployment.publishing.sources.git.lasting_reader import LastingReader
-from zkdeployment.publishing.sources.git.objects import Commit, GitObjects, ask, read, read_files, revision_files
+from zkdeployment.publishing.sources.git.objects import (
+    Commit,
+    GitObjects,
+    LastingReader,
+    ask,
+    read,
+    read_files,
+    revision_files,
+)
 from zkdeployment.publishing.sources.git.signatures import check_signature
 from zkdeployment.publishing.sources.tree_files import ATTEMPTS
 

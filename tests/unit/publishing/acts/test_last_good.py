@@ -1,8 +1,8 @@
 """The last good revision of the history."""
 
 from zkdeployment.base.deployment import HostResult
+from zkdeployment.publishing.acts.rollback import last_good_revision
 from zkdeployment.publishing.records import PublicationRecord
-from zkdeployment.publishing.rules.rollback import last_good_revision
 
 
 def record(revision, sequence, *, since=0, failed=False, hosts=1):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitSummary
-from zkdeployment.publishing.rules.rollback import restored_files, rollback_changes, with_strategies_of
+from zkdeployment.publishing.acts.rollback import restored_files, rollback_changes, with_strategies_of
 
 STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: []}\n"
 SLOW = STRATEGY.replace("[]", "[slow]")
