@@ -13,6 +13,7 @@ from support.checks.fleet import ScriptedMonitor
 from support.service import running_service
 from support.waiting import wait_until
 from support.zookeeper import connected
+from zkdeployment.base.errors import UnreachableError
 from zkdeployment.checks import models
 from zkdeployment.checks.feed import CHECKS_PART
 from zkdeployment.checks.nagios.batch import MOST_INSTANCES
@@ -25,6 +26,7 @@ from zkdeployment.service.users.user import Role
 if TYPE_CHECKING:
     from support.publishing import Publishing
     from support.service import RunningService
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 
 
 @pytest.fixture
@@ -214,14 +216,19 @@ class TestWork:
         assert answer.json() == {"hosts": ["h1"]}
 
 
+def _knows_a_change(feed: ZooKeeperFeed) -> bool:
+    try:
+        return feed.snapshot().reading.of(CHECKS_PART) is not None
+    except UnreachableError:  # before the first reading
+        return False
+
+
 class TestEvents:
     def test_a_changed_instance_is_an_event(self, service: RunningService, monitor: ScriptedMonitor):
         feed = service.adapters.feed
         (own,) = add_instances(service, 1)
         wait_until(lambda: feed.recent_events().last, "the first reading")
-        wait_until(
-            lambda: feed.snapshot().reading.of(CHECKS_PART) is not None, "the reading that has the instance"
-        )
+        wait_until(lambda: _knows_a_change(feed), "the reading that has the instance")
         monitor.fetch(own)
         wait_until(
             lambda: any(

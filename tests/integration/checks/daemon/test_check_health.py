@@ -75,7 +75,9 @@ def test_a_host_is_healthy_when_its_new_check_runs_and_is_ok(
         assert silent.unchecked == {"h1": f"{name} has no result since the deployment"}
         assert health.read({"h9": 5.0}, sequence, 1000.0).unchecked == {"h9": "its checks were not computed yet"}
 
-        explained = httpx.get(f"{monitor.service}/api/v1/hosts/h2/why", auth=viewer, timeout=None).json()["checks"]
+        why = f"{monitor.service}/api/v1/hosts/h2/why"
+        wait_until(lambda: httpx.get(why, auth=viewer, timeout=None).status_code == 200, "the service knows h2")
+        explained = httpx.get(why, auth=viewer, timeout=None).json()["checks"]
         assert [(check["id"], check["result"]["state"]) for check in explained] == [(ids["h2"], "critical")]
         shown = invoke("why", "h2", "-z", zookeeper).stdout
         assert "Checks:\n  critical: tcp of /shop/web 0: refused\n" in shown
