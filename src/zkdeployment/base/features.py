@@ -10,6 +10,8 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zkdeployment import base
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -111,19 +113,16 @@ class Feature(NamedTuple):
     verbs: Callable[[], Mapping[str, LazyVerb]] = _no_entries
 
 
-_names: tuple[str, ...] = ()
-
-
 def install(names: Sequence[str]) -> None:
     """Make these capabilities the installed features: each has a module ``feature`` with the value ``FEATURE``."""
-    global _names  # noqa: PLW0603  one list for the process, as the modules that it names
-    _names = tuple(names)
+    base.installed_features = tuple(names)
     installed.cache_clear()
 
 
 @cache
 def installed() -> tuple[Feature, ...]:
-    """Return the installed features in their order; raises ``RuntimeError`` if ``install`` was not called."""
-    if not _names:
+    """Return the installed features in their order; raises ``RuntimeError`` if a program installed none."""
+    names = base.installed_features
+    if not names:
         raise RuntimeError("no features are installed: import zkdeployment.programs first")
-    return tuple(importlib.import_module(f"zkdeployment.{name}.feature").FEATURE for name in _names)
+    return tuple(importlib.import_module(f"zkdeployment.{name}.feature").FEATURE for name in names)

@@ -4,8 +4,8 @@ The only list of features is in this module. The first two are capabilities that
 feature can be removed: delete its folder, and its name in this list.
 """
 
-from zkdeployment.base.features import install
+from zkdeployment import base
 
 FEATURES = ("strategies", "publishing", "rollouts", "intents", "checks", "pools", "providers")
 
-install(FEATURES)
+base.installed_features = FEATURES

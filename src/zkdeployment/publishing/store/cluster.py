@@ -19,7 +19,6 @@ from urllib.parse import quote, unquote
 from zkdeployment.base.cluster import Cluster, advance, is_revision
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.publication import Published, is_sequence
 from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from zkdeployment.base.cluster import ClusterEvent, Revision
+    from zkdeployment.base.publication import Published
     from zkdeployment.tree.values import TreeChange
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -264,6 +264,8 @@ def decode_published(targets: Node | None, managed: Node | None = None, tops: Co
 
     ``tops`` are the names of the existing top-level nodes; managed names that are not among them are omitted.
     """
+    from zkdeployment.base.publication import Published, is_sequence  # noqa: PLC0415  the check of a host needs neither
+
     if targets is None:
         return Published()
     properties = targets.properties
