@@ -167,7 +167,7 @@ def installed_repositories_used() -> contextlib.AbstractContextManager[Any]:
 
 def names_before_commits() -> contextlib.AbstractContextManager[Any]:
     """Let tags and branches that are named like a commit take precedence over the commit."""
-    return mock.patch("zkdeployment.agent.checkouts.working_copies.is_commit", return_value=False)
+    return mock.patch("zkdeployment.agent.checkouts.repositories.is_commit", return_value=False)
 
 
 @contextlib.contextmanager

@@ -15,8 +15,10 @@ import httpx
 from jsonschema import Draft202012Validator
 
 from support.certificates import CERTIFICATES
+from support.waiting import wait_until
 from zkdeployment.agent.packages.host_repositories import syncer_repositories
 from zkdeployment.base.act import Act
+from zkdeployment.base.errors import UnreachableError
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.programs.server import server_adapters
@@ -107,9 +109,21 @@ class RunningService:
     adapters: ServerAdapters
 
     def add_user(self, role: Role, name: str | None = None, paths: tuple[str, ...] = ()) -> tuple[str, str]:
-        """Add a user, named like its role if no name is given; return its name and key."""
+        """Add a user, named like its role if no name is given; return its name and key.
+
+        A service that has not read the fleet yet answers 503 to users, so this waits for the first reading.
+        """
+        wait_until(self.has_read, "the service has read the fleet")
         issued = self.adapters.users.add(NewUser(name=name or role.value, role=role, paths=paths), _ACT)
         return issued.user.name, issued.key
+
+    def has_read(self) -> bool:
+        """Return whether the service has read the fleet."""
+        try:
+            self.adapters.feed.snapshot()
+        except UnreachableError:
+            return False
+        return True
 
     @contextmanager
     def browser(self, login: tuple[str, str]) -> Iterator[httpx.Client]:
