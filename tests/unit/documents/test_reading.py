@@ -318,7 +318,7 @@ class TestChoice:
             "shipyard/DeploymentStratgey/v1",
             "shipyard/deployment-strategy/v1",
             "zkdeploymnt/Quarantine/v1",
-            "zkdeplyoment/DeploymentIntentGroup/v1",
+            "zkdeplyoment/Quarantine/v1",
         ],
     )
     def test_a_document_of_another_version_or_a_misspelt_schema_is_an_error(self, schema):
@@ -331,22 +331,6 @@ class TestChoice:
     def test_a_schema_by_another_key_is_an_error(self):
         (found,) = errors(strategy_of().replace("schema", "Schema"))
         assert found == "0.yaml:1:9: expected the key schema, found 'Schema'"
-
-    @pytest.mark.parametrize(
-        ("schema", "expected"),
-        [
-            ("", "1:1: expected the key schema with zkdeployment/DeploymentIntentGroup/v1"),
-            (
-                "schema: zkd/Group\n",
-                "1:9: schema: expected zkdeployment/DeploymentIntentGroup/v1, found",
-            ),
-            ("shcema: zkdeplyoment/DeploymentIntentGroup/v1\n", "1:1: expected the key schema with"),
-        ],
-    )
-    def test_a_document_with_the_keys_of_an_intent_and_without_its_schema_is_an_error(self, schema, expected):
-        text = f"{schema}metadata: {{name: shop, composite-app: store}}\ndata: {{apps: {{}}}}\n"
-        (found,) = errors(text)
-        assert found.startswith(f"0.yaml:{expected}")
 
     def test_documents_in_subdirectories_are_warnings_that_name_them(self):
         head = "schema: zkdeployment/Quarantine/v1\nmetadata: {name: web, version: '1.0'}\n"

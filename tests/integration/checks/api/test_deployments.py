@@ -211,7 +211,10 @@ class TestWork:
         publishing.register("h1", None, deploying="r2", step="deploy /shop/web 0")
         publishing.register("h2", None, deploying="r2", step="waits to deploy: group edge")
         publishing.register("h3", "r2")
-        wait_until(lambda: len(service.adapters.feed.snapshot().fleet.hosts) == 3, "all hosts are read")
+        wait_until(
+            lambda: service.has_read() and len(service.adapters.feed.snapshot().fleet.hosts) == 3,
+            "all hosts are read",
+        )
         answer = monitor.request("GET", "monitoring/nagios1/work")
         assert answer.json() == {"hosts": ["h1"]}
 

@@ -1,10 +1,13 @@
 """The intents of a revision: their snapshots, and problems at their places in the documents."""
 
+import pytest
+
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.rules.governance import intent_problems
 from zkdeployment.intents.rules.revisions import intent_snapshots
+from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.targets.compiler import compile_targets
 from zkdeployment.tree.parse import parse
 
@@ -55,3 +58,29 @@ def test_each_intent_has_its_content_and_state():
         ("ams", "web"): IntentState.APPLIED,
     }
     assert all("/p1/front/deploy/web" in snapshot.content.nodes for snapshot in snapshots.values())
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ("", "1:1: expected the key schema with zkdeployment/DeploymentIntentGroup/v1"),
+        ("schema: zkd/Group\n", "1:9: schema: expected zkdeployment/DeploymentIntentGroup/v1, found"),
+        ("shcema: zkdeplyoment/DeploymentIntentGroup/v1\n", "1:1: expected the key schema with"),
+    ],
+)
+def test_a_document_with_the_keys_of_an_intent_and_without_its_schema_is_an_error(schema, expected):
+    text = f"{schema}metadata: {{name: shop, composite-app: store}}\ndata: {{apps: {{}}}}\n"
+    (found,) = read_documents([SourceFile("a.yaml", text.encode())]).problems
+    assert str(found).startswith(f"a.yaml:{expected}")
+
+
+def test_intents_without_any_tree_are_not_compared_with_one():
+    document = """\
+schema: zkdeployment/Cluster/v1
+metadata: {provider: ams, name: web}
+data: {network-intents: {vlan12: [/net/vlan12]}, state: Applied}
+"""
+    alone = SourceFile("c.yaml", document.encode())
+    assert review([alone]).problems == ()
+    with_tree = review([alone, SourceFile("a.zk", b"/net\n")]).problems
+    assert [str(problem).split(": ", 1)[0] for problem in with_tree] == ["c.yaml:3:35"]

@@ -262,18 +262,6 @@ def test_a_change_that_removes_a_quarantine_and_wants_the_version_is_an_error():
     assert lifting_problems(look(a_zk=GOOD, q_yaml=QUARANTINE), before) == ()  # reported by the review itself
 
 
-def test_intents_without_any_tree_are_not_compared_with_one():
-    document = """\
-schema: zkdeployment/Cluster/v1
-metadata: {provider: ams, name: web}
-data: {network-intents: {vlan12: [/net/vlan12]}, state: Applied}
-"""
-    alone = SourceFile("c.yaml", document.encode())
-    assert review([alone]).problems == ()
-    with_tree = review([alone, SourceFile("a.zk", b"/net\n")]).problems
-    assert [str(problem).split(": ", 1)[0] for problem in with_tree] == ["c.yaml:3:35"]
-
-
 ORDERED = """\
 /shop
   /db : shop
