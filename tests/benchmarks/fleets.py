@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import zkdeployment.programs  # noqa: F401  installs the features, also in processes that benchmarks spawn
 from support.repository import Repository
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.daemon.signing import signing_file
