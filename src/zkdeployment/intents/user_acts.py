@@ -6,6 +6,7 @@ intent, and ``RefusedError`` if the state of the intent forbids it or the servic
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -81,8 +82,9 @@ class _CommittingAct(FormAct[Snapshot, "ServerAdapters"]):
     def perform(self, adapters: ServerAdapters, actor: Actor) -> CommitOutcome:
         return self.commit(adapters, actor)
 
+    @abstractmethod
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        raise NotImplementedError
+        """Make the commit; ``dry_run`` computes the files and commits nothing."""
 
     @classmethod
     def answer(cls, outcome: CommitOutcome) -> CommitReference:

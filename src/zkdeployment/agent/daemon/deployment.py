@@ -376,7 +376,9 @@ class Supervision:
     ) -> Iterator[None]:
         """Report failures of the block to the fleet before enclosing blocks release their locks.
 
-        ``deployment`` or ``packages`` are what the step XX
+        ``deployment`` or ``packages`` are what the step works on. A failure stops only ``group`` if it can concern
+        that group alone, and only this host if it can be leased; a rollout may tolerate it; otherwise it stops the
+        fleet.
         """
         with bound(step=step):
             try:
