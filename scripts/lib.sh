@@ -57,7 +57,7 @@ prepare() {
 # Whether everything was installed since the last change of what is wanted, for a checkout in this place.
 is_current() {
     [ -f "$1" ] && [ "$1" -nt setup.cfg ] && [ "$1" -nt scripts/lib.sh ] && [ "$(<"$1")" = "$PWD" ] || return
-    [ "$2" != test ] || { has_nagios && has_chromium && has_axe; }
+    [ "$2" != test ] || { has_nagios && has_chromium && has_axe && has_prometheus; }
 }
 
 # Runs a step and shows what it printed only if it failed.
@@ -138,6 +138,7 @@ install_debian() {
     has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
     [ "$1" != test ] || has_nagios || { refresh_apt && quietly "Nagios" fetch_nagios; }
     [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
+    [ "$1" != test ] || prepare_prometheus
     [ "$1" != test ] || make_machine
 }
 
@@ -158,6 +159,7 @@ install_fedora() {
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
     [ "$1" != test ] || has_nagios || wanted+=(nagios nagios-plugins-dummy nagios-plugins-http nagios-plugins-tcp)
     [ "$1" != test ] || has_chromium || wanted+=(chromium)
+    [ "$1" != test ] || has_prometheus || wanted+=(golang-github-prometheus)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
     has_zookeeper || has mvn || wanted+=(maven)
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
@@ -222,6 +224,34 @@ fetch_nagios() {
     mkdir -p build/nagios
     (
         cd build/nagios && apt-get --quiet download nagios4-core monitoring-plugins-basic || exit
+        for package in *.deb; do dpkg-deb --extract "$package" . || exit; done
+    )
+}
+
+# Whether there is a Prometheus, of a package or unpacked here.
+has_prometheus() {
+    has prometheus || [ -x build/prometheus/usr/bin/prometheus ]
+}
+
+# Installs what the demo of analyses needs besides the fleet.
+prepare_prometheus() {
+    mkdir -p build
+    has_prometheus && return
+    if command -v apt-get >/dev/null; then
+        refresh_apt
+        quietly "Prometheus" fetch_prometheus
+    elif command -v dnf >/dev/null; then
+        quietly "Prometheus" dnf --assumeyes --quiet install golang-github-prometheus
+    fi
+    has_prometheus || fail "expected Prometheus, and found none; install it so that prometheus is on the PATH"
+}
+
+# Only the program: to install the package would start a service.
+fetch_prometheus() {
+    rm -rf build/prometheus
+    mkdir -p build/prometheus
+    (
+        cd build/prometheus && apt-get --quiet download prometheus || exit
         for package in *.deb; do dpkg-deb --extract "$package" . || exit; done
     )
 }
