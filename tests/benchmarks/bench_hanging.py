@@ -21,7 +21,7 @@ from support.waiting import wait_until
 from support.web.servers import HangingServer
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.publishing.acts.commits import Author
-from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.service.users.user import Role
 
@@ -62,7 +62,7 @@ def _service(address: str, scratch: Path, hanging: HangingServer) -> Iterator[Ru
     """Run a service whose repository and OpenID provider hang."""
     place = f"127.0.0.1:{hanging.port}"
     source = GitSource(f"git://{place}/tree.git", scratch / "mirror", branch="main", timeout=60.0, gap=1)
-    commits = GitTreeCommits(source, Author("zkdeployment", "zkdeployment@server"))
+    commits = TreeCommits(source, Author("zkdeployment", "zkdeployment@server"))
     settings = ServerSettings(openid_issuer=f"http://{place}", openid_client_id="zkdeployment")
     with running_service(address, settings=settings, commits=commits) as service:
         wait_until(lambda: service.client.get("/healthz").status_code == 200, "the service")

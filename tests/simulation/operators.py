@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simulation.world import World
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
 
 #: The step of a host that waits for a service; a host that is not registered is named by its id.
 _ORDER_STEP = re.compile(r"waits for /s([0-9]+)/app on (\w+)")

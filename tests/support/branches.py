@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from support.repository import Repository
 from zkdeployment.intents.verification import GitApprovals
 from zkdeployment.publishing.acts.commits import Author
-from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Branch:
         approvers: Path | None = None,
         rules: Path | None = None,
         reach: Callable[[str], None] = lambda _place: None,
-    ) -> GitTreeCommits:
+    ) -> TreeCommits:
         """Return the branch as a place for commits, with a mirror of its own."""
         mirror = self.directory / name / "mirror"
         source = GitSource(str(self.bare), mirror, branch="main", gap=0, allowed_signers=allowed_signers)
         approvals = None
         if approvers is not None:
             approvals = GitApprovals(lambda: source.reader, approvers, allowed_signers, time.time, rules)
-        return GitTreeCommits(
+        return TreeCommits(
             source, Author("zkdeployment", "zkdeployment@server"), signing_key, approvals, reach=reach
         )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.config.settings import Settings
-    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.dependencies import ServerAdapters
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.fleet.views.forecast import PlanAddition, Prediction, PredictionBasis
     from zkdeployment.publishing.rules.review import Review, ReviewRule

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.documents.collection import DocumentEntry, Documents
     from zkdeployment.documents.yaml_values import Way
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, TreeCommits
+    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
     #: Raises an error if the author may not act on configurations for this path.
     Permission: TypeAlias = Callable[[str], None]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.requests import Job
-    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 R = TypeVar("R")
 

@@ -1,12 +1,15 @@
-"""Builds the adapters with which the commands of operators read the fleet and act on it."""
+"""The adapters with which the commands of operators and the service read the fleet and act on it.
+
+Every act is recorded with its author, time and reason, in the transaction that carries it out.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zkdeployment.base.features import installed
-from zkdeployment.fleet.ports import OperatorAdapters
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.contention import ZooKeeperLocks
@@ -16,11 +19,54 @@ from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.fleet.explanations.explanation import HostFinding
+    from zkdeployment.fleet.views.forecast import PredictionBasis
     from zkdeployment.zookeeper.servers import Servers
     from zkdeployment.zookeeper.session import Session
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorAdapters:
+    """The adapters of operators' commands; ``made`` keeps those of features, which use the same ``session``."""
+
+    fleet: ZooKeeperFleetReader
+    tree: ZooKeeperLiveTree
+    locks: ZooKeeperLocks
+    rollouts: ZooKeeperRolloutControl
+    cluster: ZooKeeperClusterControl
+    acts: ZooKeeperActLog
+    session: Session
+    made: dict[object, object] = field(default_factory=dict)
+
+    def of(self, make: Callable[[Session], T]) -> T:
+        """Return the one object that ``make`` returned for the session, such as the adapters of a feature."""
+        if make not in self.made:
+            self.made[make] = make(self.session)
+        found: Any = self.made[make]
+        return cast("T", found)
+
+    def prediction_basis(self) -> PredictionBasis:
+        """Read the facts for the prediction of a publication."""
+        from zkdeployment.fleet.views.forecast import PredictionBasis  # noqa: PLC0415  other commands start faster
+
+        snapshot, known = self.fleet.snapshot(), self.fleet.known_hosts()
+        published = self.fleet.published()
+        live, strategy = self.tree.live_tree(), self.fleet.strategy()
+        return PredictionBasis(
+            snapshot.cluster,
+            snapshot.hosts,
+            known,
+            live,
+            strategy,
+            self.fleet.documents(),
+            published=published,
+            unfinished=self.fleet.unfinished_gains(published.effective_since),
+            left=self.fleet.left() if published.intents is not None else (),
+        )
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
     from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.service.daemon import ServicePart
     from zkdeployment.service.dependencies import ServerAdapters

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.base.act import Act
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
     from zkdeployment.service.users.user_store import ZooKeeperUsers

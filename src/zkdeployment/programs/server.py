@@ -30,7 +30,7 @@ from zkdeployment.service.daemon import ServiceDaemon
 from zkdeployment.service.dependencies import ServerAdapters
 from zkdeployment.service.http_server import ConnectionLimits, HttpServer
 from zkdeployment.service.listener import open_listener, server_encryption
-from zkdeployment.service.places import LimitedCluster, LimitedCommits, LimitedProvider
+from zkdeployment.service.places import limited_cluster, limited_commits, limited_provider
 from zkdeployment.service.site import Site
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.config.server import ServerSettings
     from zkdeployment.config.settings import Settings
-    from zkdeployment.publishing.acts.commits import TreeCommits
-    from zkdeployment.service.openid import IdentityProvider
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+    from zkdeployment.service.openid import OpenIdProvider
     from zkdeployment.service.users.external_logins import OpenIdClient
 
 #: Seconds: few, so that a killed leader is replaced soon, and no request waits long for ZooKeeper.
@@ -121,15 +121,15 @@ def server_adapters(
     hasher, clock, users_acl = KeyHasher(), SystemClock(), server.users_acl
     users, operator = ZooKeeperUsers(session, users_acl, hasher, clock), operator_adapters(session)
     return ServerAdapters(
-        operator=replace(operator, cluster=LimitedCluster(operator.cluster)),
+        operator=replace(operator, cluster=limited_cluster(operator.cluster)),
         feed=feed,
         render_metrics=render,
         connection=lambda: session.link,
         users=users,
         logins=ZooKeeperLogins(session, users_acl, users, hasher, clock),
-        openid=None if server.openid is None else LimitedProvider(_openid_provider(server, server.openid, clock)),
+        openid=None if server.openid is None else limited_provider(_openid_provider(server, server.openid, clock)),
         clock=clock,
-        commits=None if commits is None else LimitedCommits(commits),
+        commits=None if commits is None else limited_commits(commits),
     )
 
 
@@ -150,7 +150,7 @@ def open_webhooks(session: Session, feed: ZooKeeperFeed, server: ServerSettings)
     )
 
 
-def _openid_provider(server: ServerSettings, client: OpenIdClient, clock: Clock) -> IdentityProvider:
+def _openid_provider(server: ServerSettings, client: OpenIdClient, clock: Clock) -> OpenIdProvider:
     from zkdeployment.service.openid import OpenIdProvider  # noqa: PLC0415  services start faster without it
 
     secret = None if server.openid_client_secret is None else read_secret(server.openid_client_secret)

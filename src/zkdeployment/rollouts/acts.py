@@ -13,7 +13,7 @@ from zkdeployment.strategies.state_machine import GroupVerdict
 from zkdeployment.strategies.views import directive_description, directive_objection
 
 if TYPE_CHECKING:
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.service.act import Actor, PlannedAct, Visit
     from zkdeployment.strategies.views import GroupStatus
 

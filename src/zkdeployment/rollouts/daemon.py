@@ -73,8 +73,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Facts
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.systemd import SystemdNotifier
-    from zkdeployment.fleet.ports import OperatorAdapters
-    from zkdeployment.publishing.acts.commits import Author, TreeCommits
+    from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.publishing.acts.commits import Author
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.rollouts.store import ZooKeeperRollouts
     from zkdeployment.strategies.state import (
         ActivePhase,

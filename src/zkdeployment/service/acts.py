@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zkdeployment.base.act import Act
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.locks import Release
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus
@@ -182,7 +182,7 @@ seconds."""
         return tuple(line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
-        """End the stop or the hold; raises what ``resume_latest`` and ``resume`` of ``ClusterControl`` raise."""
+        """End the stop or the hold; raises what ``resume_latest`` and ``resume`` raise."""
         act = actor.record(self, "resume --latest" if self.latest else "resume")
         if not self.latest:
             return ResumedFleet(RecordedAct.of(act), adapters.cluster.resume(act))

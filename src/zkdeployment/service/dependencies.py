@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.fleet.ports import OperatorAdapters
-    from zkdeployment.publishing.acts.commits import TreeCommits
-    from zkdeployment.service.openid import IdentityProvider
+    from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+    from zkdeployment.service.openid import OpenIdProvider
     from zkdeployment.service.users.login_store import ZooKeeperLogins
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import ConnectionStatus
@@ -46,7 +46,7 @@ class ServerAdapters:
     feed: ZooKeeperFeed
     users: ZooKeeperUsers
     logins: ZooKeeperLogins
-    openid: IdentityProvider | None
+    openid: OpenIdProvider | None
     connection: Callable[[], ConnectionStatus]
     clock: Clock
     render_metrics: Callable[[Iterable[Metric]], bytes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import urllib3
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from zkdeployment.service.users.external_logins import ExternalUser, OpenIdAttempt, OpenIdClient
 
 
-class IdentityProvider(Protocol):
-    """An OpenID provider.
-
-    Raises ``IdentityProviderError`` if the provider cannot be reached or answers something unacceptable.
-    """
-
-    def login_url(self, attempt: OpenIdAttempt, callback: str) -> str:
-        """Return the provider's address for the login, from which the provider redirects to ``callback``."""
-
-    def find_user(self, code: str, attempt: OpenIdAttempt, callback: str) -> ExternalUser | str:
-        """Return the person who logged in, or why the person may not, for the code given to ``callback``."""
-
-
 #: The accepted algorithms of signatures: only those with a key pair of the provider, never "none" or a shared
 #: secret.
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -53,7 +40,9 @@ _MAX_BYTES = 1 << 20
 
 
 class OpenIdProvider:
-    """An OpenID provider, reached by HTTPS (an ``IdentityProvider``).
+    """An OpenID provider, reached by HTTPS.
+
+    Raises ``IdentityProviderError`` if the provider cannot be reached or answers something unacceptable.
 
     ``secret`` is that of the client, ``None`` for a public client; ``ca`` is a file of certificates to trust
     (``None``: those of the system).
@@ -71,6 +60,7 @@ class OpenIdProvider:
         )
 
     def login_url(self, attempt: OpenIdAttempt, callback: str) -> str:
+        """Return the provider's address for the login, from which the provider redirects to ``callback``."""
         metadata, _ = self._configuration(_KEPT)
         url: str = prepare_grant_uri(
             metadata["authorization_endpoint"],
@@ -86,6 +76,7 @@ class OpenIdProvider:
         return url
 
     def find_user(self, code: str, attempt: OpenIdAttempt, callback: str) -> ExternalUser | str:
+        """Return the person who logged in, or why the person may not, for the code given to ``callback``."""
         metadata, _ = self._configuration(_KEPT)
         tokens = self._exchange(metadata, code, attempt, callback)
         claims = self._verified(tokens, attempt)

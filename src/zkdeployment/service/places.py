@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zkdeployment.base.errors import BusyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.base.act import Act
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.fleet.ports import ClusterControl
-    from zkdeployment.publishing.acts.commits import Author, CommitOrder, CommitOutcome, TreeCommits
-    from zkdeployment.publishing.records import GuardOverrides
-    from zkdeployment.service.openid import IdentityProvider
-    from zkdeployment.service.users.external_logins import ExternalUser, OpenIdAttempt
+    from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+    from zkdeployment.service.openid import OpenIdProvider
+
+T = TypeVar("T")
 
 
 class Places:
@@ -57,83 +53,46 @@ class Places:
         return BusyError(f"the service is busy with other {self._work}; try again")
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedCommits:
-    """The branch of the tree, with places for acts and for questions about commits (a ``TreeCommits``)."""
-
-    commits: TreeCommits
-    acts: Places = field(default_factory=lambda: Places("acts that commit", 4, queue=4, patience=5.0))
-    questions: Places = field(default_factory=lambda: Places("questions about commits", 4, queue=4, patience=1.0))
-
-    @property
-    def approvals(self) -> Any:
-        return self.commits.approvals
-
-    def author(self, user: str) -> Author:
-        return self.commits.author(user)
-
-    def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
-        with self.acts.taken():
-            return self.commits.commit(order, dry_run=dry_run)
-
-    def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
-        with self.questions.taken():
-            return self.commits.at_tip()
-
-    def revision(self, name: str) -> str:
-        with self.questions.taken():
-            return self.commits.revision(name)
-
-    def files(self, revision: Revision) -> Sequence[SourceFile]:
-        with self.questions.taken():
-            return self.commits.files(revision)
-
-    def contains(self, revision: Revision, commit: str) -> bool:
-        with self.questions.taken():
-            return self.commits.contains(revision, commit)
-
-    def trailer(self, revision: Revision, key: str) -> str | None:
-        with self.questions.taken():
-            return self.commits.trailer(revision, key)
+def limited(adapter: T, **places: Places) -> T:
+    """Return an adapter whose methods of these names occupy a place while they run."""
+    return cast("T", _Limited(adapter, places))
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedProvider:
-    """An OpenID provider, with places for the people who log in there (an ``IdentityProvider``)."""
+class _Limited:
+    """An adapter some of whose methods occupy places; everything else is that of the adapter."""
 
-    provider: IdentityProvider
-    places: Places = field(
-        default_factory=lambda: Places("logins at the OpenID provider", 4, queue=8, patience=2.0)
-    )
+    def __init__(self, adapter: object, places: Mapping[str, Places]) -> None:
+        self._adapter, self._places = adapter, places
 
-    def login_url(self, attempt: OpenIdAttempt, callback: str) -> str:
-        with self.places.taken():
-            return self.provider.login_url(attempt, callback)
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._adapter, name)
+        return found if name not in self._places else self._placed(found, self._places[name])
 
-    def find_user(self, code: str, attempt: OpenIdAttempt, callback: str) -> ExternalUser | str:
-        with self.places.taken():
-            return self.provider.find_user(code, attempt, callback)
+    def _placed(self, method: Callable[..., Any], places: Places) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            with places.taken():
+                return method(*arguments, **options)
+
+        return call
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedCluster:
-    """The cluster version, with places for requests that wait for the syncer (a ``ClusterControl``)."""
+#: The methods of ``TreeCommits`` that ask the repository.
+_QUESTIONS = ("at_tip", "revision", "files", "contains", "trailer")
 
-    cluster: ClusterControl
-    places: Places = field(default_factory=lambda: Places("requests for a publication", 8))
 
-    def stop(self, act: Act) -> None:
-        self.cluster.stop(act)
+def limited_commits(commits: TreeCommits) -> TreeCommits:
+    """Return the branch of the tree, with places for acts and for questions about commits."""
+    acts = Places("acts that commit", 4, queue=4, patience=5.0)
+    questions = Places("questions about commits", 4, queue=4, patience=1.0)
+    return limited(commits, commit=acts, **dict.fromkeys(_QUESTIONS, questions))
 
-    def hold(self, act: Act) -> None:
-        self.cluster.hold(act)
 
-    def resume(self, act: Act) -> Revision:
-        return self.cluster.resume(act)
+def limited_provider(provider: OpenIdProvider) -> OpenIdProvider:
+    """Return an OpenID provider, with places for the people who log in there."""
+    places = Places("logins at the OpenID provider", 4, queue=8, patience=2.0)
+    return limited(provider, login_url=places, find_user=places)
 
-    def resume_group(self, group: str, act: Act) -> None:
-        self.cluster.resume_group(group, act)
 
-    def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
-        with self.places.taken():
-            return self.cluster.resume_latest(act, timeout=timeout, overrides=overrides)
+def limited_cluster(cluster: ZooKeeperClusterControl) -> ZooKeeperClusterControl:
+    """Return the cluster version, with places for requests that wait for the syncer."""
+    return limited(cluster, resume_latest=Places("requests for a publication", 8))

@@ -19,7 +19,7 @@ from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.programs.server import open_webhooks
 from zkdeployment.publishing.acts.commits import Author
-from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox.processes import Deadline
 from zkdeployment.service.users.user import Role
@@ -106,10 +106,10 @@ def assert_busy(answer: httpx.Response) -> None:
     assert "try again" in answer.text
 
 
-def git_at(url: str, directory: Path) -> GitTreeCommits:
+def git_at(url: str, directory: Path) -> TreeCommits:
     """Return the branch at a url, with the time limits of the service."""
     source = GitSource(url, directory / "mirror", branch="main", timeout=60.0, gap=1)
-    return GitTreeCommits(source, Author("zkdeployment", "zkdeployment@server"))
+    return TreeCommits(source, Author("zkdeployment", "zkdeployment@server"))
 
 
 @pytest.mark.parametrize("scheme", ["git", "http", "ssh"])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from support.agents import Fleet
     from zkdeployment.base.host import Facts
     from zkdeployment.checks.daemon.check_daemon import CheckHealth
-    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.strategies.strategy import Strategy
 
 

@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.checks.views.wanted import CheckDifference
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.fleet.ports import OperatorAdapters
-    from zkdeployment.publishing.acts.commits import CommitOutcome, TreeCommits
+    from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.publishing.acts.commits import CommitOutcome
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.zookeeper.servers import Servers
 
 

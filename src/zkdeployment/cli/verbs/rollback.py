@@ -23,8 +23,9 @@ from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, ro
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
-    from zkdeployment.fleet.ports import OperatorAdapters
-    from zkdeployment.publishing.acts.commits import CommitOutcome, TreeCommits
+    from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.publishing.acts.commits import CommitOutcome
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import Problem, SourceFile
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.tree.layers import MergedTree
     from zkdeployment.tree.links import Lookup
     from zkdeployment.tree.values import LiveTree, Properties, TreeChange

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.act import Act
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.service.users.user import IssuedKey, User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import AclEntry, Servers

@@ -43,21 +43,37 @@ _ATTEMPTS = 20
 
 
 class ZooKeeperClusterControl:
-    """The cluster version as operators set it, through one session (a ``ClusterControl``).
+    """The cluster version as operators set it, through one session.
 
-    Several operators may call the same methods at the same time.
+    Several operators may call the same methods at the same time. ``RefusedError``: the state of the cluster does
+    not allow the act. ``ConflictError``: other writers interfered, try again.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def stop(self, act: Act) -> None:
+        """Stop the fleet: no host starts a step until the fleet is resumed.
+
+        If the fleet is already stopped, the act is recorded as a further stop. Raises ``RefusedError`` before the
+        first publication.
+        """
         self._commit_with_retries(lambda: self._halting(act, self._hosts("stop"), ClusterEvent.STOP))
 
     def hold(self, act: Act) -> None:
+        """Hold all hosts until the next publication.
+
+        Raises ``RefusedError`` if the cluster is stopped (a hold would end the stop), during a publication (which
+        would end the hold), and before the first publication.
+        """
         self._commit_with_retries(lambda: self._halting(act, self._hosts("hold"), ClusterEvent.HOLD))
 
     def resume(self, act: Act) -> Revision:
+        """End a stop or a hold: set the published revision again, forget all stops, and return the revision.
+
+        Hosts that failed then try again. Raises ``RefusedError`` if the cluster is neither stopped nor held, or if
+        no revision is completely published.
+        """
         published: Revision | None = None
 
         def resuming() -> list[Operation]:
@@ -77,6 +93,11 @@ class ZooKeeperClusterControl:
         return cast("Revision", published)  # in all other cases the event was refused
 
     def resume_group(self, group: str, act: Act) -> None:
+        """End the stop of a deployment intent group: hosts that lack its steps run them.
+
+        Raises ``RefusedError`` if the group is not stopped.
+        """
+
         def resuming() -> list[Operation]:
             hosts, stop = self._session.get_many([paths.HOSTS, paths.group_stop_path(group)])
             if hosts is None or stop is None:
@@ -86,6 +107,12 @@ class ZooKeeperClusterControl:
         self._commit_with_retries(resuming)
 
     def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
+        """Ask the syncer to publish the tip of the branch, and return the revision when it is published.
+
+        The request is valid for ``timeout`` seconds, and only while the fleet is in its present state. If the call
+        ends early, for any reason, it withdraws the request. Raises ``WaitTimeoutError`` if no syncer published in
+        time, and ``ZkdeploymentError`` with the syncer's message if it could not publish.
+        """
         request = PublicationRequest(
             id=uuid.uuid4().hex,
             by=act.by,

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.intents.verification import ApprovalSigner, GitApprovals
-    from zkdeployment.publishing.acts.commits import ActAudit, Author, BranchSnapshot, CommitOutcome, TreeCommits
+    from zkdeployment.publishing.acts.commits import ActAudit, Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 #: The most services that a message names.
 _NAMED = 5

@@ -64,12 +64,13 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.intents.rules.edits import PlacedIntent
     from zkdeployment.intents.verification import ApprovalSigner
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, TreeCommits
+    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 
 def require_seen(subject: str, found: str, *seen: str | None) -> None:

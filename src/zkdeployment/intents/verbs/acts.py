@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.cli.publication_wait import WaitOptions
     from zkdeployment.config.settings import Settings
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.zookeeper.servers import Servers
 
 

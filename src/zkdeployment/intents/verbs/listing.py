@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.rules.overview import IntentOverview
     from zkdeployment.zookeeper.servers import Servers
 

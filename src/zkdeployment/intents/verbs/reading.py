@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.config.sections import SyncSettings
-    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.rules.approvals import ApprovalRule
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 
 def subject_argument(function: Callable[..., None]) -> Callable[..., None]:

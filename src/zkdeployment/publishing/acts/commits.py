@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
@@ -16,7 +16,6 @@ from zkdeployment.base.source_files import SourceFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import Problem
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
     from zkdeployment.publishing.section import ApprovalObjection
@@ -161,46 +160,6 @@ class CommitOrder:
     back_to: str | None = None
     once: tuple[str, str] | None = None
     reads_newer: bool = False
-
-
-class TreeCommits(Protocol):
-    """The branch of the tree as a place for commits. Several threads may call these methods.
-
-    ``SourceError``: the repository cannot be read, or the outcome of a push is not known. ``RefusedError``: the
-    repository or the configuration does not allow the act; the message names the missing condition.
-    """
-
-    @property
-    def approvals(self) -> Any:
-        """The verifier of approvals in commits of the branch; ``None`` if approvals need no signature.
-
-        Use the verifier in ``compute`` of an order, during which the tip does not change.
-        """
-
-    def author(self, user: str) -> Author:
-        """Return the author of the acts of a user of this machine or of this service: ``USER <USER@HOST>``."""
-
-    def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
-        """Commit an act to the branch and return when the repository accepted it; ``dry_run`` pushes nothing.
-
-        Raises ``TreeError`` with all errors if the result is not a valid tree, and ``ConflictError`` if other
-        users pushed at each attempt.
-        """
-
-    def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
-        """Return the tip of the branch with its tree files and documents, whose signature is not verified."""
-
-    def revision(self, name: str) -> str:
-        """Return the whole id of a commit of the branch; ``RefusedError`` if the branch does not contain it."""
-
-    def files(self, revision: Revision) -> Sequence[SourceFile]:
-        """Return the tree files and documents of a revision of the branch; raises ``SourceError``."""
-
-    def contains(self, revision: Revision, commit: str) -> bool:
-        """Whether ``revision`` is ``commit`` or descends from it; ``False`` if either is unknown."""
-
-    def trailer(self, revision: Revision, key: str) -> str | None:
-        """Return a trailer of a commit's message; ``None`` without such a trailer or commit."""
 
 
 @dataclass(frozen=True, slots=True)

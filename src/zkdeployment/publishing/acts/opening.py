@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.config.settings import Settings
-    from zkdeployment.publishing.acts.commits import TreeCommits
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.publishing.sources.git.objects import Pushed
 
 
@@ -74,7 +74,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
     Raises ``RefusedError`` if the tree is in Subversion, ``ConfigurationError`` without a repository.
     """
     # GitPython is imported only where it is used, so that the other verbs start fast.
-    from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits  # noqa: PLC0415
     from zkdeployment.publishing.sources.git.source import GitSource  # noqa: PLC0415
     from zkdeployment.publishing.sources.opening import system_of  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
             gap=1,
             variables=variables,
         )
-        yield GitTreeCommits(
+        yield TreeCommits(
             source,
             Author.of(_PROGRAM, f"{_PROGRAM}@{socket.gethostname()}"),
             sync.signing_key,

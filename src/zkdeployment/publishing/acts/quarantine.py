@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.acts.commits import CommitOutcome, TreeCommits
+    from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 
 #: The limit of services that a message names.

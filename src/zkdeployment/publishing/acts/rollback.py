@@ -29,17 +29,12 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.fleet.ports import ClusterControl
+    from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
-    from zkdeployment.publishing.acts.commits import (
-        Author,
-        BranchSnapshot,
-        CommitOutcome,
-        CommitSummary,
-        TreeCommits,
-    )
+    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, CommitSummary
     from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.strategies.state import RolloutState
 
 
@@ -100,7 +95,7 @@ def publish_now(
     act: Act,
     commits: TreeCommits,
     fleet: ZooKeeperFleetReader,
-    cluster: ClusterControl,
+    cluster: ZooKeeperClusterControl,
     *,
     timeout: float,
 ) -> Revision:

@@ -19,7 +19,7 @@ from zkdeployment.service.access.identity import (
     proxied_user,
 )
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
-from zkdeployment.service.openid import IdentityProvider
+from zkdeployment.service.openid import OpenIdProvider
 from zkdeployment.service.pages.live_page import render_page
 from zkdeployment.service.users.external_logins import ExternalUser, attempt_of
 from zkdeployment.service.users.user import LoginRefusal, User
@@ -83,7 +83,7 @@ def begin_external_session(
     return response
 
 
-def _provider(adapters: ServerAdapters) -> IdentityProvider:
+def _provider(adapters: ServerAdapters) -> OpenIdProvider:
     if adapters.openid is None:
         raise HTTPException(404, "no OpenID provider is configured: expected openid-issuer in [server]")
     return adapters.openid

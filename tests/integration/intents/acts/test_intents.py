@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from zkdeployment.intents.documents.values import Approval, IntentSubject
     from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.publishing.rules.review import Review
-    from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 ANN = Author("Ann", "ann@example.com")
 SHOP = parse_subject("p1/store/v1/shop")
@@ -75,7 +75,7 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.branch = Branch(directory)
         self.branch.push({"a.zk": TREE.format(greeting="hello")})
-        self.commits: GitTreeCommits = self.branch.commits()
+        self.commits: TreeCommits = self.branch.commits()
         self.records: dict[IntentSubject, IntentRecord] = {}
         self.published: str | None = None
 

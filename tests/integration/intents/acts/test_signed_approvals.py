@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOutcome
-    from zkdeployment.publishing.sources.git.act_commits import GitTreeCommits
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 ANN = Author("Ann", "ann@example.com")
 TREE = "/shop\n  /web : web\n    version = '{}'\n    /deploy\n      /h1\n"
@@ -71,7 +71,7 @@ class Site:
         files = {"a.zk": TREE.format(version), "i.yaml": render_document(intent_document(group))}
         return self.branch.push(files, *([] if signer is None else ["-S"]))
 
-    def commits(self, signer: str | None = None, *, rules: Path | None = None) -> GitTreeCommits:
+    def commits(self, signer: str | None = None, *, rules: Path | None = None) -> TreeCommits:
         """Return the branch for commits, which a person or the service signs if one is named."""
         if signer is None:
             return self.branch.commits(approvers=self.approvers, rules=rules)

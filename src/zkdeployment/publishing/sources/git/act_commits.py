@@ -283,12 +283,16 @@ _COMMIT_NAME = re.compile(r"[0-9a-f]{4,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class GitTreeCommits:
-    """Commits to the branch of ``source``, to whose repository commits are pushed.
+class TreeCommits:
+    """Commits to the branch of ``source``, to whose repository commits are pushed; several threads may commit.
+
+    ``SourceError``: the repository cannot be read, or the outcome of a push is not known. ``RefusedError``: the
+    repository or the configuration does not allow the act; the message names the missing condition.
 
     ``signing_key`` is the file of the key that signs commits. ``committer`` is this program on this machine.
-    ``approvals`` verifies approvals in the mirror of ``source``, if they need a signature.
-    ``reach`` is called at the points at which a test may kill this process.
+    ``approvals`` verifies approvals in the mirror of ``source``, if they need a signature; use it in ``compute``
+    of an order, during which the tip does not change. ``reach`` is called at the points
+    at which a test may kill this process.
     """
 
     source: GitSource
@@ -304,9 +308,15 @@ class GitTreeCommits:
         object.__setattr__(self, "_tips", SharedCall(patience=_PATIENCE, late=self._late))
 
     def author(self, user: str) -> Author:
+        """Return the author of the acts of a user of this machine or of this service: ``USER <USER@HOST>``."""
         return Author.of(user, f"{user}@{self.committer.email.rpartition('@')[2]}")
 
     def commit(self, order: CommitOrder, *, dry_run: bool = False) -> CommitOutcome:
+        """Commit an act to the branch and return when the repository accepted it; ``dry_run`` pushes nothing.
+
+        Raises ``TreeError`` with all errors if the result is not a valid tree, and ``ConflictError`` if other
+        users pushed at each attempt.
+        """
         if not dry_run:
             self._require_key()
         for _ in range(ATTEMPTS):
@@ -319,19 +329,23 @@ class GitTreeCommits:
         )
 
     def at_tip(self) -> tuple[Revision, Sequence[SourceFile]]:
+        """Return the tip of the branch with its tree files and documents, whose signature is not verified."""
         tip = self._tip()
         return tip, self.source.files(tip)
 
     def revision(self, name: str) -> str:
+        """Return the whole id of a commit of the branch; ``RefusedError`` if the branch does not contain it."""
         try:
             return self._resolve(name, self._tip(_RECENT))
         except RefusedError:
             return self._resolve(name, self._tip())  # the commit may have been pushed a moment ago
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
+        """Return the tree files and documents of a revision of the branch; raises ``SourceError``."""
         return [file for file in self.source.files(revision) if not file.is_nested]
 
     def contains(self, revision: Revision, commit: str) -> bool:
+        """Whether ``revision`` is ``commit`` or descends from it; ``False`` if either is unknown."""
         if str(revision) == commit:
             return True
         try:
@@ -344,6 +358,7 @@ class GitTreeCommits:
             return False
 
     def trailer(self, revision: Revision, key: str) -> str | None:
+        """Return a trailer of a commit's message; ``None`` without such a trailer or commit."""
         if not is_commit(str(revision)):
             return None
         self._tip()
