@@ -137,7 +137,7 @@ class World:
         return {
             **agents,
             "syncer": layout.syncer / "syncer.log",
-            "coordinator": layout.coordinator / "coordinator.log",
+            "coordinator": layout.directory / "coordinator/coordinator.log",
         }
 
     def step_clock(self, daemon: str, seconds: float | None) -> None:

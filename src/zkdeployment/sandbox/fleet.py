@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine import process
@@ -18,7 +18,6 @@ from zkdeployment.sandbox import processes as process_cleanup
 from zkdeployment.sandbox.layout import Layout, SandboxDescription, SandboxService
 from zkdeployment.sandbox.members import (
     SandboxDaemon,
-    SandboxMember,
     add_user,
     plain_environment,
     wait_answering,
@@ -37,6 +36,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Host
     from zkdeployment.sandbox.layout import HostLayout
+    from zkdeployment.sandbox.zookeeper import ZooKeeperServer
+
+#: A part of a sandbox that can be stopped and started by its name.
+SandboxMember: TypeAlias = "SandboxDaemon | SandboxNagios | ZooKeeperServer"
 
 #: The user with all rights at the service.
 _ADMIN = "sandbox"
@@ -94,20 +97,21 @@ class Sandbox:
                 self._adapt(description)
                 report(f"starting {len(hosts)} agents")
                 agents = {host.identity.id: self._agent(host.identity.id) for host in hosts}
-                for daemon in (self._coordinator, *agents.values()):
+                daemons = self._daemons
+                for daemon in (daemons["coordinator"], *agents.values()):
                     daemon.start()
                 wait_registered(description.zookeeper, agents)
                 if syncer:
-                    self._syncer.start()
+                    daemons["syncer"].start()
                     if with_samples:
                         report("publishing the sample tree")
-                        wait_published(description.zookeeper, self._syncer)
+                        wait_published(description.zookeeper, daemons["syncer"])
                 if description.service is not None:
                     report("starting the service and the worker of host pools")
-                    self._service.start()
-                    self._pools.start()
-                    wait_answering(description.service.url, self._service)
-                    wait_working(description.zookeeper, self._pools)
+                    daemons["server"].start()
+                    daemons["pools"].start()
+                    wait_answering(description.service.url, daemons["server"])
+                    wait_working(description.zookeeper, daemons["pools"])
         except BaseException:
             report("cleaning up")
             self.down()
@@ -145,7 +149,7 @@ class Sandbox:
 
     def status(self) -> dict[str, Any]:
         """Return the parts of the sandbox and their process ids."""
-        description = self._description()
+        description, daemons = self._description(), self._daemons
         return {
             "directory": str(self.directory),
             "zookeeper": description.zookeeper,
@@ -153,10 +157,10 @@ class Sandbox:
             "branch": description.branch,
             "repository": str(self._repository.directory),
             "config": str(self.layout.config),
-            "syncer": self._syncer.pid,
-            "coordinator": self._coordinator.pid,
-            "server": _service_status(description.service, self._service.pid),
-            "pools": self._pools.pid,
+            "syncer": daemons["syncer"].pid,
+            "coordinator": daemons["coordinator"].pid,
+            "server": _service_status(description.service, daemons["server"].pid),
+            "pools": daemons["pools"].pid,
             "nagios": self._nagios.status(),
             "servers": [
                 {"id": f"zookeeper{server.number}", "address": server.address, "pid": server.pid}
@@ -208,9 +212,8 @@ class Sandbox:
 
     def revive(self) -> list[str]:
         """Start the daemons that crashed, and return their names."""
-        daemons = {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
-        daemons |= {"syncer": self._syncer, "coordinator": self._coordinator}
-        daemons |= {"server": self._service, "pools": self._pools, "nagios": self._nagios.bridge}
+        daemons = self._daemons | {"nagios": self._nagios.bridge}
+        daemons |= {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
         crashed = [name for name, daemon in daemons.items() if daemon.crashed]
         self.start(crashed)
         return crashed
@@ -283,23 +286,19 @@ class Sandbox:
         return RpmRepository(self.layout.repository)
 
     @property
-    def _syncer(self) -> SandboxDaemon:
-        arguments = ["sync", str(self.layout.config), "-t", str(self.layout.syncer_tree), "--interval", "1"]
-        return SandboxDaemon(self.directory, self.layout.syncer, "syncer", arguments)
-
-    @property
-    def _coordinator(self) -> SandboxDaemon:
-        return SandboxDaemon(
-            self.directory, self.layout.coordinator, "coordinator", ["coordinate", str(self.layout.config)]
-        )
-
-    @property
-    def _service(self) -> SandboxDaemon:
-        return SandboxDaemon(self.directory, self.layout.service, "server", ["serve", str(self.layout.config)])
-
-    @property
-    def _pools(self) -> SandboxDaemon:
-        return SandboxDaemon(self.directory, self.layout.pools, "pools", ["pools", str(self.layout.config)])
+    def _daemons(self) -> dict[str, SandboxDaemon]:
+        """The daemons beside the agents and the bridge of Nagios, by name."""
+        config = str(self.layout.config)
+        arguments = {
+            "syncer": ["sync", config, "-t", str(self.layout.syncer_tree), "--interval", "1"],
+            "coordinator": ["coordinate", config],
+            "server": ["serve", config],
+            "pools": ["pools", config],
+        }
+        return {
+            name: SandboxDaemon(self.directory, self.directory / name, name, argv)
+            for name, argv in arguments.items()
+        }
 
     @property
     def _nagios(self) -> SandboxNagios:
@@ -326,10 +325,8 @@ class Sandbox:
                 branch.push(Path(scratch), "The sample tree")
 
     def _configure(self, description: SandboxDescription) -> None:
-        self.layout.syncer.mkdir()
-        self.layout.coordinator.mkdir()
-        self.layout.service.mkdir()
-        self.layout.pools.mkdir()
+        for daemon in self._daemons.values():
+            daemon.directory.mkdir()
         tools = layout.tools_configuration(
             self.layout,
             zookeeper=description.zookeeper,
@@ -353,9 +350,9 @@ class Sandbox:
         known: dict[str, SandboxMember] = {
             host.identity.id: self._agent(host.identity.id) for host in description.hosts
         }
-        known |= {"syncer": self._syncer, "coordinator": self._coordinator}
-        if description.service is not None:
-            known |= {"server": self._service, "pools": self._pools}
+        known |= self._daemons
+        if description.service is None:
+            del known["server"], known["pools"]
         if self._nagios.exists:
             known["nagios"] = self._nagios
         known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}

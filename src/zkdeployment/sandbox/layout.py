@@ -33,71 +33,22 @@ def default_directory() -> Path:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
-    """The paths of a sandbox; ``directory`` is absolute."""
+    """The paths of a sandbox; ``directory`` is absolute. Each daemon has a directory of its name."""
 
-    directory: Path
-
-    @property
-    def description(self) -> Path:
-        """The file that describes the sandbox and marks the directory as one."""
-        return self.directory / "sandbox.json"
-
-    @property
-    def lock(self) -> Path:
-        """The file whose lock a command holds while it changes the sandbox."""
-        return self.directory / "lock"
-
-    @property
-    def config(self) -> Path:
-        """The configuration of the tools and of all daemons but agents and the bridge of Nagios."""
-        return self.directory / "sandbox.cfg"
-
-    @property
-    def tree(self) -> Path:
-        """The bare repository of the tree."""
-        return self.directory / "tree.git"
-
-    @property
-    def mirror(self) -> Path:
-        """The repository from which the sandbox pushes."""
-        return self.directory / "push.git"
-
-    @property
-    def repository(self) -> Path:
-        """The RPM repository, its keys and its definition."""
-        return self.directory / "rpm"
-
-    @property
-    def syncer(self) -> Path:
-        """The syncer's directory."""
-        return self.directory / "syncer"
-
-    @property
-    def syncer_tree(self) -> Path:
-        """The syncer's copy of the tree, separate from that of the tools, so that ``sync`` works manually."""
-        return self.syncer / "tree"
-
-    @property
-    def coordinator(self) -> Path:
-        """The coordinator's directory."""
-        return self.directory / "coordinator"
-
-    @property
-    def service(self) -> Path:
-        """The directory of the service."""
-        return self.directory / "server"
-
-    @property
-    def pools(self) -> Path:
-        """The directory of the worker of host pools."""
-        return self.directory / "pools"
-
-    @property
-    def nagios(self) -> Path:
-        """The directory of Nagios and its bridge."""
-        return self.directory / "nagios"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.description = directory / "sandbox.json"  # describes the sandbox, and marks the directory as one
+        self.lock = directory / "lock"  # held by a command that changes the sandbox
+        self.config = (
+            directory / "sandbox.cfg"
+        )  # of the tools, and of daemons except agents and the bridge of Nagios
+        self.tree = directory / "tree.git"  # the bare repository of the tree
+        self.mirror = directory / "push.git"  # the repository from which the sandbox pushes
+        self.repository = directory / "rpm"  # the RPM repository, its keys and its definition
+        self.syncer = directory / "syncer"
+        self.syncer_tree = self.syncer / "tree"  # apart from that of the tools, so that ``sync`` works manually
+        self.nagios = directory / "nagios"  # Nagios and its bridge
 
     def server(self, number: int) -> Path:
         """Return the directory of a ZooKeeper server."""
@@ -108,26 +59,14 @@ class Layout:
         return HostLayout(self.directory / "hosts" / host_id)
 
 
-@dataclass(frozen=True, slots=True)
 class HostLayout:
-    """The paths of one host."""
+    """The paths of one host; ``root`` stands for ``/``."""
 
-    directory: Path
-
-    @property
-    def root(self) -> Path:
-        """The directory that stands for ``/``."""
-        return self.directory / "root"
-
-    @property
-    def run(self) -> Path:
-        """The run directory."""
-        return self.directory / "run"
-
-    @property
-    def config(self) -> Path:
-        """The agent's configuration."""
-        return self.directory / "agent.cfg"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.root = directory / "root"
+        self.run = directory / "run"
+        self.config = directory / "agent.cfg"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 import urllib3
 
@@ -29,23 +29,6 @@ if TYPE_CHECKING:
 
 #: Seconds until a stopped daemon is killed. An agent finishes its step before it ends.
 _STOP_TIMEOUT = 40.0
-
-
-class SandboxMember(Protocol):
-    """A part of a sandbox that can be stopped and started by its name."""
-
-    @property
-    def pid(self) -> int | None:
-        """The process id while the member runs."""
-
-    def start(self) -> None:
-        """Start the member unless it runs."""
-
-    def stop(self) -> None:
-        """End the member and return when it has ended."""
-
-    def kill(self) -> None:
-        """End the member like a crash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,35 +117,42 @@ def wait_registered(zookeeper: str, agents: Mapping[str, SandboxDaemon]) -> None
 
 def wait_published(zookeeper: str, syncer: SandboxDaemon) -> None:
     """Return when the syncer has published a revision; raises errors like ``wait_registered``."""
-    deadline = Deadline(_LIMIT)
     with Session(zookeeper) as session:
-        while ZooKeeperFleetReader(session).snapshot().published is None:
-            _check(syncer, "the syncer", "published the tree", deadline)
-            time.sleep(_INTERVAL)
+        reader = ZooKeeperFleetReader(session)
+        _wait(syncer, "the syncer", "published the tree", lambda: reader.snapshot().published is not None)
 
 
 def wait_answering(url: str, daemon: SandboxDaemon) -> None:
     """Return when the service at ``url`` answers and has ZooKeeper; raises errors like ``wait_registered``."""
-    deadline = Deadline(_LIMIT)
-    while not _is_healthy(url):
-        _check(daemon, "the service", "answered", deadline)
-        time.sleep(_INTERVAL)
+    _wait(daemon, "the service", "answered", lambda: _is_healthy(url))
 
 
 def wait_working(zookeeper: str, worker: SandboxDaemon) -> None:
     """Return when a worker of host pools is registered; raises errors like ``wait_registered``."""
-    deadline = Deadline(_LIMIT)
     with Session(zookeeper) as session:
-        while not session.children(paths.POOL_WORKERS):
-            _check(worker, "the worker of host pools", "was registered", deadline)
-            time.sleep(_INTERVAL)
+        _wait(
+            worker,
+            "the worker of host pools",
+            "was registered",
+            lambda: bool(session.children(paths.POOL_WORKERS)),
+        )
 
 
 def wait_synchronized(bridge: SandboxDaemon) -> None:
     """Return when the bridge has compared its files with the service; raises errors like ``wait_registered``."""
+    log = bridge.log
+    _wait(
+        bridge,
+        "the bridge of Nagios",
+        "asked the service",
+        lambda: log.exists() and _SYNCHRONIZED in log.read_bytes(),
+    )
+
+
+def _wait(daemon: SandboxDaemon, name: str, aim: str, reached: Callable[[], bool]) -> None:
     deadline = Deadline(_LIMIT)
-    while not (bridge.log.exists() and _SYNCHRONIZED in bridge.log.read_bytes()):
-        _check(bridge, "the bridge of Nagios", "asked the service", deadline)
+    while not reached():
+        _check(daemon, name, aim, deadline)
         time.sleep(_INTERVAL)
 
 
