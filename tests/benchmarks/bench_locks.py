@@ -14,9 +14,10 @@ from typing import Any
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, seconds
+from zkdeployment.agent.files.session_file import JoinedRoles
 from zkdeployment.agent.rules.waiting import Recheck, asks_for_holder
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
-from zkdeployment.agent.store.role_locks import RoleRequestLock, requests
+from zkdeployment.agent.store.role_locks import RoleRequestLock, RoleRequests, requests
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
 from zkdeployment.base.host import Identity
 from zkdeployment.base.machine.clock import SystemClock
@@ -61,7 +62,9 @@ def _role_lock(sessions: Sequence[Session], waiting: int, scale: Scale) -> Itera
     role = f"role{waiting}"
     sessions[0].ensure(f"{paths.ROLE_LOCKS}/{role}")
     hosts = [
-        RoleRequestLock(sessions[number % _SESSIONS], role, Identity(f"h{number}", f"h{number}", role))
+        RoleRequests(sessions[number % _SESSIONS], JoinedRoles()).lock(
+            role, Identity(f"h{number}", f"h{number}", role)
+        )
         for number in range(waiting)
     ]
     yield from _results("role lock", hosts, sessions, scale, lambda session: requests(session, role))

@@ -17,10 +17,10 @@ from zkdeployment.agent.daemon.agent import AgentCycle
 from zkdeployment.agent.daemon.deployment import DeploymentRun
 from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
 from zkdeployment.agent.steps.step_effects import StepEffects
-from zkdeployment.agent.store import role_locks, service_orders
+from zkdeployment.agent.store import role_locks
 from zkdeployment.agent.store.registration import HostRegistration
 from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
-from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService
+from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
 from zkdeployment.publishing.store import builder, cluster
@@ -201,18 +201,19 @@ def former_roles_kept() -> Iterator[None]:
     def of_role(session: Any, identity: Any) -> list[Any]:
         return role_locks.requests_of(session, identity.id, [identity.role] if identity.role else [])
 
-    def leave(session: Any, identity: Any, _joined: object) -> list[str]:
-        for request in of_role(session, identity):
-            session.commit(Delete(request.path))
-        if role_locks.read_out_of_service(session).get(identity.id, "") == identity.role:
-            session.commit(Delete(paths.out_of_service_path(identity.id)))
+    def leave(self: Any, identity: Any) -> list[str]:
+        for request in of_role(self.session, identity):
+            self.session.commit(Delete(request.path))
+        if role_locks.read_out_of_service(self.session).get(identity.id, "") == identity.role:
+            self.session.commit(Delete(paths.out_of_service_path(identity.id)))
         return []
 
-    def hand_on(*arguments: Any, former: bool = False) -> list[str]:
-        return [] if former else role_locks.hand_on(*arguments)
+    original = role_locks.RoleRequests.hand_on
 
-    store = "zkdeployment.agent.store.fleet"
-    with mock.patch(f"{store}.leave", leave), mock.patch(f"{store}.hand_on", hand_on):
+    def hand_on(self: Any, identity: Any, *, former: bool = False) -> list[str]:
+        return [] if former else original(self, identity)
+
+    with mock.patch.multiple(role_locks.RoleRequests, leave=leave, hand_on=hand_on):
         yield
 
 
@@ -253,7 +254,7 @@ def missing_order_ends_waits() -> Iterator[None]:
 
     with (
         mock.patch.object(ZooKeeperAwaitedService, "progress", loose),
-        mock.patch.object(service_orders, "check_current"),
+        mock.patch.object(PublicationOrder, "check_current"),
     ):
         yield
 

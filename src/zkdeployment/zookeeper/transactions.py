@@ -13,7 +13,7 @@ from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
@@ -150,3 +150,25 @@ def make_skeleton(session: Session) -> None:
 
 def _data(path: str) -> bytes:
     return encode({"version": INITIAL}) if path == paths.HOSTS else b""
+
+
+#: The number of attempts at a transaction while other processes write to the same nodes.
+_ATTEMPTS = 50
+
+
+def commit_afresh(session: Session, make: Callable[[], Iterable[Operation] | None], aim: str) -> bool:
+    """Commit the operations that ``make`` returns after it has read the nodes; read again after each conflict.
+
+    Returns ``False`` when ``make`` returns ``None``: the nodes no longer need the change. ``aim`` completes the
+    ``ConflictError`` "cannot …", which is raised after many attempts.
+    """
+    for _ in range(_ATTEMPTS):
+        operations = make()
+        if operations is None:
+            return False
+        try:
+            session.commit(*operations)
+        except ConflictError:
+            continue
+        return True
+    raise ConflictError(f"cannot {aim}: other writers changed its nodes during each of {_ATTEMPTS} attempts")

@@ -11,10 +11,10 @@ from support.fleets.coordinated import CoordinatedFleet
 from support.metrics import read_metrics
 from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strategy
 from support.waiting import wait_until
-from zkdeployment.agent.store.fleet import read_permission
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, LockLostError, RestartError, UnreachableError
-from zkdeployment.base.host import Facts
+from zkdeployment.base.host import Facts, Identity
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.store.cluster import read_stops
@@ -500,10 +500,10 @@ def test_grants_of_a_failed_rollout_are_void_after_a_resume_although_the_coordin
             run_cycles(daemon)
     ZooKeeperClusterControl(fleet.session).resume(Act("ann@ops", "resume", "go", fleet.clock.time))
     assert {grant.phase for grant in fleet.grants().values()} == {Phase.PREPARE}
-    assert read_permission(fleet.session, 1, "a") == Permission()
+    assert ZooKeeperFleet(fleet.session).permission(1, Identity("a", "a")) == Permission()
     with fleet.coordinator("two") as other_daemon:
         assert fleet.run(other_daemon.coordinator).attempt == 2
-    assert read_permission(fleet.session, 1, "a").rollout == "1-2"
+    assert ZooKeeperFleet(fleet.session).permission(1, Identity("a", "a")).rollout == "1-2"
 
 
 class TestLead:

@@ -346,7 +346,7 @@ class AgentCycle:
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet
         if self._may_be_queued and (
-            roles := self._reporting.retry.retry_until_reachable(lambda: fleet.leave_roles(identity))
+            roles := self._reporting.retry.retry_until_reachable(lambda: fleet.roles.leave(identity))
         ):
             get_logger().warning("role-requests-withdrawn", roles=roles)
         self._may_be_queued = False
@@ -357,7 +357,7 @@ class AgentCycle:
         fleet = self._adapters.fleet
         if self._may_be_queued and (
             roles := self._reporting.retry.retry_until_reachable(
-                lambda: fleet.hand_on_roles(identity, former=True)
+                lambda: fleet.roles.hand_on(identity, former=True)
             )
         ):
             get_logger().warning("role-lock-handed-on", roles=roles)

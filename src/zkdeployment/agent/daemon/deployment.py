@@ -144,7 +144,7 @@ class RolloutGate:
         self._reporting.registration.hand_on_work()
         identity = self._reporting.host.identity
         if roles := self._reporting.retry.retry_until_reachable(
-            lambda: self._adapters.fleet.hand_on_roles(identity)
+            lambda: self._adapters.fleet.roles.hand_on(identity)
         ):
             get_logger().warning("role-lock-handed-on", roles=roles)
 

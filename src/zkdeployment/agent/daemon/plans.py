@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from zkdeployment.agent.rules.lease import Lease, first_record
 from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services, without_stopped_groups
 from zkdeployment.agent.rules.undeploying import leaving_services
+from zkdeployment.agent.store.service_orders import PublicationOrder
 from zkdeployment.base.cluster import INITIAL, ClusterState
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.plan import Deploy, Plan
+from zkdeployment.publishing.store.assignments import read_services
 from zkdeployment.publishing.watermark import Watermark
 
 if TYPE_CHECKING:
@@ -86,14 +88,15 @@ def _take_part(
     Awaited services that the plan does not deploy again are recorded as deployed.
     """
     paths = [assignment.path for assignment in wanted.assignments if assignment.n]
-    entries = adapters.fleet.order_entries(sequence, paths)
+    order = PublicationOrder(adapters.session, sequence)
+    entries = order.entries(paths)
     deployed = {step.deployment.path for step in made.steps if isinstance(step, Deploy)}
     lacking = frozenset().union(*made.withheld.values())
     for path, entry in entries.items():
         if identity.id not in entry.hosts:
-            adapters.fleet.join_order(sequence, path, identity)
+            order.join(path, identity.id)
         if path not in deployed | lacking:
-            adapters.fleet.finish_order(sequence, path, identity)
+            order.finish(path, identity.id)
     return frozenset(entries.keys() & deployed)
 
 
@@ -104,9 +107,9 @@ def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState,
     """
     inventory = adapters.inventory()
     leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()
-    entries = adapters.fleet.order_entries(sequence, leaving) if leaving else {}
+    entries = PublicationOrder(adapters.session, sequence).entries(leaving) if leaving else {}
     lasting = [path for path, entry in entries.items() if entry.gaining]
-    services = adapters.fleet.services(unwanted_services(wanted.assignments, inventory))
+    services = read_services(adapters.session, unwanted_services(wanted.assignments, inventory))
     made = plan(
         wanted.assignments, inventory, wanted.controller, identity=identity, services=services, lasting=lasting
     )

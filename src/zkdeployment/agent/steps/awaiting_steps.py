@@ -23,6 +23,7 @@ from zkdeployment.agent.rules.waiting import (
     with_restarting,
 )
 from zkdeployment.agent.steps.group_stops import GroupStoppedError
+from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
 from zkdeployment.base.daemon.cycles import jittered
 from zkdeployment.base.daemon.failpoints import failpoints, reach
 from zkdeployment.base.errors import (
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
     from zkdeployment.agent.store.fleet import ZooKeeperFleet
     from zkdeployment.agent.store.role_locks import RoleRequestLock
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
-    from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService
     from zkdeployment.base.host import Identity
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.plan import Step
+    from zkdeployment.zookeeper.session import Session
 
 
 @dataclass
@@ -70,7 +71,7 @@ class OrderedSteps:
 
     def __init__(
         self,
-        fleet: ZooKeeperFleet,
+        session: Session,
         clock: Clock,
         identity: Identity,
         supervisor: Supervision,
@@ -78,7 +79,7 @@ class OrderedSteps:
         *,
         plan: HostPlan,
     ) -> None:
-        self._fleet = fleet
+        self._order = PublicationOrder(session, plan.sequence)
         self._clock = clock
         self._identity = identity
         self._supervisor = supervisor
@@ -123,7 +124,7 @@ class OrderedSteps:
         with failpoints("order"):
             while True:
                 try:
-                    return self._fleet.finish_order(self._plan.sequence, path, self._identity)
+                    return self._order.finish(path, self._identity.id)
                 except UnreachableError as error:
                     get_logger().warning("order-not-recorded", service=path, reason=str(error))
                     self._supervisor.check(midway=True)
@@ -175,7 +176,7 @@ class OrderedSteps:
         reading, now = self._readings.get(path), self._clock.monotonic()
         if reading is not None and reading.service.is_unchanged and now < reading.due:
             return reading.progress
-        service = self._fleet.awaited_service(self._plan.sequence, path) if reading is None else reading.service
+        service = ZooKeeperAwaitedService(self._order, path) if reading is None else reading.service
         before, absent = (None, {}) if reading is None else (reading.progress, reading.absent)
         progress, absent = with_restarting(service.progress(), before, absent, now)
         due = now + jittered(reading_interval(len(progress.entry.hosts)))

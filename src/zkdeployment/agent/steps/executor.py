@@ -142,7 +142,7 @@ class Executor:
         self._plan = plan.plan
         self._effects = StepEffects(adapters, basis, identity, self._plan.unrecorded)
         self._runner = StepRunner(self._effects, supervisor, len(self._plan.steps))
-        self._order = OrderedSteps(adapters.fleet, adapters.clock, identity, supervisor, self._runner, plan=plan)
+        self._order = OrderedSteps(adapters.session, adapters.clock, identity, supervisor, self._runner, plan=plan)
         self._locked = LockedSteps(
             adapters.fleet, adapters.clock, identity, supervisor, self._runner, order=self._order
         )
@@ -193,7 +193,7 @@ class Executor:
 
     def _make_role_lock_hold(self, role: str) -> RoleLockHold:
         with self._supervisor.reporting("role lock"):
-            lock = self._adapters.fleet.role_lock(role, self._identity)
+            lock = self._adapters.fleet.roles.lock(role, self._identity)
         return RoleLockHold(role, lock, self._adapters.clock, self._supervisor, self._runner)
 
     def _package_changes(self) -> list[PackageChange]:

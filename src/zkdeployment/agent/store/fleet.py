@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.session_file import JoinedQueues, JoinedRoles
+from zkdeployment.agent.files.session_file import JoinedRoles
 from zkdeployment.agent.rules.lease import lease_from_properties
 from zkdeployment.agent.store.registration import HostRegistration, host_path
-from zkdeployment.agent.store.role_locks import RoleRequestLock, hand_on, leave
+from zkdeployment.agent.store.role_locks import RoleRequests
 from zkdeployment.agent.store.service_locks import (
     LOCK_DELAY,
     LockDelay,
@@ -16,10 +16,9 @@ from zkdeployment.agent.store.service_locks import (
     any_free,
     remove_work,
 )
-from zkdeployment.agent.store.service_orders import ZooKeeperAwaitedService, finish, join, read_entries
 from zkdeployment.base.cluster import Cluster, ClusterEvent
-from zkdeployment.base.errors import ConflictError, TreeError
-from zkdeployment.publishing.store.assignments import read_services, read_wanted
+from zkdeployment.base.errors import TreeError
+from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
     decode_published,
@@ -40,10 +39,18 @@ from zkdeployment.strategies.store.agent_records import (
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.nodes import encode
-from zkdeployment.zookeeper.transactions import Check, Create, Operation, Set, TransactionError, make_skeleton
+from zkdeployment.zookeeper.transactions import (
+    Check,
+    Create,
+    Operation,
+    Set,
+    TransactionError,
+    commit_afresh,
+    make_skeleton,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection
 
     from zkdeployment.agent.files.session_file import SessionFile
     from zkdeployment.agent.rules.lease import Lease
@@ -51,64 +58,10 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Deployment, DesiredState, HostResult
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.base.publication import OrderEntry, Published
+    from zkdeployment.base.publication import Published
     from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-
-
-def read_permission(
-    session: Session,
-    sequence: int,
-    host_id: str,
-    changed: Callable[[], None] | None = None,
-    *,
-    follows: bool = False,
-) -> Permission:
-    """Return a host's permission in the newest rollout of a publication; call ``changed`` at its next change.
-
-    A host that only ``follows`` needs no grant when the rollout has ended without stopping the fleet.
-    """
-    if changed is not None:
-        session.exists(paths.ROLLOUTS, WatchHandler(changed))
-    rollout_id = granting_id(session.get(paths.ROLLOUTS))
-    if rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
-        return Permission()
-    grant_path = paths.grant_path(rollout_id, host_id)
-    if changed is not None:
-        session.exists(grant_path, WatchHandler(changed))
-    report_paths = [paths.report_path(rollout_id, phase.value, host_id) for phase in Phase]
-    grant, *nodes = session.get_many([grant_path, *report_paths])
-    reports = {phase: decode_report(node) for phase, node in zip(Phase, nodes, strict=True) if node is not None}
-    if follows:
-        return Permission(rollout_id, _following_grant(session, rollout_id, sequence, changed), reports)
-    return Permission(rollout_id, None if grant is None else decode_grant(grant), reports)
-
-
-def _following_grant(
-    session: Session, rollout_id: str, sequence: int, changed: Callable[[], None] | None
-) -> Grant | None:
-    """Return the grant of a host in no group: for both phases when the rollout has ended well."""
-    if changed is not None:
-        session.exists(paths.rollout_path(rollout_id), WatchHandler(changed))
-    outline = read_outline(session, sequence)
-    return Grant("", Phase.DEPLOY) if outline is not None and outline.ended_well else None
-
-
-def reporting(
-    session: Session, rollout: str, phase: Phase, host_id: str, report: PhaseReport
-) -> Iterator[Operation]:
-    """Return the operations that report a phase: none if it was reported before or the rollout was removed."""
-    path = paths.report_path(rollout, phase.value, host_id)
-    directory, former = session.get_many([path.rpartition("/")[0], path])
-    if directory is not None and former is None:
-        yield Create(path, encode_report(report))
-
-
-def read_lease(session: Session, host_id: str) -> Lease | None:
-    """Return the lease of a host; ``None`` without one. Raises ``TreeError`` for a malformed one."""
-    path = paths.lease_path(host_id)
-    return decode_lease(path, session.get(path))
 
 
 def decode_lease(path: str, node: Node | None) -> Lease | None:
@@ -121,35 +74,12 @@ def decode_lease(path: str, node: Node | None) -> Lease | None:
         raise TreeError(f"{path} is not a lease: {error}; correct the node or delete it") from error
 
 
-def write_result(session: Session, revision: Revision, result: HostResult) -> None:
-    """Record a host's result in the publication of ``revision``; a version that was set by hand has no record."""
-    targets = session.get(paths.TARGETS)
-    last = decode_published(targets)
-    if last.revision != revision or not last.sequence:
-        return
-    data = encode(result.to_json())
-    mine = f"{paths.history_path(last.sequence)}/{result.host_id}"
-    try:
-        session.commit(Create(mine, data))
-    except TransactionError:
-        node = session.get(mine)  # ``None`` if the publication has no record
-        if node is not None:
-            session.commit(Set(mine, data, node.version))
-
-
-#: The number of attempts to write while other processes write to the same nodes.
-_ATTEMPTS = 20
-
-
-class ZooKeeperFleet:
+class ZooKeeperFleet(HostRegistration):
     """The fleet as one host reads it and writes to it, through one session.
 
-    Every call has a time limit and raises ``UnreachableError`` when that is exceeded. The first registration in a
-    session keeps the records of work that earlier sessions of this host left under the locks of services.
-
-    ``memory`` persists the session, and which queues of locks this host has joined. ``patience``: see
-    ``HostRegistration``. ``lock_delay`` is how many seconds a host whose session ended under a lock has to finish
-    its script.
+    Every call has a time limit and raises ``UnreachableError`` when that is exceeded. ``lock_delay`` is how many
+    seconds a host whose session ended under a lock has to finish its script. ``roles`` are the requests of this
+    host for the locks of roles.
     """
 
     def __init__(
@@ -160,9 +90,8 @@ class ZooKeeperFleet:
         patience: float | None = None,
         lock_delay: float = LOCK_DELAY,
     ) -> None:
-        self._session = session
-        self._queues, self._roles = JoinedQueues(memory), JoinedRoles(memory)
-        self._registration = HostRegistration(session, self._queues, memory=memory, patience=patience)
+        super().__init__(session, memory=memory, patience=patience)
+        self.roles = RoleRequests(session, JoinedRoles(memory))
         self._published_inventory: KnownHost | None = None
         self._inventory_session: int | None = None
         self._delay = LockDelay(lock_delay)
@@ -195,38 +124,6 @@ class ZooKeeperFleet:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
         self._session.watch(paths.HOSTS, changed)
 
-    def register(self, host: Host, *, adopt: bool = False) -> Revision | None:
-        """Create this host's ephemeral node, or update it if this session owns it.
-
-        With ``adopt``, the version in a persistent node, which only zc.zkdeployment created, replaces the version
-        of ``host`` and is returned. Raises ``DuplicateError`` if another live host has this id or name.
-        """
-        return self._registration.register(host, adopt=adopt)
-
-    def is_registered(self) -> bool:
-        """Whether this host's node exists and belongs to this session."""
-        return self._registration.is_registered()
-
-    def update_host(self, host: Host, *, patient: bool = True) -> None:
-        """Replace the properties of this host's node; register again if the session that owned it has ended.
-
-        If another host has this id or name now, its session may be that of a killed agent: with ``patient``, the
-        call waits for the end of that session, as a registration does; otherwise it raises ``DuplicateError`` at
-        once.
-        """
-        self._registration.update(host, patient=patient)
-
-    def unregister(self) -> None:
-        """Remove this host's node."""
-        self._registration.unregister()
-
-    def clear_stale_nodes(self) -> None:
-        """Remove the lock contenders of this host's killed agent.
-
-        Call this only when no process of that agent can still be running.
-        """
-        self._registration.clear_stale_nodes()
-
     def stop_fleet(self, host: Host, stop: Stop) -> bool:
         """Record a failure in one transaction: cluster version null, ``host.error``, and the stop.
 
@@ -236,37 +133,15 @@ class ZooKeeperFleet:
         meanwhile.
         """
         make_skeleton(self._session)
-        for _ in range(_ATTEMPTS):
-            operations = self._stopping(host, stop)
-            if not operations:
-                return False
-            try:
-                self._session.commit(*operations)
-            except ConflictError:
-                continue
-            return True
-        raise ConflictError(
-            f"cannot stop the fleet: other writers changed its nodes during each of {_ATTEMPTS} attempts"
-        )
+        return commit_afresh(self._session, lambda: self._stopping(host, stop), "stop the fleet")
 
     def stop_group(self, stop: GroupStop) -> bool:
         """Record a failure that stops one group, unless the group is stopped already.
 
         Returns ``False``, and writes nothing, if the fleet no longer has the failed publication.
         """
-        for _ in range(_ATTEMPTS):
-            operations = stopping_group(self._session, stop)
-            if operations is None:
-                return False
-            if not operations:
-                return True
-            try:
-                self._session.commit(*operations)
-            except ConflictError:
-                continue
-            return True
-        raise ConflictError(
-            f"cannot stop the group {stop.group}: other writers changed /hosts during each of {_ATTEMPTS} attempts"
+        return commit_afresh(
+            self._session, lambda: stopping_group(self._session, stop), f"stop the group {stop.group}"
         )
 
     def stopped_groups(self) -> frozenset[str]:
@@ -289,11 +164,32 @@ class ZooKeeperFleet:
         ``changed`` (which must not block) is called once, when the permission may have changed. A host that only
         ``follows`` is in no group, and may run both phases when the rollout has ended without stopping the fleet.
         """
-        return read_permission(self._session, sequence, identity.id, changed, follows=follows)
+        session = self._session
+        if changed is not None:
+            session.exists(paths.ROLLOUTS, WatchHandler(changed))
+        rollout_id = granting_id(session.get(paths.ROLLOUTS))
+        if rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
+            return Permission()
+        grant_path = paths.grant_path(rollout_id, identity.id)
+        if changed is not None:
+            session.exists(grant_path, WatchHandler(changed))
+        report_paths = [paths.report_path(rollout_id, phase.value, identity.id) for phase in Phase]
+        node, *nodes = session.get_many([grant_path, *report_paths])
+        reports = {
+            phase: decode_report(report) for phase, report in zip(Phase, nodes, strict=True) if report is not None
+        }
+        grant = None if node is None else decode_grant(node)
+        if follows:
+            if changed is not None:
+                session.exists(paths.rollout_path(rollout_id), WatchHandler(changed))
+            outline = read_outline(session, sequence)
+            grant = Grant("", Phase.DEPLOY) if outline is not None and outline.ended_well else None
+        return Permission(rollout_id, grant, reports)
 
     def lease(self, identity: Identity) -> Lease | None:
         """Read the lease of this host; ``None`` without one. Raises ``TreeError`` for a malformed one."""
-        return read_lease(self._session, identity.id)
+        path = paths.lease_path(identity.id)
+        return decode_lease(path, self._session.get(path))
 
     def watch_lease(self, identity: Identity, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the lease of this host may have changed."""
@@ -305,18 +201,15 @@ class ZooKeeperFleet:
         An earlier report of the same phase is kept. If the rollout no longer exists, nothing is written. The
         transaction omits the host's node if the node is missing or belongs to another session.
         """
-        for _ in range(_ATTEMPTS):
-            operations = list(reporting(self._session, rollout, phase, host.identity.id, report))
-            node = self._session.get(host_path(host))
-            try:
-                self._session.commit(*operations, *self._registration.update_operations(host, node))
-            except ConflictError:
-                continue
-            return
-        raise ConflictError(
-            f"cannot report phase {phase.value} to rollout {rollout}: other writers changed its nodes during each"
-            f" of {_ATTEMPTS} attempts"
-        )
+        path = paths.report_path(rollout, phase.value, host.identity.id)
+
+        def make() -> list[Operation]:
+            above, former, node = self._session.get_many([path.rpartition("/")[0], path, host_path(host)])
+            is_new = above is not None and former is None
+            reporting = [Create(path, encode_report(report))] if is_new else []
+            return [*reporting, *self._update_operations(host, node)]
+
+        commit_afresh(self._session, make, f"report phase {phase.value} to rollout {rollout}")
 
     def wanted(self, identity: Identity, revision: Revision) -> DesiredState:
         """Read the state that this host should have at ``revision``.
@@ -326,10 +219,6 @@ class ZooKeeperFleet:
         while they were read, ``TreeError`` if the tree contradicts itself for this host.
         """
         return read_wanted(self._session, identity, revision)
-
-    def services(self, paths: Collection[str]) -> frozenset[str]:
-        """Return those of these paths that are service nodes of the tree, for any hosts."""
-        return read_services(self._session, paths)
 
     def node_lock(self, deployment: Deployment, identity: Identity) -> ZooKeeperServiceLock:
         """Return a new lock object for one attempt at the lock of the deployment's service node."""
@@ -352,46 +241,6 @@ class ZooKeeperFleet:
             self._queues.kept.discard(name)
         return bool(names)
 
-    def role_lock(self, role: str, identity: Identity) -> RoleRequestLock:
-        """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
-        return RoleRequestLock(self._session, role, identity, self._roles)
-
-    def leave_roles(self, identity: Identity) -> list[str]:
-        """Remove this host's requests for locks of roles, and its mark as out of service.
-
-        Return the roles of the requests: the host may have had other roles before. Call this when the host has
-        finished its work under the locks.
-        """
-        return leave(self._session, identity, self._roles)
-
-    def hand_on_roles(self, identity: Identity, *, former: bool = False) -> list[str]:
-        """Remove this host's requests for locks of roles before the host has finished, so that others proceed.
-
-        With ``former``, only requests for roles that the host no longer has are removed. Return the roles whose
-        locks the host held. If it held a lock, the host is marked as out of service until it releases the lock of
-        its role itself, or leaves all roles.
-        """
-        return hand_on(self._session, identity, self._roles, former=former)
-
-    def order_entries(self, sequence: int, services: Collection[str]) -> Mapping[str, OrderEntry]:
-        """Read the entries of these services, by path; only services for which a deployment waits have entries.
-
-        Raises ``ConflictError`` if a later publication changed something for hosts.
-        """
-        return read_entries(self._session, sequence, services)
-
-    def join_order(self, sequence: int, service: str, identity: Identity) -> None:
-        """Add this host to the hosts that are expected to deploy a service, unless the service is complete."""
-        join(self._session, sequence, service, identity.id)
-
-    def finish_order(self, sequence: int, service: str, identity: Identity) -> None:
-        """Record once that this host has deployed a service, if a deployment waits for the service."""
-        finish(self._session, sequence, service, identity.id)
-
-    def awaited_service(self, sequence: int, service: str) -> ZooKeeperAwaitedService:
-        """Return the progress of a service."""
-        return ZooKeeperAwaitedService(self._session, sequence, service)
-
     def publish_output(self, output: FailureOutput) -> None:
         """Write the end of the output of this host's failed script, if not too many hosts have failed."""
         write_output(self._session, output)
@@ -412,12 +261,22 @@ class ZooKeeperFleet:
 
         A version that was set by hand has no publication and is not recorded.
         """
-        write_result(self._session, revision, result)
+        last = decode_published(self._session.get(paths.TARGETS))
+        if last.revision != revision or not last.sequence:
+            return
+        data = encode(result.to_json())
+        mine = f"{paths.history_path(last.sequence)}/{result.host_id}"
+        try:
+            self._session.commit(Create(mine, data))
+        except TransactionError:
+            node = self._session.get(mine)  # ``None`` if the publication has no record
+            if node is not None:
+                self._session.commit(Set(mine, data, node.version))
 
-    def _stopping(self, host: Host, stop: Stop) -> list[Operation]:
+    def _stopping(self, host: Host, stop: Stop) -> list[Operation] | None:
         """Return the operations that set the cluster version to null and record the stop and the host's error.
 
-        Return no operations if the fleet has another publication by now. Each publication writes ``/hosts``, whose
+        Return ``None`` if the fleet has another publication by now. Each publication writes ``/hosts``, whose
         version the operations check, together with the node of the targets.
         """
         hosts, targets, node = self._session.get_many([paths.HOSTS, paths.TARGETS, host_path(host)])
@@ -427,13 +286,13 @@ class ZooKeeperFleet:
             cluster = Cluster.from_properties(hosts.properties)
             sequence = 0 if host.failed is None else host.failed.sequence
             if not decode_published(targets).is_wanted(cluster, stop.revision, sequence):
-                return []
+                return None
             is_stopped = cluster.version is None
             stopping = (
                 Check(paths.HOSTS, hosts.version) if is_stopped else changing_cluster(hosts, ClusterEvent.STOP)
             )
         return [
             stopping,
-            *self._registration.update_operations(host, node),
+            *self._update_operations(host, node),
             *recording_stop(self._session, stop),
         ]

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.agent.files.session_file import JoinedQueues
 from zkdeployment.agent.store.service_locks import keep_works, remove_stale_contenders
 from zkdeployment.base.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.base.host import Host
@@ -22,7 +23,7 @@ from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, make_skeleton
 
 if TYPE_CHECKING:
-    from zkdeployment.agent.files.session_file import JoinedQueues, SessionFile
+    from zkdeployment.agent.files.session_file import SessionFile
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Identity
     from zkdeployment.zookeeper.nodes import Node
@@ -162,20 +163,16 @@ class HostRegistration:
     ``memory`` has the id of the session of this host's last agent: its node is replaced at once. If the node
     belongs to any other session, or another host has this host's name, the registration waits up to ``patience``
     seconds (default: the session timeout and a margin) for the end of that session; after that, the host counts as
-    a duplicate. The current session's id is persisted for the next agent. ``queues`` are the queues for locks that
-    this host's agents have joined.
+    a duplicate. The current session's id and the queues for locks that this host's agents have joined are
+    persisted for the next agent. The first registration in a session keeps the records of work that earlier
+    sessions of this host left under the locks of services.
     """
 
     def __init__(
-        self,
-        session: Session,
-        queues: JoinedQueues,
-        *,
-        memory: SessionFile | None = None,
-        patience: float | None = None,
+        self, session: Session, *, memory: SessionFile | None = None, patience: float | None = None
     ) -> None:
         self._session = session
-        self._queues = queues
+        self._queues = JoinedQueues(memory)
         self._memory = memory
         self._previous_session = None if memory is None else memory.read_session()
         self._patience = session.session_timeout + _EXPIRY_MARGIN if patience is None else patience
@@ -185,7 +182,13 @@ class HostRegistration:
         self._kept_in: int | None = None  # the last session in which the host's unfinished work was kept
         self._written: tuple[int, int] | None = None  # the session and the version of the last update of the node
 
-    def register(self, host: Host, *, adopt: bool, patient: bool = True) -> Revision | None:
+    def register(self, host: Host, *, adopt: bool = False, patient: bool = True) -> Revision | None:
+        """Create this host's ephemeral node, or update it if this session owns it.
+
+        With ``adopt``, the version in a persistent node, which only zc.zkdeployment created, replaces the version
+        of ``host`` and is returned. Raises ``DuplicateError`` if another live host has this id or name, without
+        ``patient`` at once.
+        """
         make_skeleton(self._session)
         path = host_path(host)
         deadline = time.monotonic() + (self._patience if patient else 0.0)
@@ -217,22 +220,26 @@ class HostRegistration:
         )
 
     def is_registered(self) -> bool:
+        """Whether this host's node exists and belongs to this session."""
         node = None if self._identity is None else self._session.get(f"{paths.HOSTS}/{self._identity.id}")
         return node is not None and node.owner == self._session.id
 
-    def update(self, host: Host, *, patient: bool) -> None:
+    def update_host(self, host: Host, *, patient: bool = True) -> None:
+        """Replace the properties of this host's node; register again if the session that owned it has ended."""
         path = host_path(host)
         if not self._write(path, host, self._own_version()):
             node = self._session.get(path)
             if node is None or node.owner != self._session.id or not self._write(path, host, node.version):
-                self.register(host, adopt=False, patient=patient)
+                self.register(host, patient=patient)
         self._keep_works(host.identity)
 
     def unregister(self) -> None:
+        """Remove this host's node."""
         if self._identity is not None and self.is_registered():
             self._remove(self._identity)
 
     def clear_stale_nodes(self) -> None:
+        """Remove the lock contenders of this host's killed agent, of which no process may still be running."""
         if self._identity is not None:
             previous = self._previous_session if self._previous_session_lives else None
             remove_stale_contenders(self._session, previous, self._queues.inherited)
@@ -248,7 +255,7 @@ class HostRegistration:
             self._queues.kept.update(keep_works(self._session, identity.id, self._queues.locks))
             self._kept_in = session_id
 
-    def update_operations(self, host: Host, node: Node | None) -> list[Operation]:
+    def _update_operations(self, host: Host, node: Node | None) -> list[Operation]:
         """Return the operations that update the host's ``node``; empty unless this session owns it."""
         if node is None or node.owner != self._session.id:
             return []

@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.session_file import JoinedRoles
 from zkdeployment.base.errors import DeniedError, LockLostError, RestartError, TreeError, UnreachableError
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
@@ -24,6 +23,7 @@ from zkdeployment.zookeeper.transactions import Delete, TransactionError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from zkdeployment.agent.files.session_file import JoinedRoles
     from zkdeployment.base.host import Identity
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -91,49 +91,6 @@ def requests_of(session: Session, host_id: str, roles: Collection[str] | None = 
     return _own(session, host_id, request_paths)
 
 
-def hand_on(session: Session, identity: Identity, joined: JoinedRoles, *, former: bool = False) -> list[str]:
-    """Remove a host's requests for locks of roles; return the roles whose locks the host held.
-
-    With ``former`` a request for the lock of the host's own role stays. If the host held a lock, the role
-    controller's start script may have run on the host, but not its end script. The host is then marked as out of
-    service until it releases the lock itself, or has no more work.
-    """
-    known = _known_requests(session, identity.id, joined)
-    leaving = [request for request in known if not (former and request.role == identity.role)]
-    held = _held(session, leaving)
-    if held:  # the mark is written before the lock is free: a crash in between must not leave the host unmarked
-        session.ensure(paths.out_of_service_path(identity.id), encode({"role": held[0]}))
-    for request in leaving:
-        _delete(session, request.path)
-    joined.keep(identity.id, _paths([request for request in known if request not in leaving]))
-    return held
-
-
-def leave(session: Session, identity: Identity, joined: JoinedRoles) -> list[str]:
-    """Remove a host's requests for locks of roles, and its mark as out of service.
-
-    Return the roles of the requests: the host may have got another role since it made a request.
-    """
-    known = _known_requests(session, identity.id, joined)
-    for request in known:
-        _delete(session, request.path)
-    joined.keep(identity.id, {})
-    mark = paths.out_of_service_path(identity.id)
-    if session.get(mark) is not None:
-        _delete(session, mark)
-    return [request.role for request in known]
-
-
-def _known_requests(session: Session, host_id: str, joined: JoinedRoles) -> list[Request]:
-    """Return a host's requests in all queues, according to its record; without a record, search the queues."""
-    known = joined.requests(host_id)
-    if known is None:
-        return requests_of(session, host_id)
-    recorded = _own(session, host_id, [path for path in known.values() if path is not None])
-    unclear = [role for role, path in known.items() if path is None]
-    return [*recorded, *(requests_of(session, host_id, unclear) if unclear else ())]
-
-
 def _own(session: Session, host_id: str, request_paths: Sequence[str]) -> list[Request]:
     nodes = session.get_many(request_paths) if request_paths else ()
     return [
@@ -174,6 +131,60 @@ def _delete(session: Session, path: str) -> None:
         session.commit(Delete(path))
 
 
+class RoleRequests:
+    """The requests of this host for locks of roles; ``joined`` records where the host has requests."""
+
+    def __init__(self, session: Session, joined: JoinedRoles) -> None:
+        self.session = session
+        self.joined = joined
+
+    def lock(self, role: str, identity: Identity) -> RoleRequestLock:
+        """Return the lock of a role that has a controller; raises ``TreeError`` if its lock node is missing."""
+        return RoleRequestLock(self, role, identity)
+
+    def hand_on(self, identity: Identity, *, former: bool = False) -> list[str]:
+        """Remove the host's requests before the host has finished; return the roles whose locks the host held.
+
+        With ``former`` a request for the lock of the host's own role stays. If the host held a lock, the role
+        controller's start script may have run on the host, but not its end script. The host is then marked as out
+        of service until it releases the lock of its role itself, or leaves all roles.
+        """
+        known = self.known(identity.id)
+        leaving = [request for request in known if not (former and request.role == identity.role)]
+        held = _held(self.session, leaving)
+        if (
+            held
+        ):  # the mark is written before the lock is free: a crash in between must not leave the host unmarked
+            self.session.ensure(paths.out_of_service_path(identity.id), encode({"role": held[0]}))
+        for request in leaving:
+            _delete(self.session, request.path)
+        self.joined.keep(identity.id, _paths([request for request in known if request not in leaving]))
+        return held
+
+    def leave(self, identity: Identity) -> list[str]:
+        """Remove the host's requests, and its mark as out of service, when it has finished its work.
+
+        Return the roles of the requests: the host may have got another role since it made a request.
+        """
+        known = self.known(identity.id)
+        for request in known:
+            _delete(self.session, request.path)
+        self.joined.keep(identity.id, {})
+        mark = paths.out_of_service_path(identity.id)
+        if self.session.get(mark) is not None:
+            _delete(self.session, mark)
+        return [request.role for request in known]
+
+    def known(self, host_id: str) -> list[Request]:
+        """Return the requests in all queues, according to the record; without a record, search the queues."""
+        known = self.joined.requests(host_id)
+        if known is None:
+            return requests_of(self.session, host_id)
+        recorded = _own(self.session, host_id, [path for path in known.values() if path is not None])
+        unclear = [role for role, path in known.items() if path is None]
+        return [*recorded, *(requests_of(self.session, host_id, unclear) if unclear else ())]
+
+
 class RoleRequestLock:
     """The lock of a role, held by at most one host, across restarts of that host.
 
@@ -181,14 +192,16 @@ class RoleRequestLock:
     ``release``, or an operator, gives the lock to the next host: on return from ``release`` this host has no
     request, and is no longer marked as out of service. Only one process of a host may use the lock.
 
-    ``joined`` records where the host has requests. Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
+    Raises ``TreeError`` if there is no ``/role-locks/ROLE``.
     """
 
-    def __init__(self, session: Session, role: str, identity: Identity, joined: JoinedRoles | None = None) -> None:
+    def __init__(self, own: RoleRequests, role: str, identity: Identity) -> None:
+        session = own.session
+        self._own = own
         self._session = session
         self._role = role
         self._identity = identity
-        self._requests = JoinedRoles() if joined is None else joined
+        self._requests = own.joined
         self._directory = f"{paths.ROLE_LOCKS}/{role}"
         self._watch = QueueWatch(session)
         self._request: str | None = None
@@ -267,7 +280,7 @@ class RoleRequestLock:
 
     def _adopt(self) -> str | None:
         """Return this host's oldest request, and remove its newer ones; ``None`` without a request."""
-        known = _known_requests(self._session, self._identity.id, self._requests)
+        known = self._own.known(self._identity.id)
         own = [request.path for request in known if request.role == self._role]
         for newer in own[1:]:
             _delete(self._session, newer)

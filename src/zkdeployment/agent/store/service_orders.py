@@ -15,75 +15,79 @@ from zkdeployment.publishing.store.service_order import decode_entry, encode_ent
 from zkdeployment.strategies.store.agent_records import read_outline
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import QueueWatch
-from zkdeployment.zookeeper.transactions import Create, Set
+from zkdeployment.zookeeper.transactions import Create, Set, commit_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from zkdeployment.base.publication import Published
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
 
 
-#: The number of attempts to write while other processes write to the same node.
-_ATTEMPTS = 50
+class PublicationOrder:
+    """The order between the services of the publication ``sequence``, as one host takes part in it."""
 
+    def __init__(self, session: Session, sequence: int) -> None:
+        self.session = session
+        self.sequence = sequence
 
-def read_entries(session: Session, sequence: int, services: Collection[str]) -> dict[str, OrderEntry]:
-    """Return the entries of these services in a publication, by path; only awaited services have entries.
+    def entries(self, services: Collection[str]) -> dict[str, OrderEntry]:
+        """Read the entries of these services, by path; only services for which a deployment waits have entries.
 
-    Raises ``ConflictError`` if a later publication changed something for hosts, so that entries may be missing.
-    """
-    names = sorted(services)
-    *nodes, targets = session.get_many([*(paths.awaited_path(sequence, name) for name in names), paths.TARGETS])
-    check_current(decode_published(targets), sequence)  # read last, because it changes before entries are removed
-    return {name: decode_entry(node)[0] for name, node in zip(names, nodes, strict=True) if node is not None}
+        Raises ``ConflictError`` if a later publication changed something for hosts: entries may be missing.
+        """
+        names = sorted(services)
+        *nodes, targets = self.session.get_many([*map(self.path, names), paths.TARGETS])
+        self.check_current(targets)  # read last, because it changes before entries are removed
+        return {name: decode_entry(node)[0] for name, node in zip(names, nodes, strict=True) if node is not None}
 
+    def check_current(self, targets: Node | None) -> None:
+        """Raise ``ConflictError`` if the order is no longer that of the last publication."""
+        published = decode_published(targets)
+        if published.effective_since > self.sequence:
+            raise ConflictError(
+                f"publication {self.sequence} is superseded by {published.effective_since}: the host plans again"
+            )
 
-def check_current(published: Published, sequence: int) -> None:
-    """Raise ``ConflictError`` if the order of a publication is no longer that of the last publication."""
-    if published.effective_since > sequence:
-        raise ConflictError(
-            f"publication {sequence} is superseded by {published.effective_since}: the host plans again"
-        )
+    def join(self, service: str, host_id: str) -> None:
+        """Add a host to those that are expected to deploy a service, if a host still waits for the service."""
+        path = self.path(service)
 
+        def make() -> list[Operation] | None:
+            node = self.session.get(path)
+            entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
+            if node is None or is_complete or host_id in entry.hosts:
+                return None
+            return [Set(path, encode_entry(entry.with_host(host_id)), node.version)]
 
-def join(session: Session, sequence: int, service: str, host_id: str) -> None:
-    """Add a host to those that are expected to deploy a service, if a host still waits for the service."""
-    path = paths.awaited_path(sequence, service)
-    for _ in range(_ATTEMPTS):
-        node = session.get(path)
-        entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
-        if node is None or is_complete or host_id in entry.hosts:
-            return
-        try:
-            session.commit(Set(path, encode_entry(entry.with_host(host_id)), node.version))
-        except ConflictError:
-            continue
-        return
-    raise ConflictError(
-        f"cannot add this host to {path}: other hosts changed it during each of {_ATTEMPTS} attempts"
-    )
+        commit_afresh(self.session, make, f"add this host to {path}")
 
+    def finish(self, service: str, host_id: str) -> None:
+        """Record once that a host has deployed a service, if a deployment waits for the service.
 
-def finish(session: Session, sequence: int, service: str, host_id: str) -> None:
-    """Record that a host has deployed a service; the last expected host wakes the hosts that wait for it."""
-    path = paths.awaited_path(sequence, service)
-    mine = f"{path}/{quote(host_id, safe='')}"
-    for _ in range(_ATTEMPTS):
-        node, recorded = session.get_many([path, mine])
-        if node is None:
-            return
-        try:
-            if recorded is None:
-                session.commit(Create(mine))
-            else:
-                entry, is_complete = decode_entry(node)
-                if not is_complete and node.children >= len(entry.hosts):
-                    session.commit(Set(path, encode_entry(entry, is_complete=True), node.version))
-                return
-        except ConflictError:
-            continue
-    raise ConflictError(f"cannot write {mine}: other hosts changed {path} during each of {_ATTEMPTS} attempts")
+        The last expected host wakes the hosts that wait for it.
+        """
+        path = self.path(service)
+        mine = f"{path}/{quote(host_id, safe='')}"
+
+        def record() -> list[Operation] | None:
+            node, recorded = self.session.get_many([path, mine])
+            return None if node is None or recorded is not None else [Create(mine)]
+
+        def complete() -> list[Operation] | None:
+            node = self.session.get(path)
+            entry, is_complete = (OrderEntry(), True) if node is None else decode_entry(node)
+            if node is None or is_complete or node.children < len(entry.hosts):
+                return None
+            return [Set(path, encode_entry(entry, is_complete=True), node.version)]
+
+        for make in (record, complete):
+            commit_afresh(self.session, make, f"write {mine}")
+
+    def path(self, service: str) -> str:
+        """Return the path of the entry of a service."""
+        return paths.awaited_path(self.sequence, service)
 
 
 #: The most unfinished hosts whose failures and publications are examined for one snapshot of the progress.
@@ -98,14 +102,14 @@ _LACKING = "the deployment intent group of the service is stopped"
 
 
 class ZooKeeperAwaitedService:
-    """The progress of one service in one publication, read through one session."""
+    """The progress of one service in the order of one publication."""
 
-    def __init__(self, session: Session, sequence: int, service: str) -> None:
-        self._session = session
-        self._sequence = sequence
+    def __init__(self, order: PublicationOrder, service: str) -> None:
+        self._order = order
+        self._session = order.session
         self._service = service
-        self._path = paths.awaited_path(sequence, service)
-        self._watch = QueueWatch(session)
+        self._path = order.path(service)
+        self._watch = QueueWatch(order.session)
 
     @property
     def is_unchanged(self) -> bool:
@@ -123,7 +127,7 @@ class ZooKeeperAwaitedService:
             self._watch.set(self._path, self._session.id)
         (node, fleet), (finished,) = self._session.look([self._path, paths.HOSTS], [self._path])
         if node is None:
-            check_current(decode_published(self._session.get(paths.TARGETS)), self._sequence)
+            self._order.check_current(self._session.get(paths.TARGETS))
             return OrderProgress(OrderEntry(), is_lost=True)
         entry, is_complete = decode_entry(node)
         if is_complete:
@@ -147,12 +151,12 @@ class ZooKeeperAwaitedService:
         is the number of registered hosts.
         """
         registered, hosts = self._registered(missing, fleet)
-        reached = [host for host in hosts if host.has_reached(self._sequence)]
+        reached = [host for host in hosts if host.has_reached(self._order.sequence)]
         lacking = {host.identity.id: _LACKING for host in reached if host.lacks(self._service)}
         have = {host.identity.id for host in reached} - lacking.keys()
         for name in sorted(have):
-            finish(self._session, self._sequence, self._service, name)
-        rollout = read_outline(self._session, self._sequence)
+            self._order.finish(self._service, name)
+        rollout = read_outline(self._session, self._order.sequence)
         not_judged = have.union(registered[_EXAMINED:])
         judged = [name for name in missing if name not in not_judged]
         return replace(

@@ -198,7 +198,7 @@ class LeaseFollower(HostRole):
         identity = self._host.identity
         self._keep_baseline()
         get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
-        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.leave_roles(identity))
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.roles.leave(identity))
         with failpoints("take-role"):
             self._adapters.run.version.forget_sequences()
             keys = self._record.lease.keys
@@ -263,7 +263,7 @@ class LeaseFollower(HostRole):
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
         """Note that a deployment failed, and release the role's lock, because no host waits for this one."""
         identity = self._host.identity
-        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.hand_on_roles(identity))
+        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.roles.hand_on(identity))
         self._failed = None if is_gated else (revision, self._lease.number)
 
     def note_failure(self) -> None:

@@ -14,6 +14,7 @@ from support.fleets.coordinated import ScriptedRollout
 from support.waiting import wait_until
 from support.web.servers import MailServer
 from support.zookeeper import through
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.host import Host
 from zkdeployment.base.stop import Stop
@@ -354,9 +355,7 @@ def test_a_publication_between_two_reads_is_never_deployed_without_its_strategy(
 
 def test_a_version_without_a_strategy_is_deployed_without_reading_a_rollout(fleet, host, rollout, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        "zkdeployment.agent.store.fleet.read_permission", lambda *arguments: asked.append(arguments)
-    )
+    monkeypatch.setattr(ZooKeeperFleet, "permission", lambda *arguments, **_: asked.append(arguments))
     fleet.set_version("r9")  # by hand
     with host.agent():
         host.wait_for_version("r9")

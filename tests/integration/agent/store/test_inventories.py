@@ -84,7 +84,7 @@ def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, 
     identity = replace(KNOWN.identity, role="web")
     request = f'{{"requestor": "{identity.id}", "hostname": "{identity.name}"}}'
     client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
-    assert fleet.hand_on_roles(identity) == ["web"]
+    assert fleet.roles.hand_on(identity) == ["web"]
     assert reader.snapshot().out_of_service == {identity.id: "web"}
     ZooKeeperLeases(session).give(identity.id, "web", ())
     reader.forget(identity.id)
@@ -126,9 +126,9 @@ def test_a_host_that_leaves_its_role_waits_for_no_lock_and_is_not_out_of_service
     fleet, identity = ZooKeeperFleet(session), replace(KNOWN.identity, role="web")
     request = f'{{"requestor": "{identity.id}", "hostname": "{identity.name}"}}'
     client.create("/role-locks/web/lr-", request.encode(), sequence=True, makepath=True)
-    assert fleet.hand_on_roles(identity)
+    assert fleet.roles.hand_on(identity)
     for requestor in (request, request.replace(identity.id, "another")):
         client.create("/role-locks/web/lr-", requestor.encode(), sequence=True)
-    ZooKeeperFleet(session).leave_roles(identity)
+    ZooKeeperFleet(session).roles.leave(identity)
     assert client.get_children("/role-locks/web") == ["lr-0000000002"]
     assert ZooKeeperFleetReader(session).snapshot().out_of_service == {}

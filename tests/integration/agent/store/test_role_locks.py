@@ -11,7 +11,7 @@ import pytest
 from support.waiting import wait_until
 from support.zookeeper import expire_session, sent_requests
 from zkdeployment.agent.files.session_file import JoinedRoles
-from zkdeployment.agent.store.role_locks import RoleRequestLock, hand_on, leave, read_out_of_service, requests
+from zkdeployment.agent.store.role_locks import RoleRequests, read_out_of_service, requests
 from zkdeployment.base.errors import HostFilesError, LockLostError, TreeError, UnreachableError
 from zkdeployment.base.host import Identity
 from zkdeployment.zookeeper.session import Session
@@ -42,7 +42,7 @@ class MemoryOfRequests:
 
 
 def lock(session, number=1, joined=None):
-    return RoleRequestLock(session, "web", Identity(str(number), f"web{number}", "web"), joined)
+    return RoleRequests(session, joined or JoinedRoles()).lock("web", Identity(str(number), f"web{number}", "web"))
 
 
 def request(session, number, role="web"):
@@ -56,7 +56,7 @@ def test_the_error_names_the_missing_lock_node_of_a_role(session):
     with pytest.raises(
         TreeError, match=r"^cannot lock role db, .*: /role-locks/db does not exist; .*, so publish again$"
     ):
-        RoleRequestLock(session, "db", Identity("1", "db1", "db"))
+        RoleRequests(session, JoinedRoles()).lock("db", Identity("1", "db1", "db"))
 
 
 def test_a_check_and_a_holder_query_take_three_requests_at_any_queue_length(session, monkeypatch):
@@ -239,7 +239,7 @@ def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_releases_the_l
     mine, theirs = lock(session), lock(other, 2)
     assert mine.acquire(0)
     assert not theirs.acquire(0)
-    assert hand_on(session, Identity("1", "web1", "web"), JoinedRoles()) == ["web"]
+    assert RoleRequests(session, JoinedRoles()).hand_on(Identity("1", "web1", "web")) == ["web"]
     assert theirs.acquire(60)
     assert read_out_of_service(other) == {"1": "web"}
     again = lock(session)
@@ -259,7 +259,7 @@ def test_a_host_without_the_lock_releases_no_lock_and_leaves_the_queue(session, 
     mine, theirs = lock(session), lock(other, 2)
     assert mine.acquire(0)
     assert not theirs.acquire(0)
-    assert not hand_on(other, identity, JoinedRoles())
+    assert not RoleRequests(other, JoinedRoles()).hand_on(identity)
     expected = ["1", "2"] if identity.id == "3" else ["1"]
     assert [request.requestor for request in requests(session, "web")] == expected
     assert read_out_of_service(session) == {}
@@ -370,19 +370,19 @@ def test_a_host_with_another_role_leaves_the_queue_of_its_former_role_and_is_in_
     assert not theirs.acquire(0)
     now = Identity("1", "web1", "db")
     joined = JoinedRoles(memory if known else MemoryOfRequests())
-    assert hand_on(session, now, joined, former=True) == ["web"]
+    assert RoleRequests(session, joined).hand_on(now, former=True) == ["web"]
     assert theirs.acquire(60)
     assert read_out_of_service(other) == {"1": "web"}
-    assert leave(session, now, joined) == []
+    assert RoleRequests(session, joined).leave(now) == []
     assert read_out_of_service(other) == {}
 
 
 def test_a_host_keeps_the_lock_of_its_role_when_it_releases_those_of_former_roles(session):
     memory = MemoryOfRequests({"web": request(session, 1), "db": request(session, 1, "db")})
     joined = JoinedRoles(memory)
-    assert hand_on(session, Identity("1", "web1", "web"), joined, former=True) == ["db"]
+    assert RoleRequests(session, joined).hand_on(Identity("1", "web1", "web"), former=True) == ["db"]
     assert [*memory.requests] == ["web"]
     assert session.children("/role-locks/db") == []
     assert len(session.children(PLACE)) == 1
-    assert leave(session, Identity("1", "web1"), joined) == ["web"]
+    assert RoleRequests(session, joined).leave(Identity("1", "web1")) == ["web"]
     assert (memory.requests, session.children(PLACE)) == ({}, [])

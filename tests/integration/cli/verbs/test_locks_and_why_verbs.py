@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from support.zookeeper import write_node
-from zkdeployment.agent.store.role_locks import RoleRequestLock
+from zkdeployment.agent.files.session_file import JoinedRoles
+from zkdeployment.agent.store.role_locks import RoleRequests
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
 from zkdeployment.base.errors import LockLostError
 from zkdeployment.base.host import Identity
@@ -59,7 +60,7 @@ def test_locks_shows_the_holder_the_waiting_hosts_and_the_current_step(run, host
     assert mine.try_acquire()
     mine.begin("deploy /shop/web 0")
     assert not other.acquire(0)
-    assert RoleRequestLock(hosts[0], "web", Identity("h9", "h9.example.com")).acquire(0)
+    assert RoleRequests(hosts[0], JoinedRoles()).lock("web", Identity("h9", "h9.example.com")).acquire(0)
     syncer = ContenderLock(hosts[0], "/hosts-lock", "syncer on s1 (process 7)")
     assert syncer.try_acquire()
     client.create("/agent-locks/empty")
@@ -83,8 +84,8 @@ def test_locks_shows_the_holder_the_waiting_hosts_and_the_current_step(run, host
 
 
 def test_a_role_lock_of_an_absent_host_is_released_and_the_release_is_recorded(run, hosts, zookeeper):
-    assert RoleRequestLock(hosts[0], "web", Identity("h9", "h9.example.com")).acquire(0)
-    waiting = RoleRequestLock(hosts[1], "web", H2)
+    assert RoleRequests(hosts[0], JoinedRoles()).lock("web", Identity("h9", "h9.example.com")).acquire(0)
+    waiting = RoleRequests(hosts[1], JoinedRoles()).lock("web", H2)
     assert not waiting.acquire(0)
     code, out, _ = run("locks", "release", "web", "--reason", "it burnt down", "--yes")
     assert (code, out) == (0, "released the lock of role web, from h9.example.com (h9)\n")

@@ -11,9 +11,9 @@ from support.strategies import active_rollout, begun_rollout
 from support.waiting import wait_until
 from support.zookeeper import write_node
 from zkdeployment.agent.rules.waiting import is_finished, order_wait
-from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.base.host import Facts, Identity
+from zkdeployment.base.host import Facts
 from zkdeployment.base.publication import OrderEntry
 from zkdeployment.publishing.store.service_order import encode_entry, read_unfinished, remove_orders_before
 from zkdeployment.strategies.store.records import encode_state
@@ -34,7 +34,7 @@ def session(zookeeper):
 
 @pytest.fixture
 def orders(session):
-    return ZooKeeperFleet(session)
+    return PublicationOrder(session, SEQUENCE)
 
 
 def unfinished(session):
@@ -52,14 +52,14 @@ def register(client, host_id, **properties):
 
 
 def finish(orders, host_id):
-    orders.finish_order(SEQUENCE, "/shop/db", Identity(host_id, host_id))
+    orders.finish("/shop/db", host_id)
 
 
 def test_the_last_expected_host_wakes_those_that_wait(client, orders):
     expect(client, "h1", "h2")
     register(client, "h1")
     register(client, "h2")
-    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    service = ZooKeeperAwaitedService(orders, "/shop/db")
     wait = order_wait("/shop/db", service.progress(), gaining=False)
     assert (wait.missing, wait.names) == (("h1", "h2"), ("h1.example.com", "h2.example.com"))
     finish(orders, "h1")
@@ -74,7 +74,7 @@ def test_the_last_expected_host_wakes_those_that_wait(client, orders):
 def test_an_entry_is_not_complete_while_an_expected_host_has_left(client, orders):
     expect(client, "h1", "h2")
     register(client, "h2")
-    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    service = ZooKeeperAwaitedService(orders, "/shop/db")
     assert order_wait("", service.progress(), gaining=False).missing == ("h2",)
     finish(orders, "h2")
     client.delete("/hosts/h2")
@@ -104,7 +104,7 @@ def test_the_names_of_all_hosts_are_read_only_if_many_hosts_are_awaited(client, 
     expect(client, "h1", "h2", "h3")
     for name in ("h1", "h2", *awaited):
         register(client, name)
-    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    service = ZooKeeperAwaitedService(orders, "/shop/db")
     assert order_wait("", service.progress(), gaining=False).missing == ("h1", "h2")
     assert set(listed) == {"shop,db"}
     client.set(PATH, encode_entry(OrderEntry(("away", *awaited))))
@@ -115,7 +115,7 @@ def test_the_names_of_all_hosts_are_read_only_if_many_hosts_are_awaited(client, 
 def test_reading_the_progress_again_sets_no_further_watch(client, orders, session):
     expect(client, "h1")
     register(client, "h1")
-    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    service = ZooKeeperAwaitedService(orders, "/shop/db")
     for _ in range(5):
         service.progress()
     assert max(map(len, session._client._data_watchers.values())) == 1
@@ -125,18 +125,18 @@ def test_a_host_that_has_the_publication_counts_although_its_agent_recorded_noth
     expect(client, "h1", "h2")
     register(client, "h1", version="r1", sequence=SEQUENCE)
     register(client, "h2", version="r1", sequence=SEQUENCE - 1)
-    progress = orders.awaited_service(SEQUENCE, "/shop/db").progress()
+    progress = ZooKeeperAwaitedService(orders, "/shop/db").progress()
     assert order_wait("", progress, gaining=False).missing == ("h2",)
     assert client.get_children(PATH) == ["h1"]
 
 
 def test_a_new_host_joins_unless_the_service_is_complete(client, orders):
     expect(client)
-    orders.join_order(SEQUENCE, "/shop/db", Identity("h1", "h1"))
-    assert orders.order_entries(SEQUENCE, ["/shop/db", "/other"]) == {"/shop/db": OrderEntry(("h1",))}
+    orders.join("/shop/db", "h1")
+    assert orders.entries(["/shop/db", "/other"]) == {"/shop/db": OrderEntry(("h1",))}
     finish(orders, "h1")
-    orders.join_order(SEQUENCE, "/shop/db", Identity("h2", "h2"))
-    assert orders.order_entries(SEQUENCE, ["/shop/db"]) == {"/shop/db": OrderEntry(("h1",))}
+    orders.join("/shop/db", "h2")
+    assert orders.entries(["/shop/db"]) == {"/shop/db": OrderEntry(("h1",))}
 
 
 def publish(client, sequence):
@@ -147,22 +147,22 @@ def publish(client, sequence):
 def test_a_missing_entry_is_superseded_and_never_finished(client, orders):
     publish(client, SEQUENCE)
     expect(client, "h1")
-    service = orders.awaited_service(SEQUENCE, "/shop/db")
-    assert orders.order_entries(SEQUENCE, ["/shop/db"]).keys() == {"/shop/db"}
+    service = ZooKeeperAwaitedService(orders, "/shop/db")
+    assert orders.entries(["/shop/db"]).keys() == {"/shop/db"}
     publish(client, SEQUENCE + 1)
     assert not is_finished(service.progress()), "the entry lasts as long as its nodes"
     client.delete(PATH)
     finish(orders, "h1")
-    orders.join_order(SEQUENCE, "/shop/db", Identity("h1", "h1"))
+    orders.join("/shop/db", "h1")
     with pytest.raises(ConflictError, match=f"{SEQUENCE} is superseded by {SEQUENCE + 1}"):
         service.progress()
     with pytest.raises(ConflictError, match="is superseded"):
-        orders.order_entries(SEQUENCE, ["/shop/db"])
+        orders.entries(["/shop/db"])
 
 
 def test_a_missing_entry_of_the_last_publication_is_a_failure(client, orders):
     publish(client, SEQUENCE)
-    wait = order_wait("/shop/db", orders.awaited_service(SEQUENCE, "/shop/db").progress(), gaining=False)
+    wait = order_wait("/shop/db", ZooKeeperAwaitedService(orders, "/shop/db").progress(), gaining=False)
     assert wait.failure.startswith("ZooKeeper has lost which hosts deploy /shop/db before this host; publish")
 
 
@@ -175,7 +175,7 @@ def test_orders_of_later_publications_are_kept(client, session):
 
 def test_a_damaged_entry_delays_no_host(client, orders, session):
     client.create(PATH, b"\x00damaged", makepath=True)
-    assert is_finished(orders.awaited_service(SEQUENCE, "/shop/db").progress())
+    assert is_finished(ZooKeeperAwaitedService(orders, "/shop/db").progress())
     assert unfinished(session) == {}
 
 
@@ -197,7 +197,7 @@ def test_hosts_that_failed_in_the_rollout_are_known_with_their_errors(client, or
     state = active_rollout(replace(state, sequence=SEQUENCE), failed=["h2"])
     client.create(f"/zkdeployment/rollouts/{state.id}", encode_state(state), makepath=True)
     write_node(client, "/zkdeployment/rollouts", {"current": state.id})
-    progress = orders.awaited_service(SEQUENCE, "/shop/db").progress()
+    progress = ZooKeeperAwaitedService(orders, "/shop/db").progress()
     wait = order_wait("/shop/db", progress, gaining=False)
     assert wait.failure == "/shop/db is not deployed on h2.example.com, which this host waits for: boom"
 
@@ -212,7 +212,7 @@ def test_a_host_is_only_taken_for_failed_if_its_record_was_read(client, orders):
     state = active_rollout(replace(state, sequence=SEQUENCE), granted=["app1"])
     client.create(f"/zkdeployment/rollouts/{state.id}", encode_state(state), makepath=True)
     write_node(client, "/zkdeployment/rollouts", {"current": state.id})
-    service = orders.awaited_service(SEQUENCE, "/shop/db")
+    service = ZooKeeperAwaitedService(orders, "/shop/db")
     wait = order_wait("/shop/db", service.progress(), gaining=False)
     assert (len(wait.missing), wait.failure) == (5, "")
     assert is_finished(service.progress())
