@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import re
+from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.names import NameKind, expected_name, is_name
@@ -23,8 +25,32 @@ _LONGEST = 100
 #: The key of a form that holds the kind of a name.
 _NAME_KIND = "nameKind"
 
+
+def text_form(pattern: str, description: str) -> dict[str, Any]:
+    """Return the form of text that matches a pattern."""
+    return {"type": "string", "pattern": pattern, "description": description}
+
+
+def list_form(items: Mapping[str, Any], description: str, **bounds: int) -> dict[str, Any]:
+    """Return the form of a list; ``bounds`` are keys of JSON schemas such as ``minItems``."""
+    return {"type": "array", "items": items, **bounds, "description": description}
+
+
+def choice_form(*values: Enum | str) -> dict[str, Any]:
+    """Return the form of one of these values."""
+    names = [value.value if isinstance(value, Enum) else value for value in values]
+    return {"enum": names, "description": f"one of: {', '.join(names)}"}
+
+
 #: The form of text that is not blank.
-TEXT: dict[str, Any] = {"type": "string", "pattern": r"\S", "description": "text that is not blank"}
+TEXT = text_form(r"\S", "text that is not blank")
+
+#: The form of the path of a node, and of the path of a node or the root of the tree.
+NODE_PATH = text_form(r"^(/[^/\s]+)+$", "the path of a node, as in /p1/shop/front")
+OBJECT_PATH = text_form(r"^(/|(/[^/\s]+)+)$", "the path of a node, as in /p1/shop")
+
+#: The form of a condition.
+TRUTH: dict[str, Any] = {"type": "boolean", "description": "true or false"}
 
 
 def name_form(kind: NameKind) -> dict[str, Any]:
@@ -47,6 +73,15 @@ def mapping_form(required: Mapping[str, Any], optional: Mapping[str, Any]) -> di
         "required": list(required),
         "properties": {**required, **optional},
     }
+
+
+def document_form(
+    metadata: Mapping[str, Any], required: Mapping[str, Any], optional: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the form of a document with its metadata, and with the required and the optional keys of its data."""
+    return mapping_form(
+        {"metadata": mapping_form(metadata, {}), "data": mapping_form(required, optional)}, {"schema": {}}
+    )
 
 
 def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:

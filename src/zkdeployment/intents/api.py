@@ -4,9 +4,10 @@ The paths are ``/api/v1/intents``, ``/api/v1/releases`` and those of EMCO: ``/v2
 ``/v2/cluster-providers/…/clusters`` for clusters.
 """
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -15,8 +16,8 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.text import printable
-from zkdeployment.intents import requests
-from zkdeployment.intents.documents.kinds import approval_value, intent_document, intent_of_document
+from zkdeployment.intents.acts.intents import create_intent, remove_intent, replace_intent
+from zkdeployment.intents.documents.kinds import CLUSTER_KEYS, GROUP_KEYS, intent_document, intent_of_document
 from zkdeployment.intents.documents.values import ClusterIntents, Intent, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
 from zkdeployment.intents.models import (
@@ -29,11 +30,17 @@ from zkdeployment.intents.models import (
     IntentStatusBody,
     IntentSummary,
 )
-from zkdeployment.intents.requests import counted_approvals
+from zkdeployment.intents.requests import counted_approvals, find_record, intent_overview, order_of, read_reports
 from zkdeployment.intents.rules.approvals import ApprovalCount
 from zkdeployment.intents.rules.instances import IntentRecord, intent_history
 from zkdeployment.intents.rules.overview import compare_content, intent_overviews
-from zkdeployment.intents.rules.resources import read_query, require_apps, status_body
+from zkdeployment.intents.rules.resources import (
+    instance_resources,
+    is_terminating,
+    read_query,
+    require_apps,
+    status_body,
+)
 from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.intents.user_acts import (
     AdoptServices,
@@ -51,10 +58,9 @@ from zkdeployment.service.act import Actor, PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.acts import UNCHANGED, CommitReference
 from zkdeployment.service.api.commits import ReasonParameter, refer_to
-from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
+from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.planner import planner_of
-from zkdeployment.service.users.user import User
 
 
 def published_document(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def intent_summary(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -
         "state": record.state.value,
         "content": snapshot.content.digest,
         "is_approved": snapshot.is_approved,
-        "approval": None if intent.approval is None else approval_value(intent.approval),
+        "approval": None if intent.approval is None else intent.approval.to_json(),
         "approvals": [count.to_json() for count in counts],
         "instance": record.instances[-1].id if record.instances else None,
         "address": _address(intent),
@@ -94,14 +100,14 @@ def _address(intent: Intent) -> str:
     return f"{above}/deployment-intent-groups/{name}"
 
 
-def requested_intent(body: GroupDocument | ClusterDocument, names: Mapping[str, str]) -> Intent:
+def requested_intent(body: GroupDocument | ClusterDocument, names: Iterable[tuple[str, str]]) -> Intent:
     """Return the intent of a request, Created and without an approval.
 
-    ``names`` are the names in the address. Raises ``ConfigurationError`` if the names in the document differ. The
-    answer to a document of an invalid form is 422.
+    ``names`` are the keys and the names in the address. Raises ``ConfigurationError`` if the names in
+    the document differ. The answer to a document of an invalid form is 422.
     """
     document = body.model_dump(by_alias=True, exclude_none=True, exclude={"approvals"})
-    for name, value in names.items():
+    for name, value in names:
         found = document["metadata"].setdefault(name, value)
         if found != value:
             raise ConfigurationError(f"metadata.{name} is {found}: expected {value}, as in the address")
@@ -129,7 +135,7 @@ def check_same_state(body: GroupDocument | ClusterDocument, record: IntentRecord
         check_new_state(body)
         return
     intent, state, approval = record.intent, body.data.state, _approval(body)
-    known = None if intent.approval is None else approval_value(intent.approval)
+    known = None if intent.approval is None else intent.approval.to_json()
     if state not in {None, intent.state.value, record.state.value} or approval not in (None, known):
         raise RefusedError(
             f"{subject_text(intent.subject)} is {record.state.value}: the state and the approval are changed by"
@@ -142,10 +148,6 @@ def _approval(body: GroupDocument | ClusterDocument) -> dict[str, Any] | None:
     value: dict[str, Any] | None = None if approval is None else approval.model_dump(exclude_none=True)
     return value
 
-
-#: The number of names that identify a group, and of those that identify a cluster.
-GROUP_NAMES = 4
-CLUSTER_NAMES = 2
 
 #: A name in an address.
 SubjectName = Annotated[str, Path(max_length=500)]
@@ -181,152 +183,165 @@ def _status_parameters(
 StatusParameters = Annotated[dict[str, list[str]], Depends(_status_parameters)]
 
 
-def list_documents(adapters: ServerAdapters, above: IntentSubject, length: int) -> Response:
-    """Return the documents of intents whose subjects have ``length`` names and begin with ``above``."""
-    records = records_of(adapters.feed)
-    shown = [record for record in records if len(record.intent.subject) == length]
-    return JSONResponse(
-        [
-            published_document(record, requests.counted_approvals(adapters, record))
-            for record in shown
-            if record.intent.subject[: len(above)] == above
-        ]
+def _subject_type(names: Sequence[str]) -> Any:
+    """Return the type of a parameter of a route: the names of an intent in the address, as a subject."""
+
+    def read(**given: str) -> IntentSubject:
+        return tuple(given[name] for name in names)
+
+    read.__signature__ = inspect.Signature([address_field(name, SubjectName) for name in names])  # type: ignore[attr-defined]
+    return Annotated[IntentSubject, Depends(read)]
+
+
+class _Kind(NamedTuple):
+    """A kind of documents in the API: groups or clusters.
+
+    ``keys`` are those of the names in the metadata of a document, in the order of the address. ``texts`` are the
+    descriptions of the operations.
+    """
+
+    noun: str
+    keys: Sequence[str]
+    document: Any
+    texts: Mapping[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the parameters in the address."""
+        return [key.replace("-", "_") for key in self.keys]
+
+    def about(self, act: str, name: str = "{}_{}") -> dict[str, Any]:
+        """Return the name and the description of an operation, as arguments of a route."""
+        return {"name": name.format(act, self.noun), "description": self.texts[act]}
+
+
+def _documents_router(prefix: str, kind: _Kind) -> APIRouter:
+    """Return the operations on the documents of groups, or of clusters."""
+    router = APIRouter(prefix=prefix, tags=["intents"], responses=ERRORS)
+    _add_reads(router, kind, "/{name}")
+    _add_changes(router, kind, "/{name}")
+    return router
+
+
+def _add_reads(router: APIRouter, kind: _Kind, one: str) -> None:
+    above_type: Any = _subject_type(kind.names[:-1])
+    subject_type: Any = _subject_type(kind.names)
+    document_type: Any = kind.document
+
+    @router.get("", response_model=list[document_type], **kind.about("list", "{}_{}s"))
+    def list_documents(adapters: Adapters, _user: Reader, above: above_type) -> Response:
+        records = (record for record in records_of(adapters.feed) if len(record.intent.subject) == len(kind.keys))
+        return JSONResponse(
+            [
+                published_document(record, counted_approvals(adapters, record))
+                for record in records
+                if record.intent.subject[:-1] == above
+            ]
+        )
+
+    @router.get(one, response_model=document_type, **kind.about("read"))
+    def read(adapters: Adapters, _user: Reader, subject: subject_type) -> Response:
+        record = find_record(adapters, subject)
+        return JSONResponse(published_document(record, counted_approvals(adapters, record)))
+
+    @router.get(f"{one}/history", response_model=HISTORY, **kind.about("history", "read_{1}_{0}"))
+    def read_history(adapters: ConnectedAdapters, _user: Reader, subject: subject_type) -> Response:
+        intents = adapters.operator.of(ZooKeeperIntents)
+        instances = intent_history(subject, intents.record(subject), intents.former(subject))
+        body = {"subject": subject_text(subject), "instances": [instance.to_json() for instance in instances]}
+        return JSONResponse(body)
+
+    @router.get(
+        f"{one}/status", response_model=IntentStatusBody | INSTANCES, **kind.about("status", "read_{1}_{0}")
     )
+    def read_status(
+        adapters: Adapters, _user: Reader, subject: subject_type, parameters: StatusParameters
+    ) -> Response:
+        record = find_record(adapters, subject)
+        query = read_query(parameters)
+        require_apps(query, record.intent)
+        shown = [each for each in record.instances if query.instance in {None, each.id}][-1:]
+        reports = read_reports(adapters, *shown)
+        clusters = frozenset(known for known in summaries_of(adapters.feed) if len(known) == len(CLUSTER_KEYS))
+        return JSONResponse(status_body(record, query, replace(reports, clusters=clusters)))
 
 
-def show_document(adapters: ServerAdapters, subject: IntentSubject) -> Response:
-    """Return the document of an intent."""
-    record = requests.find_record(adapters, subject)
-    return JSONResponse(published_document(record, requests.counted_approvals(adapters, record)))
+def _add_changes(router: APIRouter, kind: _Kind, one: str) -> None:
+    above_type: Any = _subject_type(kind.names[:-1])
+    subject_type: Any = _subject_type(kind.names)
+    document_type: Any = kind.document
+
+    @router.post("", status_code=202, **kind.about("create"))
+    def create(
+        adapters: ConnectedAdapters,
+        user: Operator,
+        above: above_type,
+        document: document_type,
+        reason: ReasonParameter = "",
+        adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
+    ) -> CommitReference:
+        check_new_state(document)
+        intent = requested_intent(document, zip(kind.keys, above, strict=False))
+        actor = Actor.of_user(adapters, user)
+        if adopt:
+            adoption = AdoptServices(subject=intent.subject, new=intent, reason=reason)
+            return refer_to(adoption.perform(adapters, actor))
+        order = order_of(adapters, actor, intent.subject, reason)
+        return refer_to(create_intent(adapters.require_commits(), order, intent))
+
+    @router.put(one, status_code=202, responses=UNCHANGED, **kind.about("replace"))
+    def replace_document(
+        adapters: ConnectedAdapters,
+        user: Operator,
+        subject: subject_type,
+        document: document_type,
+        response: Response,
+        reason: ReasonParameter = "",
+    ) -> CommitReference:
+        intent = requested_intent(document, zip(kind.keys, subject, strict=True))
+        check_same_state(document, record_of(adapters.feed, subject))
+        order = order_of(adapters, Actor.of_user(adapters, user), subject, reason)
+        return refer_to(replace_intent(adapters.require_commits(), order, intent), response)
+
+    @router.delete(one, status_code=202, **kind.about("remove"))
+    def remove(
+        adapters: ConnectedAdapters, user: Operator, subject: subject_type, reason: ReasonParameter = ""
+    ) -> CommitReference:
+        order = order_of(adapters, Actor.of_user(adapters, user), subject, reason)
+        record = record_of(adapters.feed, subject)
+        last = record.instances[-1] if record is not None and record.instances else None
+        is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
+        return refer_to(remove_intent(adapters.require_commits(), order, is_terminating=is_busy))
 
 
-def show_status(adapters: ServerAdapters, subject: IntentSubject, parameters: dict[str, list[str]]) -> Response:
-    """Return the status of an intent."""
-    record = requests.find_record(adapters, subject)
-    query = read_query(parameters)
-    require_apps(query, record.intent)
-    shown = [each for each in record.instances if query.instance in {None, each.id}][-1:]
-    reports = requests.read_reports(adapters, *shown)
-    clusters = frozenset(known for known in summaries_of(adapters.feed) if len(known) == CLUSTER_NAMES)
-    return JSONResponse(status_body(record, query, replace(reports, clusters=clusters)))
-
-
-def show_difference(request: Request, adapters: ServerAdapters, subject: IntentSubject) -> Response:
-    """Return the changes of the content of a group since its last approval, as JSON or as text."""
-    compared = compare_content(requests.intent_overview(planner_of(request), adapters, subject))
-    if not request.headers.get("Accept", "").startswith("text/plain"):
-        return JSONResponse(compared.to_json())
-    return PlainTextResponse("".join(f"{printable(line)}\n" for line in compared.lines()))
-
-
-def show_history(adapters: ServerAdapters, subject: IntentSubject) -> Response:
-    """Return the instances of an intent with their events."""
-    intents = adapters.operator.of(ZooKeeperIntents)
-    instances = intent_history(subject, intents.record(subject), intents.former(subject))
-    body = {"subject": subject_text(subject), "instances": [instance.to_json() for instance in instances]}
-    return JSONResponse(body)
-
-
-def add_intent(
-    adapters: ServerAdapters, user: User, intent: Intent, reason: str, *, adopt: bool
-) -> CommitReference:
-    """Add the document of an intent, which is Created, or adopts deployed services unchanged."""
-    if not adopt:
-        return refer_to(requests.create(adapters, user, intent, reason))
-    act = AdoptServices(subject=intent.subject, new=intent, reason=reason)
-    return refer_to(act.perform(adapters, Actor.of_user(adapters, user)))
-
-
-def replace_document(
-    adapters: ServerAdapters,
-    user: User,
-    document: GroupDocument | ClusterDocument,
-    names: dict[str, str],
-    reason: str,
-    response: Response,
-) -> CommitReference:
-    """Change the document of the intent that ``names`` identify."""
-    intent = requested_intent(document, names)
-    check_same_state(document, record_of(adapters.feed, intent.subject))
-    return refer_to(requests.replace_document(adapters, user, intent, reason), response)
-
-
-groups_router = APIRouter(
-    prefix="/v2/projects/{project}/composite-apps/{composite_app}/{version}/deployment-intent-groups",
-    tags=["intents"],
-    responses=ERRORS,
+groups_router = _documents_router(
+    "/v2/projects/{project}/composite-apps/{composite_app}/{version}/deployment-intent-groups",
+    _Kind(
+        "group",
+        GROUP_KEYS,
+        GroupDocument,
+        {
+            "list": "Return the published documents of all groups of a version of a composite app.",
+            "create": (
+                "Add a group, whose name is in its metadata; it is Created, or adopts deployed services unchanged."
+            ),
+            "read": "Return the published document of a group.",
+            "replace": "Change what a group deploys. A change of an approved group ends the approval.",
+            "remove": "Remove a group of which nothing is deployed.",
+            "history": (
+                "Return who approved, began, changed and ended each instance, also after the removal of the group."
+            ),
+            "status": (
+                "Return the status of a group.\n\nRepeated values of one parameter are alternatives, different"
+                " parameters combine, and the counts follow them."
+            ),
+        },
+    ),
 )
 
-#: The keys of the names in the metadata of a document, in the order of the address.
-_KEYS = ("project", "composite-app", "version", "name")
+_Group: Any = _subject_type([key.replace("-", "_") for key in GROUP_KEYS])
 
-
-def _composite_app(project: SubjectName, composite_app: SubjectName, version: SubjectName) -> IntentSubject:
-    return project, composite_app, version
-
-
-def _group(
-    project: SubjectName, composite_app: SubjectName, version: SubjectName, name: SubjectName
-) -> IntentSubject:
-    return project, composite_app, version, name
-
-
-CompositeApp = Annotated[IntentSubject, Depends(_composite_app)]
-
-
-@groups_router.get("", response_model=list[GroupDocument])
-def list_groups(adapters: Adapters, _user: Reader, app: CompositeApp) -> Response:
-    """Return the published documents of all groups of a version of a composite app."""
-    return list_documents(adapters, app, GROUP_NAMES)
-
-
-@groups_router.post("", status_code=202)
-def create_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    app: CompositeApp,
-    document: GroupDocument,
-    reason: ReasonParameter = "",
-    adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
-) -> CommitReference:
-    """Add a group, whose name is in its metadata; it is Created, or adopts deployed services unchanged."""
-    check_new_state(document)
-    intent = requested_intent(document, dict(zip(_KEYS, app, strict=False)))
-    return add_intent(adapters, user, intent, reason, adopt=adopt)
-
-
-@groups_router.get("/{name}", response_model=GroupDocument)
-def read_group(adapters: Adapters, _user: Reader, group: Annotated[IntentSubject, Depends(_group)]) -> Response:
-    """Return the published document of a group."""
-    return show_document(adapters, group)
-
-
-@groups_router.put("/{name}", status_code=202, responses=UNCHANGED)
-def replace_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    document: GroupDocument,
-    response: Response,
-    reason: ReasonParameter = "",
-) -> CommitReference:
-    """Change what a group deploys. A change of an approved group ends the approval."""
-    names = dict(zip(_KEYS, group, strict=True))
-    return replace_document(adapters, user, document, names, reason, response)
-
-
-@groups_router.delete("/{name}", status_code=202)
-def remove_group(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    group: Annotated[IntentSubject, Depends(_group)],
-    reason: ReasonParameter = "",
-) -> CommitReference:
-    """Remove a group of which nothing is deployed."""
-    return refer_to(requests.remove(adapters, user, group, reason))
-
-
-_GROUP_PATH = address_field("subject", Annotated[IntentSubject, Depends(_group)])
+_GROUP_PATH = address_field("subject", _Group)
 
 _ACTS: Mapping[str, type[PlannedAct[Any]]] = {
     "adopt": AdoptServices,
@@ -340,42 +355,18 @@ for _name, _act in _ACTS.items():
     add_operation(groups_router, f"/{{name}}/{_name}", _act, _GROUP_PATH)
 
 
-@groups_router.get("/{name}/history", response_model=HISTORY)
-def read_group_history(
-    adapters: ConnectedAdapters, _user: Reader, group: Annotated[IntentSubject, Depends(_group)]
-) -> Response:
-    """Return who approved, began, changed and ended each instance, also after the removal of the group."""
-    return show_history(adapters, group)
-
-
 @groups_router.get("/{name}/diff", response_model=IntentDifferenceBody, responses=TEXT_OR_JSON)
-def read_group_difference(
-    request: Request,
-    adapters: Adapters,
-    _user: Reader,
-    group: Annotated[IntentSubject, Depends(_group)],
-) -> Response:
+def read_group_difference(request: Request, adapters: Adapters, _user: Reader, group: _Group) -> Response:
     """Return what changed in the content of a group since its last approval.
 
     The content is that at the tip of the branch, which an approval would cover; without a repository, it is the
     published one. A group that was never approved is compared with nothing. A request that accepts text/plain gets
     a line for each difference.
     """
-    return show_difference(request, adapters, group)
-
-
-@groups_router.get("/{name}/status", response_model=IntentStatusBody | INSTANCES)
-def read_group_status(
-    adapters: Adapters,
-    _user: Reader,
-    group: Annotated[IntentSubject, Depends(_group)],
-    parameters: StatusParameters,
-) -> Response:
-    """Return the status of a group.
-
-    Repeated values of one parameter are alternatives, different parameters combine, and the counts follow them.
-    """
-    return show_status(adapters, group, parameters)
+    compared = compare_content(intent_overview(planner_of(request), adapters, group))
+    if not request.headers.get("Accept", "").startswith("text/plain"):
+        return JSONResponse(compared.to_json())
+    return PlainTextResponse("".join(f"{printable(line)}\n" for line in compared.lines()))
 
 
 intents_router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
@@ -406,69 +397,31 @@ def _left(service: LeftService) -> dict[str, Any]:
 
 add_operation(releases_router, "/releases", ReleaseServices)
 
+clusters_router = _documents_router(
+    "/v2/cluster-providers/{provider}/clusters",
+    _Kind(
+        "cluster",
+        CLUSTER_KEYS,
+        ClusterDocument,
+        {
+            "list": "Return the published documents of all clusters of a provider.",
+            "create": (
+                "Add a cluster, whose name is in its metadata; it is Created, or adopts deployed services"
+                " unchanged."
+            ),
+            "read": "Return the published document of a cluster.",
+            "replace": "Change the network intents of a cluster that is not applied.",
+            "remove": "Remove a cluster of which nothing is deployed.",
+            "history": "Return who began and ended each instance, also after the removal of the cluster.",
+            "status": (
+                "Return the status of a cluster, whose apps are its network intents; the filters are those of"
+                " groups."
+            ),
+        },
+    ),
+)
 
-clusters_router = APIRouter(prefix="/v2/cluster-providers/{provider}/clusters", tags=["intents"], responses=ERRORS)
-
-
-def _cluster(provider: SubjectName, name: SubjectName) -> IntentSubject:
-    return provider, name
-
-
-@clusters_router.get("", response_model=list[ClusterDocument])
-def list_clusters(adapters: Adapters, _user: Reader, provider: SubjectName) -> Response:
-    """Return the published documents of all clusters of a provider."""
-    return list_documents(adapters, (provider,), CLUSTER_NAMES)
-
-
-@clusters_router.post("", status_code=202)
-def create_cluster(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    provider: SubjectName,
-    document: ClusterDocument,
-    reason: ReasonParameter = "",
-    adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
-) -> CommitReference:
-    """Add a cluster, whose name is in its metadata; it is Created, or adopts deployed services unchanged."""
-    check_new_state(document)
-    intent = requested_intent(document, {"provider": provider})
-    return add_intent(adapters, user, intent, reason, adopt=adopt)
-
-
-@clusters_router.get("/{name}", response_model=ClusterDocument)
-def read_cluster(
-    adapters: Adapters, _user: Reader, cluster: Annotated[IntentSubject, Depends(_cluster)]
-) -> Response:
-    """Return the published document of a cluster."""
-    return show_document(adapters, cluster)
-
-
-@clusters_router.put("/{name}", status_code=202, responses=UNCHANGED)
-def replace_cluster(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    cluster: Annotated[IntentSubject, Depends(_cluster)],
-    document: ClusterDocument,
-    response: Response,
-    reason: ReasonParameter = "",
-) -> CommitReference:
-    """Change the network intents of a cluster that is not applied."""
-    names = dict(zip(("provider", "name"), cluster, strict=True))
-    return replace_document(adapters, user, document, names, reason, response)
-
-
-@clusters_router.delete("/{name}", status_code=202)
-def remove_cluster(
-    adapters: ConnectedAdapters,
-    user: Operator,
-    cluster: Annotated[IntentSubject, Depends(_cluster)],
-    reason: ReasonParameter = "",
-) -> CommitReference:
-    """Remove a cluster of which nothing is deployed."""
-    return refer_to(requests.remove(adapters, user, cluster, reason))
-
-
-_CLUSTER_PATH = address_field("subject", Annotated[IntentSubject, Depends(_cluster)])
+_CLUSTER_PATH = address_field("subject", _subject_type(CLUSTER_KEYS))
 
 add_operation(
     clusters_router,
@@ -487,22 +440,3 @@ add_operation(
     name="terminate_cluster",
     description="Undeploy the network intents of an applied cluster.",
 )
-
-
-@clusters_router.get("/{name}/history", response_model=HISTORY)
-def read_cluster_history(
-    adapters: ConnectedAdapters, _user: Reader, cluster: Annotated[IntentSubject, Depends(_cluster)]
-) -> Response:
-    """Return who began and ended each instance, also after the removal of the cluster."""
-    return show_history(adapters, cluster)
-
-
-@clusters_router.get("/{name}/status", response_model=IntentStatusBody | INSTANCES)
-def read_cluster_status(
-    adapters: Adapters,
-    _user: Reader,
-    cluster: Annotated[IntentSubject, Depends(_cluster)],
-    parameters: StatusParameters,
-) -> Response:
-    """Return the status of a cluster, whose apps are its network intents; the filters are those of groups."""
-    return show_status(adapters, cluster, parameters)

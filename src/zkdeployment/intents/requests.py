@@ -1,8 +1,4 @@
-"""Reads of intents for the API, the pages and the acts, and changes of the documents of intents.
-
-Each act raises ``ForbiddenError`` if the paths of the user do not permit it, ``NotFoundError`` for an unknown
-intent, and ``RefusedError`` if the state of the intent forbids it or the service has no repository.
-"""
+"""Reads of intents for the API, the pages and the acts, and the orders of users."""
 
 from __future__ import annotations
 
@@ -13,21 +9,15 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import NotFoundError
-from zkdeployment.intents.acts.intents import (
-    create_intent,
-    intent_order,
-    remove_intent,
-    replace_intent,
-)
+from zkdeployment.intents.acts.intents import intent_order
 from zkdeployment.intents.documents.values import Intent, IntentSubject, intent_paths, subject_text
 from zkdeployment.intents.feed import record_of, reports_of
 from zkdeployment.intents.rules.overview import IntentOverview, find_overview, intent_overviews
-from zkdeployment.intents.rules.resources import ResourceRow, instance_resources, is_terminating
+from zkdeployment.intents.rules.resources import ResourceRow, instance_resources
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.views.listing import ACT_ON_INTENT
 from zkdeployment.intents.views.matrix import StatusCounts, status_counts
 from zkdeployment.publishing.rules.review import review
-from zkdeployment.service.act import Actor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,10 +29,9 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.publishing.acts.commits import CommitOutcome
+    from zkdeployment.service.act import Actor
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.planner import RevisionPlanner
-    from zkdeployment.service.users.user import User
 
 
 def approvals_are_signed(adapters: ServerAdapters) -> bool:
@@ -85,29 +74,6 @@ def read_reports(adapters: ServerAdapters, *instances: IntentInstance) -> FleetR
     """Return the reports of hosts, and of the providers of the services of these instances."""
     paths = {service.assignment.path for instance in instances for service in instance.services}
     return reports_of(adapters.feed, paths)
-
-
-def create(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
-    """Add the document of a new intent."""
-    return create_intent(adapters.require_commits(), _order(adapters, user, intent.subject, reason), intent)
-
-
-def replace_document(adapters: ServerAdapters, user: User, intent: Intent, reason: str) -> CommitOutcome:
-    """Change the description of an intent; its state and its approval stay unchanged."""
-    return replace_intent(adapters.require_commits(), _order(adapters, user, intent.subject, reason), intent)
-
-
-def remove(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> CommitOutcome:
-    """Remove the document of an intent; refused while hosts still undeploy its last instance."""
-    commits, order = adapters.require_commits(), _order(adapters, user, subject, reason)
-    record = record_of(adapters.feed, subject)
-    last = record.instances[-1] if record is not None and record.instances else None
-    is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
-    return remove_intent(commits, order, is_terminating=is_busy)
-
-
-def _order(adapters: ServerAdapters, user: User, subject: IntentSubject, reason: str) -> IntentOrder:
-    return order_of(adapters, Actor.of_user(adapters, user), subject, reason)
 
 
 def order_of(adapters: ServerAdapters, actor: Actor, subject: IntentSubject, reason: str) -> IntentOrder:

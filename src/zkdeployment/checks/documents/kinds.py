@@ -17,7 +17,18 @@ from zkdeployment.base.errors import without_passwords
 from zkdeployment.base.names import NameKind
 from zkdeployment.base.records import APART, Record
 from zkdeployment.base.source_files import Problem, Severity
-from zkdeployment.documents.forms import Fault, mapping_form, name_form, one_of
+from zkdeployment.documents.forms import (
+    OBJECT_PATH,
+    TRUTH,
+    Fault,
+    choice_form,
+    document_form,
+    list_form,
+    mapping_form,
+    name_form,
+    one_of,
+    text_form,
+)
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.documents import SELECTOR, selector_from_value
 from zkdeployment.tree.values import is_below, parent_path
@@ -210,10 +221,10 @@ _NAME = name_form(NameKind.PLAIN)
 #: The form of the name of a monitoring system, which is also the name of its user of the service.
 _SYSTEM_NAME = name_form(NameKind.USER)
 
-_PROPERTY = {"type": "string", "pattern": r"^\S+$", "description": "the name of a property"}
+_PROPERTY = text_form(r"^\S+$", "the name of a property")
 
 _CONSTRAINTS: Mapping[str, dict[str, Any]] = {
-    "package": {"type": "string", "pattern": r"^\S+$", "description": "the name of a package"},
+    "package": text_form(r"^\S+$", "the name of a package"),
     "selector": SELECTOR,
     "property": {
         "type": "object",
@@ -226,35 +237,26 @@ _CONSTRAINTS: Mapping[str, dict[str, Any]] = {
     "attribute": _PROPERTY,
 }
 
+_CONSTRAINT = {
+    **mapping_form({}, _CONSTRAINTS),
+    "minProperties": 1,
+    "maxProperties": 1,
+    "description": f"one of: {', '.join(_CONSTRAINTS)}",
+}
+
+_CALLBACK = text_form(
+    r"^https?://[^\s/]+(/\S*)?$", "the URL of a monitoring system, as in http://nagios1.example.com:8421/poke"
+)
 
 _SYSTEM_FORM = mapping_form(
     {"metadata": mapping_form({"name": _SYSTEM_NAME}, {})},
-    {
-        "schema": {},
-        "data": mapping_form(
-            {},
-            {
-                "callback": {
-                    "type": "string",
-                    "pattern": r"^https?://[^\s/]+(/\S*)?$",
-                    "description": "the URL of a monitoring system, as in http://nagios1.example.com:8421/poke",
-                }
-            },
-        ),
-    },
+    {"schema": {}, "data": mapping_form({}, {"callback": _CALLBACK})},
 )
 
 _THRESHOLD = mapping_form(
     {
-        "level": {
-            "type": "string",
-            "pattern": r"^[A-Za-z0-9_-]+$",
-            "description": "a level, such as warning or critical",
-        },
-        "predicate": {
-            "enum": [predicate.value for predicate in Predicate],
-            "description": f"one of: {', '.join(predicate.value for predicate in Predicate)}",
-        },
+        "level": text_form(r"^[A-Za-z0-9_-]+$", "a level, such as warning or critical"),
+        "predicate": choice_form(*Predicate),
         "value": {"type": "number", "description": "a number"},
     },
     {},
@@ -262,58 +264,28 @@ _THRESHOLD = mapping_form(
 
 _CHECK = mapping_form(
     {
-        "command": {
-            "type": "string",
-            "pattern": r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$",
-            "description": "the name of a plugin without its directory, as in check_http",
-        }
+        "command": text_form(
+            r"^[A-Za-z0-9_][A-Za-z0-9_.+-]*$", "the name of a plugin without its directory, as in check_http"
+        )
     },
-    {
-        "arguments": {
-            "type": "array",
-            "items": {"type": "string", "pattern": r"^[^\x00]*$", "description": "an argument, as text"},
-            "description": "a list of arguments",
-        }
-    },
+    {"arguments": list_form(text_form(r"^[^\x00]*$", "an argument, as text"), "a list of arguments")},
 )
 
-_CONFIGURATION_FORM = mapping_form(
+_CONFIGURATION_FORM = document_form(
+    {"name": _NAME},
+    {"object": OBJECT_PATH, "monitoring": _SYSTEM_NAME, "check": _CHECK},
     {
-        "metadata": mapping_form({"name": _NAME}, {}),
-        "data": mapping_form(
-            {
-                "object": {
-                    "type": "string",
-                    "pattern": r"^(/|(/[^/\s]+)+)$",
-                    "description": "the path of a node, as in /p1/shop",
-                },
-                "monitoring": _SYSTEM_NAME,
-                "check": _CHECK,
-            },
-            {
-                "inheritance": {"type": "boolean", "description": "true or false"},
-                "children_only": {"type": "boolean", "description": "true or false"},
-                "interval": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 99_999 * 86_400,
-                    "description": "a whole number of seconds, at least 1",
-                },
-                "thresholds": {"type": "array", "items": _THRESHOLD, "description": "a list of thresholds"},
-                "constraints": {
-                    "type": "array",
-                    "items": {
-                        **mapping_form({}, _CONSTRAINTS),
-                        "minProperties": 1,
-                        "maxProperties": 1,
-                        "description": f"one of: {', '.join(_CONSTRAINTS)}",
-                    },
-                    "description": "a list of constraints",
-                },
-            },
-        ),
+        "inheritance": TRUTH,
+        "children_only": TRUTH,
+        "interval": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 99_999 * 86_400,
+            "description": "a whole number of seconds, at least 1",
+        },
+        "thresholds": list_form(_THRESHOLD, "a list of thresholds"),
+        "constraints": list_form(_CONSTRAINT, "a list of constraints"),
     },
-    {"schema": {}},
 )
 
 
@@ -373,12 +345,11 @@ def _configuration_faults(value: Any) -> Iterator[Fault]:
             "children_only without inheritance leaves no service; remove children_only or set inheritance: true"
         )
         yield ("data", "children_only"), message
-    seen: set[str] = set()
-    for number, threshold in enumerate(data.get("thresholds", ())):
-        if threshold["level"] in seen:
-            message = f"there is another threshold {threshold['level']}; expected one for each level"
+    levels = [threshold["level"] for threshold in data.get("thresholds", ())]
+    for number, level in enumerate(levels):
+        if level in levels[:number]:
+            message = f"there is another threshold {level}; expected one for each level"
             yield ("data", "thresholds", number, "level"), message
-        seen.add(threshold["level"])
 
 
 def argument_faults(value: Any) -> Iterator[Fault]:
@@ -420,38 +391,21 @@ class GroupLevel(Enum):
     CRITICAL = "critical"
 
 
-_GROUP_FORM = mapping_form(
+_GROUP_FORM = document_form(
+    {"name": _NAME},
     {
-        "metadata": mapping_form({"name": _NAME}, {}),
-        "data": mapping_form(
-            {
-                "object": {
-                    "type": "string",
-                    "pattern": r"^(/|(/[^/\s]+)+)$",
-                    "description": "the path of a node, as in /p1/shop",
-                },
-                "at_least": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": 1_000_000,
-                    "description": "a whole number of deployments, at least 1",
-                },
-            },
-            {
-                "checks": {
-                    "type": "array",
-                    "items": _NAME,
-                    "minItems": 1,
-                    "description": "a list of names of check configurations",
-                },
-                "level": {
-                    "enum": [level.value for level in GroupLevel],
-                    "description": f"one of: {', '.join(level.value for level in GroupLevel)}",
-                },
-            },
-        ),
+        "object": OBJECT_PATH,
+        "at_least": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 1_000_000,
+            "description": "a whole number of deployments, at least 1",
+        },
     },
-    {"schema": {}},
+    {
+        "checks": list_form(_NAME, "a list of names of check configurations", minItems=1),
+        "level": choice_form(*GroupLevel),
+    },
 )
 
 
@@ -504,44 +458,16 @@ PHONE_PATTERN = r"\+?[0-9][0-9 -]{2,38}"
 _MOST_CONTACTS = 20
 
 _CONTACT = mapping_form(
-    {"name": name_form(NameKind.PLAIN)},
+    {"name": _NAME},
     {
-        "email": {
-            "type": "string",
-            "pattern": f"^{EMAIL_PATTERN}$",
-            "description": "an address such as ann@example.com",
-        },
-        "phone": {
-            "type": "string",
-            "pattern": f"^{PHONE_PATTERN}$",
-            "description": "a number such as +49 30 123456",
-        },
+        "email": text_form(f"^{EMAIL_PATTERN}$", "an address such as ann@example.com"),
+        "phone": text_form(f"^{PHONE_PATTERN}$", "a number such as +49 30 123456"),
     },
 )
 
-_DUTY_FORM = mapping_form(
-    {
-        "metadata": mapping_form({"name": name_form(NameKind.PLAIN)}, {}),
-        "data": mapping_form(
-            {
-                "object": {
-                    "type": "string",
-                    "pattern": r"^(/|(/[^/\s]+)+)$",
-                    "description": "the path of a node, as in /p1/shop",
-                },
-                "contacts": {
-                    "type": "array",
-                    "items": _CONTACT,
-                    "minItems": 1,
-                    "maxItems": _MOST_CONTACTS,
-                    "description": f"a list of 1 to {_MOST_CONTACTS} contacts",
-                },
-            },
-            {},
-        ),
-    },
-    {"schema": {}},
-)
+_CONTACTS = list_form(_CONTACT, f"a list of 1 to {_MOST_CONTACTS} contacts", minItems=1, maxItems=_MOST_CONTACTS)
+
+_DUTY_FORM = document_form({"name": _NAME}, {"object": OBJECT_PATH, "contacts": _CONTACTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,17 +499,16 @@ def on_call_of(duties: Mapping[str, OnCall], path: str) -> OnCall | None:
 
 def _parse_duty(value: Any) -> OnCall:
     data = value["data"]
-    contacts = (OnCallContact(found["name"], found.get("email"), found.get("phone")) for found in data["contacts"])
-    return OnCall(value["metadata"]["name"], data["object"].removesuffix("/"), tuple(contacts))
+    contacts = tuple(map(OnCallContact.from_json, data["contacts"]))
+    return OnCall(value["metadata"]["name"], data["object"].removesuffix("/"), contacts)
 
 
 def _duty_faults(value: Any) -> Iterator[Fault]:
-    seen: set[str] = set()
+    names = [contact["name"] for contact in value["data"]["contacts"]]
     for number, contact in enumerate(value["data"]["contacts"]):
         name = contact["name"]
-        if name in seen:
+        if name in names[:number]:
             yield ("data", "contacts", number, "name"), f"there is another contact {name}; keep one of them"
-        seen.add(name)
         if "email" not in contact and "phone" not in contact:
             message = f"the contact {name} has neither email nor phone; expected one of them"
             yield ("data", "contacts", number), message

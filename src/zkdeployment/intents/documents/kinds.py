@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.names import NameKind
-from zkdeployment.documents.forms import TEXT, Fault, form_faults, mapping_form, name_form
+from zkdeployment.documents.forms import (
+    NODE_PATH,
+    TEXT,
+    Fault,
+    choice_form,
+    document_form,
+    form_faults,
+    list_form,
+    mapping_form,
+    name_form,
+    text_form,
+)
 from zkdeployment.documents.kinds import DocumentKind, Subject
 from zkdeployment.intents.documents.values import (
     RELEASED,
@@ -14,7 +25,6 @@ from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
     FleetStop,
-    FurtherApproval,
     IntentState,
     UpdateRule,
     subject_text,
@@ -34,49 +44,30 @@ TARGET = name_form(NameKind.TARGET)
 
 _NAME = name_form(NameKind.PLAIN)
 
-NODE_PATH: dict[str, Any] = {
-    "type": "string",
-    "pattern": r"^(/[^/\s]+)+$",
-    "description": "the path of a node, as in /p1/shop/front",
-}
-
-DIGEST: dict[str, Any] = {
-    "type": "string",
-    "pattern": r"^sha256:[0-9a-f]{64}$",
-    "description": "the digest of a content, as 'zkdeployment intent approve' writes it",
-}
+DIGEST = text_form(r"^sha256:[0-9a-f]{64}$", "the digest of a content, as 'zkdeployment intent approve' writes it")
 
 APPROVAL: dict[str, Any] = mapping_form(
     {"content": DIGEST, "by": TEXT},
     {
         "reason": TEXT,
         "signature": TEXT,
-        "state": {
-            "enum": [IntentState.APPROVED.value, IntentState.INSTANTIATED.value, RELEASED],
-            "description": f"one of: {IntentState.APPROVED.value}, {IntentState.INSTANTIATED.value}, {RELEASED}",
-        },
+        "state": choice_form(IntentState.APPROVED, IntentState.INSTANTIATED, RELEASED),
         "instance": {
             "type": "integer",
             "minimum": 1,
             "maximum": 2**53 - 1,
             "description": "the number of the instance, as 'zkdeployment intent approve' writes it",
         },
-        "also": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 99,
-            "items": mapping_form({"by": TEXT, "signature": TEXT}, {"reason": TEXT}),
-            "description": "a list of further approvals, as 'zkdeployment intent approve' writes it",
-        },
+        "also": list_form(
+            mapping_form({"by": TEXT, "signature": TEXT}, {"reason": TEXT}),
+            "a list of further approvals, as 'zkdeployment intent approve' writes it",
+            minItems=1,
+            maxItems=99,
+        ),
     },
 )
 
-_PATHS = {
-    "type": "array",
-    "minItems": 1,
-    "items": NODE_PATH,
-    "description": "a list of at least one path, as in [/p1/shop/front]",
-}
+_PATHS = list_form(NODE_PATH, "a list of at least one path, as in [/p1/shop/front]", minItems=1)
 
 
 def _parts(description: str) -> dict[str, Any]:
@@ -89,65 +80,43 @@ def _parts(description: str) -> dict[str, Any]:
     }
 
 
-def _state(*states: IntentState) -> dict[str, Any]:
-    names = [state.value for state in states]
-    return {"enum": names, "description": f"one of: {', '.join(names)}"}
+#: The keys of the names of a group and of a cluster in the metadata of a document, in the order of the subject.
+GROUP_KEYS = ("project", "composite-app", "version", "name")
+CLUSTER_KEYS = ("provider", "name")
 
-
-_GROUP_FORM = mapping_form(
+_GROUP_FORM = document_form(
+    dict.fromkeys(GROUP_KEYS, _NAME),
     {
-        "metadata": mapping_form({"project": _NAME, "composite-app": _NAME, "version": _NAME, "name": _NAME}, {}),
-        "data": mapping_form(
-            {
-                "composite-profile": _NAME,
-                "apps": _parts("a mapping of apps to lists of paths"),
-                "state": _state(
-                    IntentState.CREATED, IntentState.APPROVED, IntentState.INSTANTIATED, IntentState.TERMINATED
-                ),
-            },
-            {
-                "update": {
-                    "enum": [rule.value for rule in UpdateRule],
-                    "description": f"one of: {', '.join(rule.value for rule in UpdateRule)}",
-                },
-                "fleet-stop": {
-                    "enum": [rule.value for rule in FleetStop],
-                    "description": f"one of: {', '.join(rule.value for rule in FleetStop)}",
-                },
-                "approval": APPROVAL,
-            },
+        "composite-profile": _NAME,
+        "apps": _parts("a mapping of apps to lists of paths"),
+        "state": choice_form(
+            IntentState.CREATED, IntentState.APPROVED, IntentState.INSTANTIATED, IntentState.TERMINATED
         ),
     },
-    {"schema": {}},
+    {"update": choice_form(*UpdateRule), "fleet-stop": choice_form(*FleetStop), "approval": APPROVAL},
 )
 
-_CLUSTER_FORM = mapping_form(
+_CLUSTER_FORM = document_form(
+    {"provider": _NAME, "name": TARGET},
     {
-        "metadata": mapping_form({"provider": _NAME, "name": TARGET}, {}),
-        "data": mapping_form(
-            {
-                "network-intents": _parts("a mapping of network intents to lists of paths"),
-                "state": _state(IntentState.CREATED, IntentState.APPLIED, IntentState.TERMINATED),
-            },
-            {},
-        ),
+        "network-intents": _parts("a mapping of network intents to lists of paths"),
+        "state": choice_form(IntentState.CREATED, IntentState.APPLIED, IntentState.TERMINATED),
     },
-    {"schema": {}},
 )
 
 
 def intent_document(intent: Intent) -> dict[str, Any]:
     """Return a group or a cluster in the form of its document."""
+    apps = {name: list(paths) for name, paths in intent.apps.items()}
     if isinstance(intent, ClusterIntents):
         return {
             "schema": CLUSTER_SCHEMA,
-            "metadata": {"provider": intent.provider, "name": intent.name},
-            "data": {"network-intents": _listed(intent), "state": intent.state.value},
+            "metadata": dict(zip(CLUSTER_KEYS, intent.subject, strict=True)),
+            "data": {"network-intents": apps, "state": intent.state.value},
         }
-    project, composite_app, version, name = intent.subject
     data: dict[str, Any] = {
         "composite-profile": intent.composite_profile,
-        "apps": _listed(intent),
+        "apps": apps,
         "state": intent.state.value,
     }
     if intent.update is not UpdateRule.TERMINATE:
@@ -155,28 +124,9 @@ def intent_document(intent: Intent) -> dict[str, Any]:
     if intent.fleet_stop is not FleetStop.FLEET:
         data["fleet-stop"] = intent.fleet_stop.value
     if intent.approval is not None:
-        data["approval"] = approval_value(intent.approval)
-    return {
-        "schema": GROUP_SCHEMA,
-        "metadata": {"project": project, "composite-app": composite_app, "version": version, "name": name},
-        "data": data,
-    }
-
-
-def approval_value(approval: Approval) -> dict[str, Any]:
-    """Return an approval as the value of the key ``approval``."""
-    further = [{key: each for key, each in asdict(one).items() if each} for one in approval.also]
-    value = {**asdict(approval), "also": further}
-    return {key: each for key, each in value.items() if each or key in {"content", "by"}}
-
-
-def parse_approval(value: Mapping[str, Any]) -> Approval:
-    """Return the approval that ``approval_value`` wrote."""
-    return Approval(**{**value, "also": tuple(FurtherApproval(**one) for one in value.get("also", ()))})
-
-
-def _listed(intent: Intent) -> dict[str, list[str]]:
-    return {name: list(paths) for name, paths in intent.apps.items()}
+        data["approval"] = intent.approval.to_json()
+    metadata = dict(zip(GROUP_KEYS, intent.subject, strict=True))
+    return {"schema": GROUP_SCHEMA, "metadata": metadata, "data": data}
 
 
 def _paths(parts: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
@@ -184,26 +134,26 @@ def _paths(parts: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
 
 
 def _parse_group(value: Any) -> DeploymentIntentGroup:
-    metadata, data = value["metadata"], value["data"]
+    data = value["data"]
+    project, composite_app, version, name = _group_subject(value)
     return DeploymentIntentGroup(
-        project=metadata["project"],
-        composite_app=metadata["composite-app"],
-        version=metadata["version"],
-        name=metadata["name"],
+        project,
+        composite_app,
+        version,
+        name,
         composite_profile=data["composite-profile"],
         apps=_paths(data["apps"]),
         state=IntentState(data["state"]),
         update=UpdateRule(data.get("update", UpdateRule.TERMINATE.value)),
-        approval=parse_approval(data["approval"]) if "approval" in data else None,
+        approval=Approval.from_json(data["approval"]) if "approval" in data else None,
         fleet_stop=FleetStop(data.get("fleet-stop", FleetStop.FLEET.value)),
     )
 
 
 def _parse_cluster(value: Any) -> ClusterIntents:
-    metadata, data = value["metadata"], value["data"]
-    return ClusterIntents(
-        metadata["provider"], metadata["name"], _paths(data["network-intents"]), IntentState(data["state"])
-    )
+    data = value["data"]
+    provider, name = _cluster_subject(value)
+    return ClusterIntents(provider, name, _paths(data["network-intents"]), IntentState(data["state"]))
 
 
 def _group_faults(value: Any) -> Iterator[Fault]:
@@ -216,10 +166,6 @@ def _group_faults(value: Any) -> Iterator[Fault]:
             f"{state} needs the key approval; expected Created, and 'zkdeployment intent approve {subject}'",
         )
     yield from _path_faults(value, "apps")
-
-
-def _cluster_faults(value: Any) -> Iterator[Fault]:
-    return _path_faults(value, "network-intents")
 
 
 def _path_faults(value: Any, key: str) -> Iterator[Fault]:
@@ -239,9 +185,12 @@ def _path_faults(value: Any, key: str) -> Iterator[Fault]:
         given.setdefault(path, name)
 
 
-def _group_subject(value: Any) -> tuple[str, ...]:
-    metadata = value["metadata"]
-    return metadata["project"], metadata["composite-app"], metadata["version"], metadata["name"]
+def _group_subject(value: Any) -> Subject:
+    return tuple(value["metadata"][key] for key in GROUP_KEYS)
+
+
+def _cluster_subject(value: Any) -> Subject:
+    return tuple(value["metadata"][key] for key in CLUSTER_KEYS)
 
 
 GROUP: DocumentKind[DeploymentIntentGroup] = DocumentKind(
@@ -259,8 +208,8 @@ CLUSTER: DocumentKind[ClusterIntents] = DocumentKind(
     schema=CLUSTER_SCHEMA,
     form=_CLUSTER_FORM,
     parse=_parse_cluster,
-    subject=lambda value: (value["metadata"]["provider"], value["metadata"]["name"]),
-    faults=_cluster_faults,
+    subject=_cluster_subject,
+    faults=lambda value: _path_faults(value, "network-intents"),
     telltale_keys=("network-intents",),
 )
 
@@ -311,29 +260,21 @@ def release_document(release: ServiceRelease) -> dict[str, Any]:
     metadata = {"path": release.path}
     if release.target is not None:
         metadata["target"] = release.target
-    return {
-        "schema": RELEASE_SCHEMA,
-        "metadata": metadata,
-        "data": {
-            "former": subject_text(release.former),
-            "revision": release.revision,
-            "approval": approval_value(release.approval),
-            **({"pending": True} if release.is_pending else {}),
-        },
+    data = {
+        "former": subject_text(release.former),
+        "revision": release.revision,
+        "approval": release.approval.to_json(),
+        **({"pending": True} if release.is_pending else {}),
     }
+    return {"schema": RELEASE_SCHEMA, "metadata": metadata, "data": data}
 
+
+_PENDING = {"type": "boolean", "description": "true while the release lacks approvals, else false"}
 
 _RELEASE_FORM = mapping_form(
     {
         "metadata": mapping_form({"path": NODE_PATH}, {"target": TARGET}),
-        "data": mapping_form(
-            {
-                "former": TEXT,
-                "revision": TEXT,
-                "approval": APPROVAL,
-            },
-            {"pending": {"type": "boolean", "description": "true while the release lacks approvals, else false"}},
-        ),
+        "data": mapping_form({"former": TEXT, "revision": TEXT, "approval": APPROVAL}, {"pending": _PENDING}),
     },
     {"schema": {}},
 )
@@ -346,19 +287,9 @@ def _parse_release(value: Any) -> ServiceRelease:
         metadata.get("target"),
         tuple(data["former"].split("/")),
         data["revision"],
-        parse_approval(data["approval"]),
+        Approval.from_json(data["approval"]),
         data.get("pending", False),
     )
-
-
-def _release_subject(value: Any) -> Subject:
-    return tuple(_release_names(value["metadata"]))
-
-
-def _release_names(metadata: Mapping[str, str]) -> Iterator[str]:
-    yield metadata["path"]
-    if "target" in metadata:
-        yield metadata["target"]
 
 
 RELEASE: DocumentKind[ServiceRelease] = DocumentKind(
@@ -366,6 +297,6 @@ RELEASE: DocumentKind[ServiceRelease] = DocumentKind(
     schema=RELEASE_SCHEMA,
     form=_RELEASE_FORM,
     parse=_parse_release,
-    subject=_release_subject,
+    subject=lambda value: tuple(value["metadata"][key] for key in ("path", "target") if key in value["metadata"]),
     place=("metadata", "path"),
 )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.base.records import OMITTED, Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,16 +51,16 @@ class FleetStop(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherApproval:
+class FurtherApproval(Record):
     """The approval of the same content and instance by another person; ``signature`` covers the same."""
 
     by: str
     signature: str
-    reason: str = ""
+    reason: Annotated[str, OMITTED] = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Record):
     """The approval of one content, given by its digest.
 
     ``signature`` covers the subject, the content, the ``state`` and the number of the ``instance``. The state
@@ -71,11 +72,11 @@ class Approval:
 
     content: str
     by: str
-    reason: str = ""
-    signature: str | None = None
-    state: str = ""
-    instance: int = 0
-    also: tuple[FurtherApproval, ...] = ()
+    reason: Annotated[str, OMITTED] = ""
+    signature: Annotated[str | None, OMITTED] = None
+    state: Annotated[str, OMITTED] = ""
+    instance: Annotated[int, OMITTED] = 0
+    also: Annotated[tuple[FurtherApproval, ...], OMITTED] = ()
 
 
 #: The state in the approval of a release.

@@ -16,7 +16,7 @@ from zkdeployment.documents.edits import (
     remove_document,
     render_document,
 )
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, approval_value, intent_document
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, intent_document
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
@@ -87,7 +87,7 @@ def with_state(
     if placed.intent.state is not state:
         changes["data", "state"] = state.value
     if approval is not None:
-        changes["data", "approval"] = approval_value(approval)
+        changes["data", "approval"] = approval.to_json()
     return _changed(placed, changes)
 
 

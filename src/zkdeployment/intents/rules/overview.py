@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.intents.documents.kinds import approval_value, intent_document
+from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState, subject_text
 from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
 from zkdeployment.intents.rules.content import IntentContent, changed_keys
@@ -90,7 +90,7 @@ class IntentOverview:
             "tip_state": None if tip is None else tip.value,
             "content": self.snapshot.content.digest,
             "is_approved": self.snapshot.is_approved,
-            "approval": None if approval is None else approval_value(approval),
+            "approval": None if approval is None else approval.to_json(),
             "approvals": [count.to_json() for count in self.approvals],
             "instance": None if self.instance is None else self.instance.id,
             "document": intent_document(self.intent),

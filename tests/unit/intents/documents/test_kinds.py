@@ -12,7 +12,6 @@ from zkdeployment.documents.reading import read_documents
 from zkdeployment.intents.documents.kinds import (
     CLUSTER,
     GROUP,
-    approval_value,
     intent_document,
     intent_of_document,
 )
@@ -79,7 +78,7 @@ def test_a_written_document_is_read_as_the_same_intent(intent):
 
 
 def test_an_approval_changes_two_keys_and_keeps_the_comments():
-    changes = {("data", "state"): "Approved", ("data", "approval"): approval_value(APPROVAL)}
+    changes = {("data", "state"): "Approved", ("data", "approval"): APPROVAL.to_json()}
     text = change_document(TEXT, 0, changes)
     assert read(text).of(GROUP)[SHOP.subject] == replace(SHOP, state=IntentState.APPROVED, approval=APPROVAL)
     assert "# Created, Approved, Instantiated, Terminated" in text
