@@ -19,7 +19,7 @@ from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
 from zkdeployment.publishing.daemon.follower import SyncerFacts, syncer_metrics
 from zkdeployment.rollouts.daemon import FAILURE_KINDS, CoordinatorFacts, coordinator_metrics
-from zkdeployment.service.metrics import ServerFacts, server_metrics
+from zkdeployment.service.api.health import ServerFacts, server_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
 ETC = Path(__file__).resolve().parents[2] / "etc"

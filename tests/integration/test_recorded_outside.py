@@ -184,7 +184,7 @@ def test_operations_of_the_api_are_the_recorded_ones(recorded):
 
 
 def test_pages_and_forms_are_the_recorded_ones(recorded):
-    recorded("pages", pages())
+    recorded("pages", sorted(pages()))
 
 
 def test_keys_of_the_configuration_have_the_recorded_defaults_and_refuse_other_forms(recorded, tmp_path):

@@ -6,7 +6,7 @@ from fastapi.responses import Response
 from zkdeployment.checks.feed import check_reading_of
 from zkdeployment.checks.rules.findings import CheckReading
 from zkdeployment.checks.views.page import checks_view
-from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import read_or, show_page
 

@@ -53,7 +53,7 @@ from zkdeployment.intents.user_acts import (
     TerminateIntent,
 )
 from zkdeployment.publishing.left_service import LeftService
-from zkdeployment.service.access.rights import Operator, Reader
+from zkdeployment.service.access.identity import Operator, Reader
 from zkdeployment.service.act import Actor, PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.acts import UNCHANGED, CommitReference

@@ -18,7 +18,7 @@ from zkdeployment.intents.views.listing import IntentListQuery, intent_page_of, 
 from zkdeployment.intents.views.matrix import MatrixQuery
 from zkdeployment.intents.views.page import act_progress, intent_view, shown_instance
 from zkdeployment.publishing.left_service import LeftService
-from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.api.commits import find_job
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
 from zkdeployment.service.pages.live_page import Known, last_known, read_or, show_page, view_address

@@ -49,7 +49,7 @@ from zkdeployment.pools.rules.node import NewPoolNode
 from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
 from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.service_requests import lending_pool, own_usage
-from zkdeployment.service.access.rights import PoolReader, Tenant, require
+from zkdeployment.service.access.identity import PoolReader, Tenant, require
 from zkdeployment.service.act import Actor
 from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters

@@ -13,7 +13,7 @@ from zkdeployment.pools.acts.sessions import retire_tenant
 from zkdeployment.pools.ports import PoolAdapters
 from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.pools.store.store import ZooKeeperPools, ZooKeeperSessionUses, registered_hosts
-from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.service.users.user_store import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import verb_session
 
 if TYPE_CHECKING:

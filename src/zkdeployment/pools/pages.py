@@ -14,7 +14,7 @@ from zkdeployment.pools.service_requests import own_usage
 from zkdeployment.pools.user_acts import ACTS
 from zkdeployment.pools.views.page import PAGE, pools_view, request_notice
 from zkdeployment.pools.views.usage import usage_seconds, usage_view
-from zkdeployment.service.access.rights import PoolReader, Tenant
+from zkdeployment.service.access.identity import PoolReader, Tenant
 from zkdeployment.service.act_routes import forms
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import Known, last_known, show_page

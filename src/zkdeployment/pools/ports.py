@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun
     from zkdeployment.pools.rules.usage import SessionUse
     from zkdeployment.pools.store.store import ZooKeeperPools
-    from zkdeployment.service.users.user_records import ZooKeeperUserReader
+    from zkdeployment.service.users.user_store import ZooKeeperUserReader
 
 
 class PoolMechanism(Protocol):

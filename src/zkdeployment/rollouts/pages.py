@@ -5,7 +5,7 @@ from fastapi.responses import Response
 
 from zkdeployment.rollouts.acts import DirectRollout
 from zkdeployment.rollouts.views import rollout_view
-from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import show_page
 

@@ -204,8 +204,8 @@ class DaemonSupervisor:
 def add_user(zookeeper: str, name: str, role: str) -> str:
     """Add a user of the service with a role, and return the user's key."""
     # The libraries of the service are optional.
-    from zkdeployment.service.users.opening import open_users  # noqa: PLC0415
     from zkdeployment.service.users.user import NewUser, Role  # noqa: PLC0415
+    from zkdeployment.service.users.user_store import open_users  # noqa: PLC0415
 
     act = Act("the sandbox", f"user add {name}", "", time.time())
     with open_users(Servers(zookeeper), ()) as users:

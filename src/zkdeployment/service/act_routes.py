@@ -16,7 +16,7 @@ from zkdeployment.base.act import MAX_REASON_LENGTH, sanitize
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
-from zkdeployment.service.access.rights import Operator
+from zkdeployment.service.access.identity import Operator
 from zkdeployment.service.act import ActForm, FormAct, PlannedAct, Visit
 from zkdeployment.service.acts import all_acts
 from zkdeployment.service.dependencies import ConnectedAdapters

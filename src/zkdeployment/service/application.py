@@ -102,17 +102,9 @@ _API_ROUTERS = (
 #: The routers of the fleet's pages; the features add theirs.
 _PAGE_ROUTERS = (
     login.router,
-    login.external_router,
     pages.router,
-    pages.hosts_router,
-    pages.services_router,
-    pages.history_router,
-    pages.locks_router,
-    pages.plan_router,
     forms_router,
-    pages.audit_router,
     static_files.router,
-    static_files.docs_router,
 )
 
 
@@ -120,6 +112,7 @@ def api_routers() -> tuple[APIRouter, ...]:
     """Return the routers of all operations of the API that need a login."""
     return (
         *_API_ROUTERS,
+        fleet.explanation_router(),
         act_operations(),
         *(router for feature in installed() for router in feature.api_routers()),
     )

@@ -17,8 +17,8 @@ from support.service import form_token
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, free_port
-from zkdeployment.service.users.opening import open_users
 from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.service.users.user_store import open_users
 from zkdeployment.zookeeper.servers import Servers
 
 

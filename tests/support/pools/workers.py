@@ -25,7 +25,7 @@ from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.publishing.store.documents import document_path
 from zkdeployment.service.users.user import Role, User
-from zkdeployment.service.users.user_records import UserRecord, encode_user
+from zkdeployment.service.users.user_store import UserRecord, encode_user
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Set

@@ -31,7 +31,7 @@ from zkdeployment.checks.rules.overview import (
 from zkdeployment.checks.user_acts import ACT_ON_CHECK, AbandonSystem, AllowRemoval, RetryInstance
 from zkdeployment.checks.views.wanted import check_to_json, configurations_to_json, instances_of
 from zkdeployment.publishing.acts.commits import CommitOutcome
-from zkdeployment.service.access.rights import Operator, Reader
+from zkdeployment.service.access.identity import Operator, Reader
 from zkdeployment.service.act import Actor
 from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.acts import UNCHANGED, CommitReference

@@ -32,7 +32,7 @@ from zkdeployment.checks.rules import workflow
 from zkdeployment.checks.rules.instance import DEPLOYED, CheckInstance
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.rules.overview import expected_configuration, read_instance_id
-from zkdeployment.service.access.rights import Monitoring
+from zkdeployment.service.access.identity import Monitoring
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS, ErrorDetail
 from zkdeployment.service.users.user import User

@@ -102,7 +102,7 @@ def expires_option(function: Callable[..., None]) -> Callable[..., None]:
 def users_of_service(connection: Servers) -> Iterator[ZooKeeperUsers]:
     """Connect to ZooKeeper and return the users; new nodes have the access list of the service."""
     with service_libraries():
-        from zkdeployment.service.users.opening import open_users  # noqa: PLC0415  hosts have no libraries of the service
+        from zkdeployment.service.users.user_store import open_users  # noqa: PLC0415  hosts have no libraries of the service
     with open_users(connection, _users_acl()) as users:
         yield users
 

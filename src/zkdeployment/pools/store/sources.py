@@ -11,7 +11,7 @@ from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, RoleMechanism, pools_in_force
 from zkdeployment.pools.rules.work import PoolSources
 from zkdeployment.publishing.store.documents import document_path
-from zkdeployment.service.users.user_records import decode_user
+from zkdeployment.service.users.user_store import decode_user
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.reads import Read

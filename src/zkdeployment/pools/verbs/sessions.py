@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.rules.queue import RequestPlace
     from zkdeployment.pools.rules.tenant_session import NodeProperty, WaitingRequest
     from zkdeployment.service.users.user import User
-    from zkdeployment.service.users.user_records import ZooKeeperUserReader
+    from zkdeployment.service.users.user_store import ZooKeeperUserReader
     from zkdeployment.zookeeper.servers import Servers
 
 

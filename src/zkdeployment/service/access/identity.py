@@ -1,5 +1,7 @@
 """Identifies the sender of a request: a program with a key, a person with a login session, or a trusted proxy.
 
+The rights that routes require are types of their parameters.
+
 A key that waits for its turn occupies no thread, so that any number of clients may begin to work at the same time.
 Each request reads the user, so that changes of rights and retirements take effect at once.
 """
@@ -27,10 +29,10 @@ from zkdeployment.service.access.cookies import SAFE_METHODS, session_token, sit
 from zkdeployment.service.dependencies import Adapters, ServerAdapters, check_connection
 from zkdeployment.service.users.external_logins import PROXY_IDENTITY
 from zkdeployment.service.users.logins import throttled_address
-from zkdeployment.service.users.user import LoginProblem, LoginRefusal, User
+from zkdeployment.service.users.user import LoginProblem, LoginRefusal, Right, Role, User
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -256,3 +258,44 @@ def _challenge(request: Request) -> dict[str, str]:
 
 
 CurrentUser = Annotated[User, Depends(identify)]
+
+
+def require(right: Right) -> Callable[[User], User]:
+    """Return a dependency that returns the user of a request if it has a right, and answers 403 otherwise."""
+
+    def check(user: CurrentUser) -> User:
+        if not user.may(right):
+            raise HTTPException(403, f"the user {user} may not {right.value}: its role is {user.role.value}")
+        return user
+
+    return check
+
+
+#: A user who may read the fleet.
+Reader = Annotated[User, Depends(require(Right.READ_FLEET))]
+
+#: A user who may read pools; tenants may read nothing else, but their own sessions.
+PoolReader = Annotated[User, Depends(require(Right.READ_POOLS))]
+
+#: A user who may lease nodes: a tenant, or an admin.
+Tenant = Annotated[User, Depends(require(Right.LEASE_NODES))]
+
+#: A user who may act on the fleet.
+Operator = Annotated[User, Depends(require(Right.ACT_ON_FLEET))]
+
+
+def require_monitoring(user: CurrentUser) -> User:
+    """Return the user of a request if it is a monitoring system, and answer 403 otherwise.
+
+    Other roles are refused: from a fetched deployment the coordinator concludes that the monitoring system has
+    received it.
+    """
+    if user.role is not Role.MONITORING:
+        raise HTTPException(
+            403, f"the user {user} may not {Right.ANSWER_CHECKS.value}: its role is {user.role.value}"
+        )
+    return require(Right.ANSWER_CHECKS)(user)
+
+
+#: A monitoring system: a user of its name.
+Monitoring = Annotated[User, Depends(require_monitoring)]

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.publishing.acts.commits import CommitOutcome
-from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.act_routes import OptionalReason, wait_for_reading
 from zkdeployment.service.acts import CommitReference
 from zkdeployment.service.bodies import body_of

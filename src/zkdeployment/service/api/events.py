@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.service.access.cookies import site_of
-from zkdeployment.service.access.rights import PoolReader
+from zkdeployment.service.access.identity import PoolReader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.error_responses import ERRORS, RETRY_AFTER
 from zkdeployment.service.event_streams import EventStream, hub_of, subscriber_for

@@ -28,7 +28,7 @@ from zkdeployment.fleet.views.services import (
 )
 from zkdeployment.fleet.views.status import FleetStatus, HostState, fleet_status
 from zkdeployment.publishing.section import section
-from zkdeployment.service.access.rights import Reader, require
+from zkdeployment.service.access.identity import Reader, require
 from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
@@ -64,9 +64,6 @@ router = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]
 _STATUS = answer("status", FleetStatus)
 _SERVICES = answer("services", ServicesStatus)
 
-_FINDINGS = tuple(feature.finding_body() for feature in installed() if feature.finding_body is not None)
-_Finding: Any = Union[_FINDINGS] if _FINDINGS else dict[str, Any]  # noqa: UP007  the members are computed
-
 _MISSING: dict[int | str, dict[str, object]] = {404: ERRORS[404]}
 
 HostName = Annotated[str, Path(description="The id or the name of a host.")]
@@ -100,11 +97,16 @@ def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
     return JSONResponse(with_schema("status", status.to_json()))
 
 
-@router.get(
-    "/hosts/{host}/why",
-    response_model=answer("why", Explanation, checks=list[_Finding]),
-    responses=_MISSING,
-)
+def explanation_router() -> APIRouter:
+    """Return the operation that explains a host, whose answer has the findings of the features."""
+    bodies = tuple(feature.finding_body() for feature in installed() if feature.finding_body is not None)
+    finding: Any = Union[bodies] if bodies else dict[str, Any]  # noqa: UP007  the members are computed
+    body = answer("why", Explanation, checks=list[finding])
+    explaining = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]})
+    explaining.add_api_route("/hosts/{host}/why", explain, response_model=body, responses=_MISSING)
+    return explaining
+
+
 def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     """Explain why a host is not at the cluster version."""
     del user

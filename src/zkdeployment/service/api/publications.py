@@ -14,7 +14,7 @@ from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.names import RESERVED, NameKind, is_name
 from zkdeployment.fleet.views.history import publication_body
 from zkdeployment.publishing.records import PublicationRecord
-from zkdeployment.service.access.rights import Reader
+from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.bodies import Described, answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS

@@ -16,7 +16,7 @@ from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostStatus
-from zkdeployment.service.access.rights import PoolReader, Reader, require
+from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.acts import RollBackFleet, fleet_acts
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
 from zkdeployment.service.pages.live_page import (
@@ -37,9 +37,7 @@ from zkdeployment.service.views.fleet import FrontPageData, fleet_view
 from zkdeployment.service.views.frame import host_page
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
-    SHOWN,
     TreeDifference,
-    audit_view,
     history_view,
     previous_record,
     publication_view,
@@ -106,10 +104,7 @@ def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(
     return PlainTextResponse(printable(f"{host.name}: {host.state.value}{f': {detail}' if detail else ''}"))
 
 
-hosts_router = APIRouter(include_in_schema=False)
-
-
-@hosts_router.get("/hosts/{host}")
+@router.get("/hosts/{host}")
 def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
     """Return the page of the host with this id or name."""
     feed, now = adapters.feed, adapters.clock.now()
@@ -138,10 +133,7 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view, withheld=withheld)
 
 
-locks_router = APIRouter(include_in_schema=False)
-
-
-@locks_router.get("/locks")
+@router.get("/locks")
 def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
     """Return the page of the locks."""
     cached = adapters.feed.snapshot()
@@ -155,12 +147,10 @@ def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
     return show_page(request, adapters, user, "locks.html", events=FLEET_EVENTS, rows=rows, may_act=may_act)
 
 
-services_router = APIRouter(include_in_schema=False)
-
 ServicesPage = Annotated[int, Query(ge=1, le=100_000)]
 
 
-@services_router.get("/services")
+@router.get("/services")
 def show_services(
     request: Request, adapters: Adapters, user: Reader, text: str = "", page: ServicesPage = 1
 ) -> Response:
@@ -172,7 +162,7 @@ def show_services(
     return show_page(request, adapters, user, "services.html", events=FLEET_EVENTS, view=view, withheld=withheld)
 
 
-@services_router.get("/services/{path:path}")
+@router.get("/services/{path:path}")
 def show_service(
     request: Request, adapters: Adapters, user: Reader, path: str, page: ServicesPage = 1
 ) -> Response:
@@ -208,13 +198,11 @@ def _targets(request: Request, adapters: ServerAdapters) -> Targets:
     return last_known(request).read(Known.TARGETS, adapters.feed.targets, {})
 
 
-plan_router = APIRouter(include_in_schema=False)
-
 #: The longest name of a branch that is read.
 _MOST_CHARACTERS = 200
 
 
-@plan_router.get("/plan")
+@router.get("/plan")
 def show_plan(
     request: Request,
     adapters: ConnectedAdapters,
@@ -238,12 +226,10 @@ def show_plan(
     )
 
 
-history_router = APIRouter(include_in_schema=False)
-
 PageNumber = Annotated[int, Query(ge=1, le=1000)]
 
 
-@history_router.get("/history")
+@router.get("/history")
 def show_history(request: Request, adapters: Adapters, user: Reader, page: PageNumber = 1) -> Response:
     """Return the page that lists the publications, newest first."""
     records = adapters.feed.history(page * PAGE_SIZE + 1)
@@ -251,7 +237,7 @@ def show_history(request: Request, adapters: Adapters, user: Reader, page: PageN
     return show_page(request, adapters, user, "history.html", events="publication host", view=view)
 
 
-@history_router.get("/history/{sequence}")
+@router.get("/history/{sequence}")
 def show_publication(
     request: Request,
     adapters: Adapters,
@@ -292,10 +278,11 @@ def _difference(request: Request, adapters: ServerAdapters, before: Revision, af
         return TreeDifference(unknown=str(error))
 
 
-audit_router = APIRouter(include_in_schema=False)
+#: The most records of each kind on the page of the audit.
+_MOST_RECORDS = 100
 
 
-@audit_router.get("/audit")
+@router.get("/audit")
 def show_audit(
     request: Request,
     adapters: ConnectedAdapters,
@@ -304,6 +291,5 @@ def show_audit(
 ) -> Response:
     """Return the page of acts and failed logins; ``who`` limits them to a user, an operator or an address."""
     who = who.strip()
-    records = audit_records(adapters.feed.acts(), adapters.logins.failed_logins(), who=who, limit=SHOWN)
-    view = audit_view(records, who, adapters.clock.now())
-    return show_page(request, adapters, user, "audit.html", view=view)
+    records = audit_records(adapters.feed.acts(), adapters.logins.failed_logins(), who=who, limit=_MOST_RECORDS)
+    return show_page(request, adapters, user, "audit.html", records=records, who=who)

@@ -19,7 +19,7 @@ from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.publishing.section import section
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
-from zkdeployment.service.views.frame import page_frame
+from zkdeployment.service.views.frame import moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.globals["asset"] = asset
 _TEMPLATES.filters["lines"] = _lines
+_TEMPLATES.filters["moment"] = moment
 
 _TEMPLATES.globals["form_token"] = form_token
 

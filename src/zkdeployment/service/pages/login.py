@@ -25,7 +25,7 @@ from zkdeployment.service.users.external_logins import ExternalUser, attempt_of
 from zkdeployment.service.users.user import LoginRefusal, User
 from zkdeployment.service.views.frame import local_path
 
-external_router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 
 #: The path to which the provider redirects browsers.
 _CALLBACK = "/login/openid/callback"
@@ -33,7 +33,7 @@ _CALLBACK = "/login/openid/callback"
 _ERROR = re.compile(r"[a-z_]{1,40}")
 
 
-@external_router.get("/login/openid")
+@router.get("/login/openid")
 def begin_openid(
     request: Request, adapters: ConnectedAdapters, target: Annotated[str, Query(alias="next")] = "/"
 ) -> Response:
@@ -44,7 +44,7 @@ def begin_openid(
     return response
 
 
-@external_router.get(_CALLBACK)
+@router.get(_CALLBACK)
 def finish_openid(
     request: Request,
     adapters: ConnectedAdapters,
@@ -92,8 +92,6 @@ def _provider(adapters: ServerAdapters) -> OpenIdProvider:
 def _callback(request: Request) -> str:
     return cookies.site_of(request).url + _CALLBACK
 
-
-router = APIRouter(include_in_schema=False)
 
 #: The longest name and key that are read.
 _MOST_CHARACTERS = 200

@@ -28,8 +28,6 @@ async def show_file(name: str) -> Response:
     return Response(_FILES[name], media_type=kind or "text/plain", headers=_HEADERS)
 
 
-docs_router = APIRouter(include_in_schema=False)
-
 _TYPES = {
     "start.js": "text/javascript",
     "swagger-ui-bundle.js": "text/javascript",
@@ -42,13 +40,13 @@ _POLICY = CONTENT_SECURITY_POLICY.replace("img-src 'self'", "img-src 'self' data
 _SWAGGER_FILES = files("zkdeployment.service") / "static" / "swagger"
 
 
-@docs_router.get("/docs")
+@router.get("/docs")
 def show_description(request: Request) -> Response:
     """Return the page that shows the description of the API."""
     return render_page(request, "api_docs.html", headers={"Content-Security-Policy": _POLICY})
 
 
-@docs_router.get("/docs/{name}")
+@router.get("/docs/{name}")
 def read_file(name: Literal["start.js", "swagger-ui-bundle.js", "swagger-ui.css"]) -> Response:
     """Return a script or style sheet of that page."""
     headers = {"Cache-Control": "public, max-age=86400"}

@@ -221,7 +221,7 @@ class LoginSessions:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         path = _path(token)
         try:
-            self._session.commit(Create(path, _encode(begin_login(user, now)), acl=self._acl))
+            self._session.commit(Create(path, encode(begin_login(user, now).to_json()), acl=self._acl))
         except UnreachableError:
             if self._session.get(path) is None:
                 raise
@@ -271,31 +271,9 @@ def _is_token(token: str) -> bool:
     return token.isascii() and 0 < len(token) <= _LONGEST_TOKEN
 
 
-def _encode(login: LoginSession) -> bytes:
-    return encode(
-        {
-            "user": login.user,
-            "user_id": login.user_id,
-            "key_number": login.key_number,
-            "created_at": login.created_at,
-            "expires_at": login.expires_at,
-        }
-    )
-
-
 def _decode_login_session(node: Node | None) -> LoginSession | None:
     """Decode the node of a login session; ``None`` if it does not exist, or if it is malformed."""
-    match {} if node is None else node.properties:
-        case {
-            "user": str(user),
-            "user_id": int(user_id),
-            "key_number": int(key_number),
-            "created_at": int(created_at) | float(created_at),
-            "expires_at": int(expires_at) | float(expires_at),
-        }:
-            return LoginSession(user, user_id, key_number, created_at, expires_at)
-        case _:
-            return None
+    return None if node is None else LoginSession.if_valid(node.properties)
 
 
 #: Seconds between two keys from addresses that have to wait, and the most seconds that a key waits for its turn.

@@ -26,7 +26,7 @@ SESSIONS_OF_ALL = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class LoginSession:
+class LoginSession(Record):
     """The login session of a user; it is valid for the key that the user had when it began."""
 
     user: str

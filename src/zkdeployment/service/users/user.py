@@ -68,32 +68,41 @@ def _paths(value: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User(Record):
-    """A user of the service.
+class NewUser:
+    """A user that is to be added.
 
-    Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
-    stays on record, and its name is not used again. ``key_number`` counts the keys of the user, and
-    ``key_expires_at`` is when the present one expires (``None``: never). ``identity`` is ``None`` for a user with
-    a key, else the place and the name of the user's login. ``paths`` are the paths of the tree at and below which
-    the user may act; without paths, the user is not limited. The other fields concern tenants; ``None`` stands for
-    the default of the pools: ``ssh_key`` are the public keys that leased nodes admit, one in each line,
-    ``node_quota`` the number of nodes in all sessions; the two lifetimes are in seconds.
+    ``key_expires_at`` is when the present key expires, in seconds since the epoch (``None``: never). ``paths`` are
+    the paths of the tree at and below which the user may act; without paths, the user is not limited. The other
+    fields concern tenants; ``None`` stands for the default of the pools: ``ssh_key`` are the public keys that
+    leased nodes admit, one in each line, ``node_quota`` the number of nodes in all sessions; the two lifetimes are
+    in seconds.
     """
 
-    omits_unset: ClassVar[bool] = True
-    id: int
     name: str
     role: Role
-    created_at: float
-    retired_at: float | None = None
-    key_number: int = 1
     key_expires_at: float | None = None
-    identity: str | None = None
     paths: Annotated[tuple[str, ...], Key(omit=True, read=_paths)] = ()
     ssh_key: str | None = None
     node_quota: int | None = None
     session_lifetime: float | None = None
     session_lifetime_max: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User(Record, NewUser):
+    """A user of the service.
+
+    Times are in seconds since the epoch. ``retired_at`` is ``None`` until the user is retired: a retired user
+    stays on record, and its name is not used again. ``key_number`` counts the keys of the user. ``identity`` is
+    ``None`` for a user with a key, else the place and the name of the user's login.
+    """
+
+    omits_unset: ClassVar[bool] = True
+    id: int
+    created_at: float
+    retired_at: float | None = None
+    key_number: int = 1
+    identity: str | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -136,20 +145,6 @@ class User(Record):
     def key_has_expired(self, now: float) -> bool:
         """Return whether the user's key is no longer valid at ``now``."""
         return self.key_expires_at is not None and self.key_expires_at <= now
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewUser:
-    """A user that is to be added; the fields are those of ``User``."""
-
-    name: str
-    role: Role
-    key_expires_at: float | None = None
-    paths: tuple[str, ...] = ()
-    ssh_key: str | None = None
-    node_quota: int | None = None
-    session_lifetime: float | None = None
-    session_lifetime_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,101 @@
-"""The users of the service: one node for each, which holds a hash of the key and never the key."""
+"""The users of the service: one node for each, which holds a hash of the key and never the key.
+
+Programs without the libraries of the service use this module, too.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, RefusedError, UnreachableError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.names import NameKind, is_name, name_problem
+from zkdeployment.base.records import Key, Record, no_keys
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.service.users.user import IssuedKey, LoginProblem, NewUser, User
-from zkdeployment.service.users.user_records import UserRecord, ZooKeeperUserReader, decode_user, encode_user
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.session import verb_session
+from zkdeployment.zookeeper.shared_nodes import WatchedNodes
 from zkdeployment.zookeeper.transactions import Create, Operation, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.service.users.external_logins import ExternalUser
     from zkdeployment.service.users.key_hashes import KeyHasher
     from zkdeployment.zookeeper.nodes import Node
-    from zkdeployment.zookeeper.servers import AclEntry
+    from zkdeployment.zookeeper.servers import AclEntry, Servers
     from zkdeployment.zookeeper.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class UserRecord(Record):
+    """A user and the hash of its key, which is empty for users that log in elsewhere.
+
+    ``unknown`` are the properties that this version does not know.
+    """
+
+    user: Annotated[User, Key(flat=True)]
+    key_hash: str = field(default="", repr=False)
+    unknown: Mapping[str, Any] = field(default_factory=no_keys, repr=False)
+
+
+def encode_user(record: UserRecord) -> bytes:
+    """Encode the data of a user's node."""
+    properties = record.to_json()
+    del properties["name"]
+    return encode(properties)
+
+
+def decode_user(name: str, node: Node | None) -> UserRecord | None:
+    """Decode the node of a user; ``None`` if it does not exist, or if it is damaged, which is logged."""
+    if node is None:
+        return None
+    try:
+        return UserRecord.from_json({**node.properties, "name": name})
+    except ValueError as error:
+        get_logger().warning("user-unreadable", user=name, error=str(error))
+        return None
+
+
+class ZooKeeperUserReader:
+    """The users below ``/zkdeployment/users``, through one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._nodes = WatchedNodes(session)
+
+    def users(self) -> tuple[User, ...]:
+        """Return all users, retired ones included, by id."""
+        names = [name for name in self._session.children(paths.USERS) or () if is_name(NameKind.USER, name)]
+        nodes = self._session.get_many(paths.user_path(name) for name in names)
+        records = (decode_user(name, node) for name, node in zip(names, nodes, strict=True))
+        return tuple(sorted((record.user for record in records if record is not None), key=lambda user: user.id))
+
+    def user(self, name: str) -> User | None:
+        """Return a user; ``None`` if no user has this name.
+
+        The answer is current, and usually costs no request: the node is watched. The user is read again after a
+        change, and after the connection was lost.
+        """
+        record = self.record(name)
+        return None if record is None else record.user
+
+    def record(self, name: str, *, cached: bool = True) -> UserRecord | None:
+        """Return a user with the hash of its key; without ``cached`` the node is always read."""
+        if not is_name(NameKind.USER, name):
+            return None
+        path = paths.user_path(name)
+        return decode_user(name, self._nodes.get(path) if cached else self._session.get(path))
+
 
 #: The number of attempts to write while other processes write to the same nodes.
 _ATTEMPTS = 20
@@ -133,19 +203,8 @@ class ZooKeeperUsers(ZooKeeperUserReader):
                     f"there is a user {new.name} already, or there was one; expected a name that was never used:"
                     " 'zkdeployment user list' shows all, 'zkdeployment user reset-key' replaces a lost key"
                 )
-            user = User(
-                id=self._next_id(counter),
-                name=new.name,
-                role=new.role,
-                created_at=self._now(),
-                key_expires_at=new.key_expires_at,
-                identity=identity,
-                paths=new.paths,
-                ssh_key=new.ssh_key,
-                node_quota=new.node_quota,
-                session_lifetime=new.session_lifetime,
-                session_lifetime_max=new.session_lifetime_max,
-            )
+            given = {each.name: getattr(new, each.name) for each in fields(new)}
+            user = User(id=self._next_id(counter), created_at=self._now(), identity=identity, **given)
             record = UserRecord(user, key_hash)
             return _Change(
                 record,
@@ -209,3 +268,12 @@ class ZooKeeperUsers(ZooKeeperUserReader):
     def _was_made(self, change: _Change) -> bool:
         """Return whether a change whose answer was lost was made."""
         return self.record(change.record.user.name, cached=False) == change.record
+
+
+@contextlib.contextmanager
+def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[ZooKeeperUsers]:
+    """Connect to ZooKeeper and return the users; ``acl`` guards new nodes. Raises ``UnreachableError``."""
+    from zkdeployment.service.users.key_hashes import KeyHasher  # noqa: PLC0415  only the service has its libraries
+
+    with verb_session(servers) as session:
+        yield ZooKeeperUsers(session, acl, KeyHasher(), SystemClock())

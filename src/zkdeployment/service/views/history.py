@@ -1,4 +1,4 @@
-"""The pages of the history and of the audit."""
+"""The pages of the history."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
-    from zkdeployment.fleet.views.history import AuditRecords
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.strategies.state import RolloutState
@@ -178,51 +177,4 @@ def _result(result: HostResult, now: float) -> ResultRow:
         ended=moment(result.time, now),
         took=age(result.seconds),
         error=result.error or "",
-    )
-
-
-#: The most records of each kind on the page.
-SHOWN = 100
-
-
-@dataclass(frozen=True, slots=True)
-class AuditedActRow:
-    """A row of an act; ``reason`` may be empty."""
-
-    at: Moment | None
-    by: str
-    what: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class FailedLoginRow:
-    """A failed login."""
-
-    at: Moment | None
-    user: str
-    address: str
-    problem: str
-
-
-@dataclass(frozen=True, slots=True)
-class AuditView:
-    """The newest acts and failed logins; ``who`` is the user, operator or address to which they are limited."""
-
-    who: str
-    acts: tuple[AuditedActRow, ...]
-    failed_logins: tuple[FailedLoginRow, ...]
-
-
-def audit_view(records: AuditRecords, who: str, now: float) -> AuditView:
-    """Return the page of these records at ``now``."""
-    return AuditView(
-        who=who,
-        acts=tuple(AuditedActRow(moment(act.time, now), act.by, act.what, act.reason) for act in records.acts),
-        failed_logins=tuple(
-            FailedLoginRow(
-                moment(failed.time, now), failed.user or "an unknown name", failed.address, failed.problem.value
-            )
-            for failed in records.failed_logins
-        ),
     )

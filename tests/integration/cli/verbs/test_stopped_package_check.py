@@ -19,8 +19,8 @@ from support.hosts.systemd import heard
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.sandbox.zookeeper import free_port
-from zkdeployment.service.users.opening import open_users
 from zkdeployment.service.users.user import NewUser, Role
+from zkdeployment.service.users.user_store import open_users
 from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
