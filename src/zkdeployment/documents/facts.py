@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Facts, idle_role
-from zkdeployment.documents.forms import form_faults
-from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml, typed_values
+from zkdeployment.documents.reading import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from zkdeployment.documents.yaml_values import Document
 
 _TEXT = {"type": "string", "description": "text"}
 _OPTIONAL_TEXT = {"type": ["string", "null"], "description": "text"}
@@ -42,17 +42,7 @@ def read_host_document(source: str, content: bytes) -> Document:
 
     Raises ``ConfigurationError`` with the place in ``source``.
     """
-    try:
-        document = next(parse_yaml(content.decode("utf-8-sig")), Document({}, {(): (1, 1)}))
-    except YamlTextError as error:
-        raise ConfigurationError(f"{source}:{error.line}:{error.column}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{source}: expected UTF-8; convert the file") from error
-    value = typed_values(document.value, _SCHEMA)
-    for way, message in form_faults(value, _SCHEMA):
-        line, column = document.place(way)
-        raise ConfigurationError(f"{source}:{line}:{column}: {message}")
-    return Document(value, document.places)
+    return read_document(source, content, _SCHEMA)
 
 
 def read_facts(source: str, content: bytes) -> Mapping[str, Facts]:

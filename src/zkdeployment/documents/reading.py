@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.features import installed
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Problem, Severity, SourceFile
 from zkdeployment.documents.collection import DocumentEntry, Documents, document_problem
@@ -32,6 +33,24 @@ def read_documents(files: Iterable[SourceFile], known: Documents | None = None) 
         if file.name.endswith(DOCUMENT_SUFFIXES):
             reader.read(file)
     return reader.documents(sources)
+
+
+def read_document(source: str, content: bytes, form: dict[str, Any]) -> Document:
+    """Return the first document of a YAML or JSON text, which has to be of a form.
+
+    Raises ``ConfigurationError`` with the place in ``source``.
+    """
+    try:
+        document = next(parse_yaml(content.decode("utf-8-sig")), Document({}, {(): (1, 1)}))
+    except YamlTextError as error:
+        raise ConfigurationError(f"{source}:{error.line}:{error.column}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{source}: expected UTF-8; convert the file") from error
+    value = typed_values(document.value, form)
+    for way, message in form_faults(value, form):
+        line, column = document.place(way)
+        raise ConfigurationError(f"{source}:{line}:{column}: {message}")
+    return Document(value, document.places)
 
 
 def document_files(files: Iterable[SourceFile]) -> list[SourceFile]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -26,14 +26,23 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.config.settings import find_servers
 from zkdeployment.documents.facts import read_facts
-from zkdeployment.documents.reading import read_documents
+from zkdeployment.documents.reading import read_document, read_documents
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.rollouts.acts import AbortRollout, DirectedRollout, PauseRollout, PromoteGroup, ResumeRollout
+from zkdeployment.strategies.analysis import verdict
 from zkdeployment.strategies.documents import strategies, strategy_in_force
-from zkdeployment.strategies.order import Faults, simulate, summarize
+from zkdeployment.strategies.order import (
+    MEASURES,
+    Faults,
+    group_reason,
+    phase_result,
+    read_measures,
+    simulate,
+    summarize,
+)
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state import Directive
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, Rollout
+from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
     UNSUCCESSFUL,
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Facts
     from zkdeployment.documents.collection import Documents
+    from zkdeployment.strategies.order import Measures, Simulation
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.strategies.views import GroupStatus
     from zkdeployment.zookeeper.servers import Servers
@@ -303,7 +313,7 @@ def _show(done: DirectedRollout, what: str) -> None:
     echo(f"{what} {done.rollout}")
 
 
-_OUTCOME_COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}
+_OUTCOME_COLOURS = {"success": "green", "failed": "red", "waiting": "yellow", "passed": "green"}
 
 
 @click.command(name="simulate")
@@ -330,6 +340,12 @@ _OUTCOME_COLOURS = {GroupVerdict.SUCCESS: "green", GroupVerdict.FAILED: "red"}
     multiple=True,
     help="A group whose phase prepare or deploy times out. May be repeated.",
 )
+@click.option(
+    "--measures",
+    metavar="MEASURES",
+    type=click.Path(path_type=Path),
+    help="A JSON or YAML file: group → {metric: [[seconds, value], …]}, to play to the analyses.",
+)
 @output_option
 def simulate_rollout(
     *,
@@ -339,6 +355,7 @@ def simulate_rollout(
     prepare_fails: tuple[str, ...],
     deploy_fails: tuple[str, ...],
     times_out: tuple[str, ...],
+    measures: Path | None,
     output: str,
 ) -> None:
     """Show the order and the outcome of a rollout, without a fleet.
@@ -346,9 +363,14 @@ def simulate_rollout(
     FILE is a YAML file with strategy documents. The exit code is 0 for every outcome of the rollout, 1 if the
     documents are invalid.
 
+    MEASURES has the values of metrics: a value holds from its second of the analysis on until the next one, and is
+    a number, "NaN", "+Inf" or null. The values of METRIC.others are those of the other hosts; METRIC.before is one
+    value. Without MEASURES all analyses pass.
+
     \b
     Example:
       zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml --deploy-fails app1 --times-out web:prepare
+      zkdeployment rollout simulate strategy.yaml --hosts hosts.yaml --measures measures.yaml
     """
     documents = read_documents(SourceFile(str(file), _read(file)) for file in files)
     problems = [str(problem) for problem in (documents.errors if name is None else documents.problems)]
@@ -363,14 +385,15 @@ def simulate_rollout(
         _check_names(deploy_fails, hosts, "host"),
         _phases(times_out, strategy),
     )
-    rollout = simulate(strategy, hosts, faults)
+    played = None if measures is None else _read_measures(measures, strategy)
+    simulation = simulate(strategy, hosts, faults, played)
     warnings = unmatched_selectors(strategy, hosts)
     for warning in warnings:
         echo(f"warning: {warning}", err=True)
     if output == "table":
-        console_for(stderr=False).print(_render(rollout))
+        console_for(stderr=False).print(_render(simulation))
     else:
-        emit({"valid": True, "errors": [], "warnings": [*warnings], **summarize(rollout)}, output)
+        emit({"valid": True, "errors": [], "warnings": [*warnings], **summarize(simulation)}, output)
 
 
 def _read(file: Path) -> bytes:
@@ -395,6 +418,15 @@ def _read_hosts(inventory: str) -> Mapping[str, Facts]:
     if inventory.lstrip().startswith("{"):
         return read_facts("--hosts", inventory.encode())
     return read_facts(inventory, _read(Path(inventory)))
+
+
+def _read_measures(file: Path, strategy: Strategy) -> Measures:
+    """Return the values in a file of measures."""
+    values: Any = read_document(str(file), _read(file), MEASURES).value
+    try:
+        return read_measures(values, strategy)
+    except ValueError as error:
+        raise ConfigurationError(f"{file}: {error}") from error
 
 
 def _check_names(names: Iterable[str], known: Iterable[str], kind: str) -> frozenset[str]:
@@ -425,25 +457,41 @@ def _show_problems(problems: list[str], output: str) -> None:
         emit({"valid": False, "errors": problems}, output)
 
 
-def _render(rollout: Rollout) -> RenderableType:
+def _render(simulation: Simulation) -> RenderableType:
     """Return the groups in the order of the rollout, groups that never began last, and the hosts by state."""
+    rollout = simulation.rollout
     table = Table("GROUP", "CRITICAL", "HOSTS", "PREPARE", "DEPLOY", "REASON", box=box.SIMPLE_HEAD)
     never_begun = [group.name for group in rollout.strategy.groups if group.name not in rollout.order]
     for name in (*rollout.order, *never_begun):
-        course = rollout.progress[name]
+        group, course = rollout.strategy.group(name), rollout.progress[name]
+        results = [phase_result(course, phase) for phase in Phase]
         table.add_row(
             styled(name),
-            "critical" if rollout.strategy.group(name).critical else "-",
+            "critical" if group.critical else "-",
             str(len(rollout.members[name])),
-            *(
-                styled(course.verdicts[phase].value, style=_OUTCOME_COLOURS[course.verdicts[phase]])
-                for phase in Phase
-            ),
-            styled(course.reason),
+            *(styled(result, style=_OUTCOME_COLOURS[result]) for result in results),
+            styled(group_reason(simulation, group)),
         )
     states = []
     for state in HostProgress:
         hosts = [name for name, progress in rollout.hosts.items() if progress is state]
         if hosts:
             states.append(styled(f"{state.value}: {', '.join(hosts)}"))
-    return Group(table, *states, styled(f"result: {rollout.result.value}", style="bold"))
+    return Group(
+        table, *_render_analyses(simulation), *states, styled(f"result: {simulation.result}", style="bold")
+    )
+
+
+def _render_analyses(simulation: Simulation) -> Iterator[RenderableType]:
+    """Yield the verdicts on the metrics of all groups, if values were played."""
+    table = Table("GROUP", "METRIC", "VERDICT", "PASSED", "FAILED", "NO DATA", box=box.SIMPLE_HEAD)
+    analyses = simulation.analyses or {}
+    for group in simulation.rollout.strategy.groups:
+        for metric in group.pace.analysis if analyses else ():
+            progress = analyses[group.name][metric.name]
+            found = verdict(metric, progress)
+            counts = map(str, (progress.passed, progress.failed, progress.no_data))
+            name = styled(found.replace("_", " "), _OUTCOME_COLOURS.get(found, ""))
+            table.add_row(styled(group.name), styled(metric.name), name, *counts)
+    if table.row_count:
+        yield table

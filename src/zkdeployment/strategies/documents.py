@@ -13,11 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.durations import clock_time, duration_seconds
-from zkdeployment.documents.forms import NAME, Fault, form_faults, mapping_form, one_of
+from zkdeployment.documents.forms import NAME, TEXT, Fault, form_faults, mapping_form, one_of
 from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.strategies.analysis import INTERVAL, AnalysisMetric, NoData, parse_comparison
+from zkdeployment.strategies.queries import query_faults, syntax_fault
 from zkdeployment.strategies.strategy import (
     ABSENT_AFTER,
     ALL_HOSTS,
+    PROGRESS_DEADLINE,
     Criteria,
     Group,
     OnFailure,
@@ -29,7 +32,7 @@ from zkdeployment.strategies.strategy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.source_files import Problem
     from zkdeployment.documents.collection import Documents
@@ -97,6 +100,19 @@ WINDOW = mapping_form(
     {"days": {"type": "array", "minItems": 1, "items": {"enum": list(DAYS)}}, "zone": NAME},
 )
 
+_METRIC = mapping_form(
+    {"name": NAME, "query": TEXT, "pass": TEXT},
+    {
+        "interval": _DURATION,
+        "initial_delay": _DURATION,
+        "failure_limit": _COUNT,
+        "no_data": {"enum": ["wait", "pass", "fail"], "description": "wait, pass or fail"},
+        "compare": {"enum": ["others", "before"], "description": "others or before"},
+        "dry_run": {"type": "boolean"},
+        "server": NAME,
+    },
+)
+
 _GROUP = mapping_form(
     {
         "name": NAME,
@@ -121,8 +137,12 @@ _GROUP = mapping_form(
         "manual": {"type": "boolean"},
         "healthy_checks": {"type": "boolean"},
         "windows": {"type": "array", "minItems": 1, "items": WINDOW},
+        "analysis": {"type": "array", "minItems": 1, "items": _METRIC},
     },
 )
+
+#: The most measurements of a metric.
+_MOST_MEASUREMENTS = 1_000_000
 
 _METADATA = {"type": "object", "required": ["name"], "properties": {"name": NAME}}
 
@@ -163,8 +183,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
     """Return the faults of groups of a valid form.
 
-    Faults are duplicate names, unknown or circular dependencies, impossible windows, and checks without a bake
-    time.
+    Faults are duplicate names, unknown or circular dependencies, impossible windows, checks without a bake time,
+    and metrics that cannot be measured or judged.
     """
     times = Counter(group["name"] for group in groups)
     for number, group in enumerate(groups):
@@ -178,6 +198,7 @@ def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
             yield (*way, "healthy_checks"), "expected a bake_time, in which the checks must become OK; found none"
         for position, window in enumerate(group.get("windows", ())):
             yield from window_faults((*way, "windows", position), window)
+        yield from _analysis_faults((*way, "analysis"), group)
     try:
         graphlib.TopologicalSorter({group["name"]: group["depends_on"] for group in groups}).prepare()
     except graphlib.CycleError as error:
@@ -187,8 +208,45 @@ def group_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
         yield ("data", "groups", number, "depends_on"), message
 
 
+def _analysis_faults(way: Way, group: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the faults of a group's metrics, except for the syntax of their queries."""
+    metrics: Sequence[Mapping[str, Any]] = group.get("analysis", ())
+    bake_time = _seconds(group.get("bake_time", 0))
+    longest = bake_time + _seconds(group.get("progress_deadline", PROGRESS_DEADLINE))
+    if metrics and not bake_time:
+        yield way, "expected a bake_time, during which the metrics are measured; found none"
+    times = Counter(metric["name"] for metric in metrics)
+    for number, metric in enumerate(metrics):
+        here = (*way, number)
+        if times[metric["name"]] > 1:
+            yield (
+                (*here, "name"),
+                f"there are {times[metric['name']]} metrics {metric['name']} in the group; expected one",
+            )
+        interval = _seconds(metric.get("interval", INTERVAL))
+        if interval * _MOST_MEASUREMENTS <= longest:
+            yield (
+                (*here, "interval"),
+                f"expected more than {longest / _MOST_MEASUREMENTS:g} s between two, found {interval:g} s",
+            )
+        yield from (((*here, "query"), fault) for fault in query_faults(metric["query"]))
+        try:
+            parse_comparison(metric["pass"])
+        except ValueError as error:
+            yield (*here, "pass"), str(error)
+
+
+def _syntax_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
+    """Yield the faults that PromQL's parser finds in queries without other faults."""
+    for number, group in enumerate(groups):
+        for position, metric in enumerate(group.get("analysis", ())):
+            fault = "" if any(query_faults(metric["query"])) else syntax_fault(metric["query"])
+            if fault:
+                yield ("data", "groups", number, "analysis", position, "query"), fault
+
+
 def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
-    """Return advice for critical groups that would succeed with selectors that match no host."""
+    """Return advice for critical groups that would succeed with selectors that match no host, and late metrics."""
     for number, group in enumerate(groups):
         selective = group.selectors and all(selector != Selector() for selector in group.selectors)
         if group.critical and selective and group.require_hosts is None:
@@ -197,6 +255,12 @@ def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
                 way,
                 f"critical group {group.name} may be empty; add require_hosts: N, the hosts that it waits for",
             )
+        for position, metric in enumerate(group.pace.analysis):
+            if metric.initial_delay > group.pace.bake_time:
+                yield (
+                    ("data", "groups", number, "analysis", position, "initial_delay"),
+                    f"metric {metric.name} is not measured within the bake time of {group.name}",
+                )
 
 
 def window_faults(way: Way, window: Mapping[str, Any]) -> Iterator[Fault]:
@@ -266,8 +330,24 @@ def _group(value: Mapping[str, Any]) -> Group:
             manual=value.get("manual", False),
             windows=tuple(window_from_json(window) for window in value.get("windows", ())),
             healthy_checks=value.get("healthy_checks", False),
+            analysis=tuple(_metric(metric) for metric in value.get("analysis", ())),
         ),
         require_hosts=_optional_count(value.get("require_hosts")),
+    )
+
+
+def _metric(value: Mapping[str, Any]) -> AnalysisMetric:
+    return AnalysisMetric(
+        name=value["name"],
+        query=value["query"],
+        passes=parse_comparison(value["pass"]),
+        interval=_seconds(value.get("interval", INTERVAL)),
+        initial_delay=_seconds(value.get("initial_delay", 0)),
+        failure_limit=int(value.get("failure_limit", 0)),
+        no_data=NoData(value.get("no_data", NoData.WAITS.value)),
+        compare=value.get("compare", ""),
+        dry_run=value.get("dry_run", False),
+        server=value.get("server", ""),
     )
 
 
@@ -345,6 +425,7 @@ def _group_to_json(group: Group) -> dict[str, object]:
         "manual": pace.manual or None,
         "windows": [_window_to_json(window) for window in pace.windows] or None,
         "healthy_checks": pace.healthy_checks or None,
+        "analysis": [_metric_to_json(metric) for metric in pace.analysis] or None,
     }
     return _given(values)
 
@@ -373,6 +454,22 @@ def _window_to_json(window: Window) -> dict[str, object]:
         "to": clock_time(window.end),
         "zone": window.zone,
     }
+
+
+def _metric_to_json(metric: AnalysisMetric) -> dict[str, object]:
+    values = {
+        "name": metric.name,
+        "query": metric.query,
+        "pass": metric.passes.text,
+        "interval": metric.interval,
+        "initial_delay": metric.initial_delay or None,
+        "failure_limit": metric.failure_limit or None,
+        "no_data": None if metric.no_data is NoData.WAITS else metric.no_data.value,
+        "compare": metric.compare or None,
+        "dry_run": metric.dry_run or None,
+        "server": metric.server or None,
+    }
+    return _given(values)
 
 
 _CHOICE = "deployment_strategy"
@@ -415,7 +512,9 @@ def _near_choices(way: Way, value: object) -> Iterator[Fault]:
 
 
 def _group_faults(value: Any) -> Iterator[Fault]:
-    return group_faults(value["data"]["groups"])
+    groups = value["data"]["groups"]
+    yield from group_faults(groups)
+    yield from _syntax_faults(groups)
 
 
 def _group_advice(value: Any) -> Iterator[Fault]:

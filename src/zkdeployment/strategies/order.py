@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.host import Facts, is_host_name
+from zkdeployment.strategies.analysis import (
+    MetricProgress,
+    Series,
+    describe_failure,
+    describe_waiting,
+    play,
+    verdict,
+)
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.state_machine import GroupVerdict, Rollout, begin, is_closed, next_task, record, width
+from zkdeployment.strategies.state_machine import (
+    GroupVerdict,
+    HostProgress,
+    Rollout,
+    begin,
+    hold,
+    is_closed,
+    ready_tasks,
+    record,
+    width,
+)
 from zkdeployment.strategies.strategy import unmatched_selectors
 
 if TYPE_CHECKING:
@@ -16,7 +36,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Host
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Targets
-    from zkdeployment.strategies.state_machine import Task
+    from zkdeployment.strategies.analysis import AnalysisMetric
+    from zkdeployment.strategies.state_machine import GroupProgress, Task
     from zkdeployment.strategies.strategy import Group, Strategy
     from zkdeployment.tree.values import Value
 
@@ -30,11 +51,42 @@ class Faults:
     times_out: frozenset[tuple[str, Phase]] = frozenset()
 
 
-def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> Rollout:
-    """Return the ended rollout; the hosts of a group enter each phase in waves of ``max_parallel``."""
-    rollout = begin(strategy, hosts)
-    while (task := next_task(rollout)) is not None:
-        required, present = strategy.group(task.group).require_hosts or 0, len(rollout.members[task.group])
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A simulated rollout: ``analyses`` has the metrics of each group, if values were played.
+
+    ``waiting`` are the groups with a metric that waited for data in vain.
+    """
+
+    rollout: Rollout
+    analyses: Mapping[str, Mapping[str, MetricProgress]] | None = None
+    waiting: frozenset[str] = frozenset()
+
+    @property
+    def result(self) -> str:
+        """The outcome of the rollout: ``waiting``, or a ``RolloutResult``."""
+        groups = self.rollout.strategy.groups
+        needed = {parent for group in groups for parent in group.depends_on}
+        needed |= {group.name for group in groups if group.critical}
+        return "waiting" if needed & self.waiting else self.rollout.result.value
+
+
+#: The values of metrics, by group and metric.
+Measures: TypeAlias = "Mapping[str, Mapping[str, Series]]"
+
+
+def simulate(
+    strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults, measures: Measures | None = None
+) -> Simulation:
+    """Return the ended rollout; the hosts of a group enter each phase in waves of ``max_parallel``.
+
+    Without ``measures`` all analyses pass.
+    """
+    rollout, waiting = begin(strategy, hosts), set[str]()
+    analyses = {group.name: _unmeasured(group) for group in strategy.groups}
+    while (task := next(ready_tasks(rollout, waiting), None)) is not None:
+        group = strategy.group(task.group)
+        required, present = group.require_hosts or 0, len(rollout.members[task.group])
         if present < required:
             fault = f"it would wait: requires {required} hosts, found {present}"
             rollout = record(rollout, replace(task, hosts=()), (), fault=fault)
@@ -46,8 +98,30 @@ def simulate(strategy: Strategy, hosts: Mapping[str, Facts], faults: Faults) -> 
         fault = (
             f"{len(task.hosts)} of {len(task.hosts)} hosts did not end in time" if times_out and entered else ""
         )
-        rollout = record(rollout, replace(task, hosts=entered), succeeded, fault=fault)
-    return rollout
+        task = replace(task, hosts=entered)
+        judged = record(rollout, task, succeeded, fault=fault)
+        if measures is not None and _is_analysed(judged, group):
+            analyses[group.name] = play(
+                group.pace.analysis, group.pace.analysis_clock, measures.get(group.name, {})
+            )
+            fault = describe_failure(group.pace.analysis, analyses[group.name])
+            if fault:
+                judged = record(rollout, task, succeeded, fault=fault)
+            elif describe_waiting(group.pace.analysis, analyses[group.name]):
+                judged = hold(rollout, task, succeeded)
+                waiting.add(group.name)
+        rollout = judged
+    return Simulation(rollout, None if measures is None else analyses, frozenset(waiting))
+
+
+def _unmeasured(group: Group) -> Mapping[str, MetricProgress]:
+    return {metric.name: MetricProgress() for metric in group.pace.analysis}
+
+
+def _is_analysed(rollout: Rollout, group: Group) -> bool:
+    """Whether all hosts of a group are done and the bake time begins: some have succeeded."""
+    deployed = rollout.progress[group.name].verdict is GroupVerdict.SUCCESS
+    return deployed and any(rollout.hosts[host] is HostProgress.SUCCESS for host in rollout.members[group.name])
 
 
 def _entered(rollout: Rollout, task: Task, failing: frozenset[str], waves: int | None) -> tuple[str, ...]:
@@ -62,8 +136,9 @@ def _entered(rollout: Rollout, task: Task, failing: frozenset[str], waves: int |
     return task.hosts[:entered]
 
 
-def summarize(rollout: Rollout) -> dict[str, object]:
+def summarize(simulation: Simulation) -> dict[str, object]:
     """Return an ended rollout as plain data."""
+    rollout = simulation.rollout
     return {
         "members": {name: sorted(hosts) for name, hosts in rollout.members.items()},
         "order": list(rollout.order),
@@ -71,22 +146,139 @@ def summarize(rollout: Rollout) -> dict[str, object]:
             name: {phase.value: list(progress.submitted.get(phase, ())) for phase in Phase}
             for name, progress in rollout.progress.items()
         },
-        "groups": {group.name: _summarize_group(rollout, group.name) for group in rollout.strategy.groups},
+        "groups": {group.name: _summarize_group(simulation, group) for group in rollout.strategy.groups},
         "hosts": {name: state.value for name, state in rollout.hosts.items()},
         "critical_failed": rollout.critical_failed,
-        "result": rollout.result.value,
+        "result": simulation.result,
     }
 
 
-def _summarize_group(rollout: Rollout, name: str) -> dict[str, object]:
-    progress = rollout.progress[name]
-    failed = progress.verdict is GroupVerdict.FAILED
+def _summarize_group(simulation: Simulation, group: Group) -> dict[str, object]:
+    progress = simulation.rollout.progress[group.name]
+    values: dict[str, object] = {phase.value: phase_result(progress, phase) for phase in Phase}
+    values |= {"result": group_result(progress), "critical": group.critical}
+    values["reason"] = group_reason(simulation, group)
+    if simulation.analyses is not None:
+        analysis = simulation.analyses[group.name]
+        values["analysis"] = {
+            metric.name: _summarize_metric(metric, analysis[metric.name]) for metric in group.pace.analysis
+        }
+    return values
+
+
+def phase_result(progress: GroupProgress, phase: Phase) -> str:
+    """Return the outcome of a phase of a simulated group; ``waiting`` without a verdict."""
+    verdict = progress.verdicts.get(phase)
+    return "waiting" if verdict is None else verdict.value
+
+
+def group_result(progress: GroupProgress) -> str:
+    """Return the outcome of a simulated group; ``waiting`` without a verdict."""
+    return "waiting" if progress.verdict is None else progress.verdict.value
+
+
+def group_reason(simulation: Simulation, group: Group) -> str:
+    """Return why a simulated group failed, or for what it waits."""
+    progress = simulation.rollout.progress[group.name]
+    if progress.verdict is not None:
+        return progress.reason
+    if group.name in simulation.waiting and simulation.analyses is not None:
+        return f"waits for an operator: {describe_waiting(group.pace.analysis, simulation.analyses[group.name])}"
+    return f"after {', '.join(group.depends_on)}"
+
+
+def _summarize_metric(metric: AnalysisMetric, progress: MetricProgress) -> dict[str, object]:
     return {
-        **{phase.value: progress.verdicts[phase].value for phase in Phase},
-        "result": (GroupVerdict.FAILED if failed else GroupVerdict.SUCCESS).value,
-        "critical": rollout.strategy.group(name).critical,
-        "reason": progress.reason,
+        "verdict": verdict(metric, progress),
+        "passed": progress.passed,
+        "failed": progress.failed,
+        "no_data": progress.no_data,
     }
+
+
+#: Numbers, NaN and infinities, as YAML and Prometheus write them.
+_NUMERIC = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|\.?nan|[+-]?\.?inf", re.ASCII | re.IGNORECASE
+)
+
+_VALUE = {"type": ["number", "null", "string"], "description": "a number, NaN, +Inf or null"}
+
+#: The form of a file of measures: ``{GROUP: {METRIC: [[SECONDS, VALUE], …], "METRIC.before": VALUE}}``.
+MEASURES: dict[str, Any] = {
+    "type": "object",
+    "description": "a mapping of groups to their metrics",
+    "additionalProperties": {
+        "type": "object",
+        "description": "a mapping of metrics to their values",
+        "additionalProperties": {
+            "anyOf": [
+                {
+                    "type": "array",
+                    "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": _VALUE},
+                },
+                _VALUE,
+            ],
+            "description": "a list of [SECONDS, VALUE], or the VALUE of METRIC.before",
+        },
+    },
+}
+
+
+def read_measures(value: Mapping[str, Mapping[str, Any]], strategy: Strategy) -> Measures:
+    """Return the values of metrics in a value of the form ``MEASURES``.
+
+    Raises ``ValueError`` for the name of a group or metric that the strategy does not have, and for values that
+    are no numbers.
+    """
+    groups = {group.name: group.pace.analysis for group in strategy.groups}
+    found: dict[str, dict[str, Series]] = {}
+    for group, values in value.items():
+        if group not in groups:
+            raise ValueError(f"there is no group {group}; expected {_one_of(groups)}")
+        names = [metric.name for metric in groups[group]]
+        series = dict.fromkeys(names, Series())
+        for key, content in values.items():
+            name, _, part = (key, "", "values") if key in names else key.rpartition(".")
+            if name not in names or part not in {"values", "others", "before"}:
+                expected = _one_of(names) if names else "nothing: the group has no analysis"
+                raise ValueError(f"{group}: there is no metric {key}; expected {expected}")
+            try:
+                match part:
+                    case "before":
+                        series[name] = replace(series[name], before=_reading(content))
+                    case "others":
+                        series[name] = replace(series[name], others=_timed(content))
+                    case _:
+                        series[name] = replace(series[name], values=_timed(content))
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{group}: {key}: {error}") from error
+        found[group] = series
+    return found
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"one of: {', '.join(names)}"
+
+
+def _timed(content: Any) -> tuple[tuple[float, float | None], ...]:
+    if not isinstance(content, list):
+        raise TypeError(f"expected a list of [SECONDS, VALUE], found {content!r}")
+    pairs = []
+    for since, value in content:
+        seconds = _reading(since)
+        if seconds is None or not math.isfinite(seconds):
+            raise ValueError(f"expected seconds, found {since!r}")
+        pairs.append((seconds, _reading(value)))
+    return tuple(sorted(pairs, key=lambda pair: pair[0]))
+
+
+def _reading(value: Any) -> float | None:
+    """Return a number, ``NaN`` or an infinity; ``None`` for no value."""
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, str) and _NUMERIC.fullmatch(value):
+        return float(value.lower().replace(".nan", "nan").replace(".inf", "inf"))
+    raise ValueError(f"expected a number, NaN, +Inf or null, found {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +341,7 @@ def order(strategy: Strategy, hosts: Iterable[Host], known: Iterable[KnownHost],
     """Return the order for registered ``hosts``, ``known`` hosts and hosts that only targets name."""
     known_hosts = {host.identity.id: host for host in known} | {host.identity.id: host for host in hosts}
     facts = _facts(known_hosts, targets)
-    rollout = simulate(strategy, facts, Faults())
+    rollout = simulate(strategy, facts, Faults()).rollout
     begun = [strategy.group(name) for name in rollout.order]
     turns = []
     for group in (*begun, *(group for group in strategy.groups if group not in begun)):

@@ -149,12 +149,15 @@ def next_task(rollout: Rollout) -> Task | None:
     return next(ready_tasks(rollout), None)
 
 
-def ready_tasks(rollout: Rollout) -> Iterator[Task]:
-    """Return the tasks of which one may run now: that of the group begun last, or else of each ready group."""
-    begun = [name for name in rollout.order[-1:] if rollout.progress[name].verdict is None]
+def ready_tasks(rollout: Rollout, held: Collection[str] = ()) -> Iterator[Task]:
+    """Return the tasks of which one may run now: that of the group begun last, or else of each ready group.
+
+    The groups ``held`` have finished their phases and wait for their verdicts.
+    """
+    begun = [name for name in rollout.order if rollout.progress[name].verdict is None and name not in held]
     for name in begun or _ready(rollout):
         progress = rollout.progress[name]
-        if progress.verdict is None:
+        if progress.verdict is None and name not in held:
             phase = Phase.DEPLOY if Phase.PREPARE in progress.verdicts else Phase.PREPARE
             yield Task(name, phase, eligible_hosts(rollout, name, phase))
 
@@ -320,6 +323,14 @@ def record(
     skipped = _skipped_dependants(rollout, task.group) if missed else {}
     progress_by_group = {**rollout.progress, task.group: judged, **skipped}
     return replace(rollout, hosts=hosts, progress=progress_by_group, order=order)
+
+
+def hold(rollout: Rollout, task: Task, succeeded: Collection[str]) -> Rollout:
+    """Return the rollout after a task whose verdict has to wait; ``record`` gives the verdict."""
+    reached = {host: PHASE_RULES[task.phase].reached for host in task.hosts if host in succeeded}
+    progress = rollout.progress[task.group]
+    held = replace(progress, submitted={**progress.submitted, task.phase: task.hosts})
+    return replace(rollout, hosts={**rollout.hosts, **reached}, progress={**rollout.progress, task.group: held})
 
 
 def _check_next(progress: GroupProgress, task: Task) -> None:

@@ -10,14 +10,20 @@ from datetime import datetime, time, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.strategies.analysis import AnalysisClock
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.base.host import Facts
+    from zkdeployment.strategies.analysis import AnalysisMetric
 
 
 #: The default of ``absent_after``: seconds after which an unregistered host counts as absent.
 ABSENT_AFTER = 300.0
+
+#: The default of ``progress_deadline``: seconds without progress after which a phase fails.
+PROGRESS_DEADLINE = 7200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,8 @@ class ParallelLimit:
 class Pace:
     """The pace of a group. Times are in seconds; a timeout of ``None`` is the strategy's default.
 
-    With ``healthy_checks`` the checks of a host must be OK at the end of the bake time.
+    With ``healthy_checks`` the checks of a host must be OK at the end of the bake time. During the bake time, the
+    metrics of ``analysis`` are measured.
     """
 
     max_parallel: ParallelLimit | None = None
@@ -75,6 +82,13 @@ class Pace:
     manual: bool = False
     windows: tuple[Window, ...] = ()
     healthy_checks: bool = False
+    analysis: tuple[AnalysisMetric, ...] = ()
+
+    @property
+    def analysis_clock(self) -> AnalysisClock:
+        """The times of the group's analysis."""
+        deadline = PROGRESS_DEADLINE if self.progress_deadline is None else self.progress_deadline
+        return AnalysisClock(self.bake_time, deadline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from zkdeployment.base.host import RESTART
 from zkdeployment.base.text import counted
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import NEXT_PHASE, HostProgress
+from zkdeployment.strategies.strategy import PROGRESS_DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,9 +26,6 @@ _HEARTBEAT = 30.0
 
 #: Seconds without such a record that count as a time without a leading coordinator.
 _UNLED = 60.0
-
-#: Seconds without progress after which a phase fails, if the strategy sets no limit.
-PROGRESS_DEADLINE = 7200.0
 
 
 def cycle_interval(hosts: int) -> float:

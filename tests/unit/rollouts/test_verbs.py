@@ -128,3 +128,117 @@ def test_only_existing_hosts_can_fail(simulate, options, expected):
 def test_files_that_are_not_there_are_named(simulate, tmp_path):
     with pytest.raises(ConfigurationError, match=r"cannot read .*nope.yaml: No such file"):
         simulate(files=[tmp_path / "nope.yaml"])
+
+
+ANALYSED = """\
+schema: shipyard/DeploymentStrategy/v1
+metadata: {name: deployment-strategy}
+data:
+  groups:
+    - name: canary
+      critical: %(critical)s
+      depends_on: []
+      selectors: [{node_names: [ctl1]}]
+      bake_time: 10m
+      progress_deadline: 5m
+      analysis:
+        - {name: errors, query: up, pass: '<= 1', failure_limit: 1}
+        - {name: latency, query: up, pass: '<= 1.2 * others', dry_run: true}
+    - {name: rest, critical: false, depends_on: %(depends_on)s, selectors: []}
+"""
+
+
+@pytest.fixture
+def play(simulate, tmp_path):
+    def run(measures, *options, critical="true", depends_on="[canary]"):
+        strategy, file = tmp_path / "analysed.yaml", tmp_path / "measures.yaml"
+        strategy.write_text(ANALYSED % {"critical": critical, "depends_on": depends_on})
+        file.write_text(measures)
+        return simulate("--measures", str(file), *options, files=[strategy])
+
+    return run
+
+
+def played(result):
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_metrics_that_pass_let_the_rollout_go_on(play):
+    document = played(
+        play(
+            "canary: {errors: [[0, 2], [60, .5]], latency: [[0, 1]], latency.others: [[120, 1]]}",
+            "-o",
+            "json",
+        )
+    )
+    assert document["groups"]["canary"]["analysis"] == {
+        "errors": {"verdict": "passed", "passed": 10, "failed": 1, "no_data": 0},
+        "latency": {"verdict": "dry_run", "passed": 9, "failed": 0, "no_data": 2},
+    }
+    assert document["groups"]["rest"]["analysis"] == {}
+    assert document["result"] == "success"
+
+
+def test_a_metric_that_fails_fails_its_group_and_skips_the_groups_after_it(play):
+    document = played(play('{"canary": {"errors": [[0, 2]]}}', "-o", "json"))
+    canary, rest = document["groups"]["canary"], document["groups"]["rest"]
+    assert (canary["prepare"], canary["deploy"], canary["result"]) == ("success", "failed", "failed")
+    assert canary["reason"] == (
+        "deploy: metric errors failed: 2 of 2 measurements failed, at most 1 may;"
+        " after 1 min found 2, expected <= 1"
+    )
+    assert canary["analysis"]["errors"] == {"verdict": "failed", "passed": 0, "failed": 2, "no_data": 0}
+    assert rest["reason"] == "not attempted: canary failed"
+    assert (document["result"], document["hosts"]["ctl1"]) == ("failed", "success")
+
+
+@pytest.mark.parametrize("value", ["null", '"NaN"', ".nan", "+Inf"])
+def test_a_group_without_data_waits_and_so_does_the_rollout(play, value):
+    document = played(play(f"canary: {{errors: [[0, {value}]]}}", "-o", "json"))
+    assert document["groups"]["canary"]["analysis"]["errors"] == {
+        "verdict": "waiting",
+        "passed": 0,
+        "failed": 0,
+        "no_data": 16,
+    }
+    assert [document["groups"][name]["result"] for name in ("canary", "rest")] == ["waiting", "waiting"]
+    assert document["result"] == "waiting"
+
+
+def test_a_rollout_does_not_wait_for_a_group_that_no_other_group_needs(play):
+    document = played(play("{}", "-o", "json", critical="false", depends_on="[]"))
+    assert [document["groups"][name]["result"] for name in ("canary", "rest")] == ["waiting", "success"]
+    assert (document["result"], document["order"]) == ("success", ["canary", "rest"])
+
+
+def test_the_table_shows_the_verdicts_on_metrics(play):
+    output = play("canary: {errors: [[0, 0]]}").stdout
+    assert "passed" in output
+    assert "dry run" in output
+    waiting = play("{}").stdout
+    assert "waits for an operator: no measurement of metric errors passed" in waiting
+    assert "result: waiting" in waiting
+
+
+@pytest.mark.parametrize(
+    ("measures", "problem"),
+    [
+        ("canaries: {}", "there is no group canaries; expected one of: canary, rest"),
+        ("canary: {error: [[0, 1]]}", "canary: there is no metric error; expected one of: errors, latency"),
+        (
+            "rest: {errors: [[0, 1]]}",
+            "rest: there is no metric errors; expected nothing: the group has no analysis",
+        ),
+        ("canary: {errors: [[0, high]]}", "canary: errors: expected a number, NaN, +Inf or null, found 'high'"),
+        ("canary: {errors: [[null, 1]]}", "canary: errors: expected seconds, found None"),
+        ("canary: {errors: 1}", "canary: errors: expected a list of [SECONDS, VALUE], found 1"),
+        ("canary: {errors: [1]}", "measures.yaml:1:18: expected a list of [SECONDS, VALUE], or the VALUE of"),
+        ("[1]", "expected a mapping of groups to their metrics"),
+        ("canary: {errors: [[0, 1]", "measures.yaml:2:1: not valid YAML"),
+    ],
+)
+def test_measures_that_do_not_fit_the_strategy_are_refused(play, measures, problem):
+    with pytest.raises(ConfigurationError) as refused:
+        play(measures)
+    assert problem in str(refused.value)

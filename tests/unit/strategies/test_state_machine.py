@@ -30,12 +30,12 @@ def verdicts(rollout):
 
 def run(*groups, hosts="abcd", prepare="", deploy="", times_out=()):
     faults = Faults(frozenset(prepare), frozenset(deploy), frozenset(times_out))
-    return simulate(strategy(*groups), plain_hosts(hosts), faults)
+    return simulate(strategy(*groups), plain_hosts(hosts), faults).rollout
 
 
 class TestExampleRuns:
     def test_all_groups_succeed_without_failures(self):
-        rollout = simulate(example(), EXAMPLE_HOSTS, Faults())
+        rollout = simulate(example(), EXAMPLE_HOSTS, Faults()).rollout
         assert set(verdicts(rollout).values()) == {SUCCESS}
         assert set(rollout.hosts.values()) == {HostProgress.SUCCESS}
         assert rollout.result is RolloutResult.SUCCESS
@@ -44,7 +44,7 @@ class TestExampleRuns:
         assert order.index("control-nodes") < min(order.index("compute-nodes-1"), order.index("compute-nodes-2"))
 
     def test_the_ntp_node_cannot_be_prepared(self):
-        rollout = simulate(example(), EXAMPLE_HOSTS, Faults(prepare=frozenset({"ntp01"})))
+        rollout = simulate(example(), EXAMPLE_HOSTS, Faults(prepare=frozenset({"ntp01"}))).rollout
         held = {"ntp-node", "control-nodes", "compute-nodes-1", "compute-nodes-2"}
         for name in held:
             assert rollout.progress[name].verdicts == {Phase.PREPARE: FAILED, Phase.DEPLOY: FAILED}
@@ -55,7 +55,7 @@ class TestExampleRuns:
         assert rollout.result is RolloutResult.FAILED
 
     def test_a_group_that_is_not_critical_fails_in_deploy(self):
-        rollout = simulate(example(), EXAMPLE_HOSTS, Faults(deploy=frozenset({"two1"})))
+        rollout = simulate(example(), EXAMPLE_HOSTS, Faults(deploy=frozenset({"two1"}))).rollout
         assert rollout.progress["compute-nodes-2"].verdicts == {Phase.PREPARE: SUCCESS, Phase.DEPLOY: FAILED}
         assert {name for name, verdict in verdicts(rollout).items() if verdict is FAILED} == {"compute-nodes-2"}
         assert rollout.result is RolloutResult.PARTIAL
@@ -153,7 +153,7 @@ class TestRules:
     def test_of_a_thousand_hosts_no_more_enter_than_it_takes_to_miss_the_criteria(self, phase, reached):
         hosts = plain_hosts([f"h{number:03}" for number in range(1000)])
         limited = replace(group("x", maximum_failed=3), pace=Pace(max_parallel=ParallelLimit(10)))
-        rollout = simulate(strategy(limited), hosts, Faults(**{phase: frozenset(hosts)}))
+        rollout = simulate(strategy(limited), hosts, Faults(**{phase: frozenset(hosts)})).rollout
         assert [state.value for state in rollout.hosts.values()].count(reached) == 990
         assert rollout.progress["x"].reason == f"{phase}: 10 of 1000 hosts failed, expected at most 3"
 
@@ -194,9 +194,9 @@ class TestRules:
         assert rollout.hosts == {"a": HostProgress.FAILURE, "b": HostProgress.NOT_STARTED}
 
     def test_without_a_strategy_every_host_has_to_succeed(self):
-        rollout = simulate(ALL_HOSTS, plain_hosts("ab"), Faults(deploy=frozenset("a")))
+        rollout = simulate(ALL_HOSTS, plain_hosts("ab"), Faults(deploy=frozenset("a"))).rollout
         assert rollout.result is RolloutResult.FAILED
-        assert simulate(ALL_HOSTS, plain_hosts("ab"), Faults()).result is RolloutResult.SUCCESS
+        assert simulate(ALL_HOSTS, plain_hosts("ab"), Faults()).rollout.result is RolloutResult.SUCCESS
 
 
 @given(any_strategies(), st.data())

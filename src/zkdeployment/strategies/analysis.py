@@ -1,0 +1,472 @@
+"""The analysis of a group: measurements of metrics decide whether the group is healthy.
+
+``ANALYSIS_TRANSITIONS`` is the whole state machine of a metric. The counts of outcomes are kept apart from the
+measurements, so that the verdict does not depend on measurements that were thinned out.
+
+The clock of an analysis starts when all hosts of the group are done. Times on this clock are seconds; they do not
+count a halt or a time without a coordinator. Queries and their variables belong to ``queries``.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import operator
+import re
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+from zkdeployment.base.durations import age
+from zkdeployment.base.records import OMITTED, Record
+from zkdeployment.base.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+#: The default of ``interval``: seconds between two measurements.
+INTERVAL = 60.0
+
+#: The measurements of a metric that are kept.
+MOST_MEASUREMENTS = 200
+
+_NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_BOUND = rf"(?:{_NUMBER})(?:\s*\*\s*(?:before|others))?"
+_PASS = re.compile(rf"\s*(?:(<=|>=|<|>|==)\s*({_BOUND})|(between)\s+({_BOUND})\s+and\s+({_BOUND}))\s*", re.ASCII)
+
+_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+}
+
+
+class Outcome(Enum):
+    """The outcome of one measurement."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NO_DATA = "no data"
+
+
+class NoData(Enum):
+    """The effect of a measurement without data: it counts as passed, as failed or, with ``WAITS``, as neither."""
+
+    WAITS = "wait"
+    PASSES = "pass"
+    FAILS = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A number, or a multiple of the value ``before`` the deployment or of the ``others``."""
+
+    factor: float
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The comparison that the value of a metric has to pass; ``text`` is its form in documents."""
+
+    text: str
+    operator: str
+    bounds: tuple[Bound, ...]
+
+    def uses(self, name: str) -> bool:
+        """Whether a bound is a multiple of ``before`` or ``others``."""
+        return any(bound.of == name for bound in self.bounds)
+
+    def limits(self, references: Mapping[str, float | None]) -> tuple[float, ...] | None:
+        """Return the bounds as numbers; ``None`` if a bound has no finite value."""
+        found = [references.get(bound.of) if bound.of else 1.0 for bound in self.bounds]
+        limits = tuple(
+            math.nan if value is None else bound.factor * value
+            for bound, value in zip(self.bounds, found, strict=True)
+        )
+        return limits if all(map(math.isfinite, limits)) else None
+
+    def holds(self, value: float, limits: Sequence[float]) -> bool:
+        """Whether a value passes the comparison with these limits."""
+        if self.operator == "between":
+            return limits[0] <= value <= limits[1]
+        return _OPERATORS[self.operator](value, limits[0])
+
+
+def parse_comparison(text: str) -> Comparison:
+    """Parse the value of ``pass``; raises ``ValueError`` for anything but a comparison."""
+    match = _PASS.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"expected a comparison as in '<= 0.01', 'between 1 and 2' or '<= 1.2 * others', found {text!r}"
+        )
+    comparison, bound, between, low, high = match.groups()
+    bounds = tuple(_bound(text) for text in ((bound,) if between is None else (low, high)))
+    if not all(math.isfinite(each.factor) for each in bounds):
+        raise ValueError(f"expected finite numbers, found {text!r}")
+    if between and bounds[0].of == bounds[1].of == "" and bounds[0].factor > bounds[1].factor:
+        raise ValueError(f"no value passes {text!r}; expected the smaller number first")
+    return Comparison(text, comparison or between, bounds)
+
+
+def _bound(text: str) -> Bound:
+    factor, _, name = (part.strip() for part in text.partition("*"))
+    return Bound(float(factor), name)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisMetric:
+    """A metric of a group's analysis. Times are in seconds. ``server`` is empty if there is only one.
+
+    ``compare`` is ``others`` or ``before`` if that value is measured even if ``passes`` does not use it.
+    """
+
+    name: str
+    query: str
+    passes: Comparison
+    interval: float = INTERVAL
+    initial_delay: float = 0.0
+    failure_limit: int = 0
+    no_data: NoData = NoData.WAITS
+    compare: str = ""
+    dry_run: bool = False
+    server: str = ""
+
+    def uses(self, name: str) -> bool:
+        """Whether the metric is compared with ``before`` or ``others``, or shows it."""
+        return self.compare == name or self.passes.uses(name)
+
+    def due(self, number: int) -> float:
+        """Return when a measurement (numbered from 0) is due, on the clock of the analysis."""
+        return self.initial_delay + number * self.interval
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisClock:
+    """The times of a group's analysis in seconds: measurements end with ``bake_time``.
+
+    Metrics that wait are measured until ``deadline`` seconds after that.
+    """
+
+    bake_time: float
+    deadline: float
+
+    @property
+    def end(self) -> float:
+        """The end of all measurements, on the clock of the analysis."""
+        return self.bake_time + self.deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The answer of a server about a metric; without a ``value``, ``problem`` states the reason.
+
+    ``others`` is the value of the hosts that do not have the revision, ``others_problem`` why it is missing.
+    """
+
+    value: float | None = None
+    problem: str = ""
+    others: float | None = None
+    others_problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement(Record):
+    """One measurement: ``at`` on the clock of the analysis, at ``time`` in seconds since the epoch.
+
+    ``limit`` is the bound, or the upper bound, with which the value was compared. ``problem`` is the reason for
+    missing data. ``variables`` is the number of the variables with which the query was resolved.
+    """
+
+    at: float
+    time: float
+    outcome: Outcome
+    value: Annotated[float | None, OMITTED] = None
+    limit: Annotated[float | None, OMITTED] = None
+    others: Annotated[float | None, OMITTED] = None
+    problem: Annotated[str, OMITTED] = ""
+    server: Annotated[str, OMITTED] = ""
+    variables: Annotated[int | None, OMITTED] = None
+
+
+def measure(
+    metric: AnalysisMetric, reading: Reading, before: float | None, *, at: float, time: float
+) -> Measurement:
+    """Return the measurement with the outcome of a reading."""
+    value, others = _finite(reading.value), _finite(reading.others)
+    limits = metric.passes.limits({"before": _finite(before), "others": others})
+    if value is None:
+        outcome, problem = Outcome.NO_DATA, reading.problem or _not_finite(reading.value)
+    elif limits is None:
+        outcome, problem = Outcome.NO_DATA, _no_limit(metric, reading, before)
+    else:
+        outcome, problem = Outcome.PASSED if metric.passes.holds(value, limits) else Outcome.FAILED, ""
+    limit = None if limits is None else limits[-1]
+    return Measurement(at, time, outcome, value, limit, others, problem)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _not_finite(value: float | None) -> str:
+    return (
+        "the server has no value"
+        if value is None
+        else f"the value is {'NaN' if math.isnan(value) else 'infinite'}"
+    )
+
+
+def _no_limit(metric: AnalysisMetric, reading: Reading, before: float | None) -> str:
+    if metric.passes.uses("others") and _finite(reading.others) is None:
+        return f"no value of the others: {reading.others_problem or _not_finite(reading.others)}"
+    if metric.passes.uses("before") and _finite(before) is None:
+        return f"no value before the deployment: {_not_finite(before)}"
+    return "the limit is infinite"
+
+
+class MetricStage(Enum):
+    """The stage of a metric; ``PASSED``, ``FAILED`` and ``OVERDUE`` are final."""
+
+    UNPROVEN = "unproven"  # no measurement passed yet
+    PROVEN = "proven"
+    WAITING = "waiting"  # the bake time is over, and no measurement passed
+    PASSED = "passed"
+    FAILED = "failed"
+    OVERDUE = "overdue"  # the metric waited in vain: an operator decides
+
+
+class MetricEvent(Enum):
+    """An event that may change the stage of a metric."""
+
+    PASSED = "a measurement passed"
+    TOLERATED = "a measurement failed, within the limit of failures"
+    EXCEEDED = "a measurement failed, above the limit of failures"
+    NO_DATA = "a measurement has no data"
+    BAKED = "the bake time is over"
+    DEADLINE = "the progress deadline is over"
+
+
+#: The stage of a metric after an event; other events do not occur in a stage.
+ANALYSIS_TRANSITIONS: Mapping[tuple[MetricStage, MetricEvent], MetricStage] = {
+    (MetricStage.UNPROVEN, MetricEvent.PASSED): MetricStage.PROVEN,
+    (MetricStage.UNPROVEN, MetricEvent.TOLERATED): MetricStage.UNPROVEN,
+    (MetricStage.UNPROVEN, MetricEvent.EXCEEDED): MetricStage.FAILED,
+    (MetricStage.UNPROVEN, MetricEvent.NO_DATA): MetricStage.UNPROVEN,
+    (MetricStage.UNPROVEN, MetricEvent.BAKED): MetricStage.WAITING,
+    (MetricStage.PROVEN, MetricEvent.PASSED): MetricStage.PROVEN,
+    (MetricStage.PROVEN, MetricEvent.TOLERATED): MetricStage.PROVEN,
+    (MetricStage.PROVEN, MetricEvent.EXCEEDED): MetricStage.FAILED,
+    (MetricStage.PROVEN, MetricEvent.NO_DATA): MetricStage.PROVEN,
+    (MetricStage.PROVEN, MetricEvent.BAKED): MetricStage.PASSED,
+    (MetricStage.WAITING, MetricEvent.PASSED): MetricStage.PASSED,
+    (MetricStage.WAITING, MetricEvent.TOLERATED): MetricStage.WAITING,
+    (MetricStage.WAITING, MetricEvent.EXCEEDED): MetricStage.FAILED,
+    (MetricStage.WAITING, MetricEvent.NO_DATA): MetricStage.WAITING,
+    (MetricStage.WAITING, MetricEvent.DEADLINE): MetricStage.OVERDUE,
+}
+
+
+_EVENTS = {
+    Outcome.PASSED: MetricEvent.PASSED,
+    Outcome.FAILED: MetricEvent.TOLERATED,
+    Outcome.NO_DATA: MetricEvent.NO_DATA,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricProgress(Record):
+    """The measurements of a metric so far, of which at most ``MOST_MEASUREMENTS`` are kept.
+
+    ``passed``, ``failed`` and ``no_data`` count all outcomes. ``next`` is the number of the next measurement.
+    ``before`` is the value when the group's deploy phase began. Every ``stride``-th measurement is kept.
+    """
+
+    stage: MetricStage = MetricStage.UNPROVEN
+    passed: int = 0
+    failed: int = 0
+    no_data: int = 0
+    next: int = 0
+    stride: int = 1
+    before: Annotated[float | None, OMITTED] = None
+    measurements: tuple[Measurement, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no further measurement changes the stage."""
+        return self.stage in {MetricStage.PASSED, MetricStage.FAILED, MetricStage.OVERDUE}
+
+
+def next_due(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock) -> float | None:
+    """Return when the next measurement is due, on the clock of the analysis; ``None`` if none will be."""
+    due = metric.due(progress.next)
+    return due if due <= _end(metric, progress, clock) else None
+
+
+def _end(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock) -> float:
+    """Return when the last measurement may be due in the present stage."""
+    if progress.is_final:
+        return -math.inf
+    return clock.end if progress.stage is MetricStage.WAITING and not metric.dry_run else clock.bake_time
+
+
+def number_due(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock, at: float) -> int | None:
+    """Return the number of the newest measurement that is due ``at`` a time on the clock; ``None`` without one.
+
+    Earlier measurements that were due were missed, for example because no coordinator ran.
+    """
+    end = min(at, _end(metric, progress, clock))
+    if metric.due(progress.next) > end:
+        return None
+    number = max(progress.next, int((end - metric.initial_delay) / metric.interval) - 1)
+    while metric.due(number + 1) <= end:
+        number += 1
+    return number
+
+
+def take(
+    metric: AnalysisMetric, progress: MetricProgress, measurement: Measurement, number: int
+) -> MetricProgress:
+    """Return the progress of a metric after the measurement with this number."""
+    failed = progress.failed + (measurement.outcome is Outcome.FAILED)
+    no_data = progress.no_data + (measurement.outcome is Outcome.NO_DATA)
+    failures = failed + (no_data if metric.no_data is NoData.FAILS else 0)
+    counted_as = effective(metric, measurement.outcome)
+    event = _EVENTS[counted_as]
+    if counted_as is Outcome.FAILED and failures > metric.failure_limit and not metric.dry_run:
+        event = MetricEvent.EXCEEDED
+    measurements, stride = _added(progress, measurement)
+    return replace(
+        progress,
+        stage=ANALYSIS_TRANSITIONS[progress.stage, event],
+        passed=progress.passed + (measurement.outcome is Outcome.PASSED),
+        failed=failed,
+        no_data=no_data,
+        next=number + 1,
+        stride=stride,
+        measurements=measurements,
+    )
+
+
+def effective(metric: AnalysisMetric, outcome: Outcome) -> Outcome:
+    """Return the outcome after ``no_data`` of the metric is applied."""
+    if outcome is not Outcome.NO_DATA or metric.no_data is NoData.WAITS:
+        return outcome
+    return Outcome.PASSED if metric.no_data is NoData.PASSES else Outcome.FAILED
+
+
+def _added(progress: MetricProgress, measurement: Measurement) -> tuple[tuple[Measurement, ...], int]:
+    """Return the kept measurements and their stride: evenly thinned ones, and always the newest."""
+    kept, stride = progress.measurements, progress.stride
+    newest = progress.passed + progress.failed + progress.no_data - 1  # of the measurements before this one
+    if kept and newest % stride:
+        kept = kept[:-1]
+    if len(kept) == MOST_MEASUREMENTS:
+        kept, stride = kept[::2], 2 * stride
+    return (*kept, measurement), stride
+
+
+def settle(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock, at: float) -> MetricProgress:
+    """Return the progress after the ends of the bake time and of the deadline that have passed ``at`` a time.
+
+    The last measurement that is due before an end is taken first.
+    """
+    for event, end in ((MetricEvent.BAKED, clock.bake_time), (MetricEvent.DEADLINE, clock.end)):
+        after = ANALYSIS_TRANSITIONS.get((progress.stage, event))
+        if after is not None and at >= end and metric.due(progress.next) > end:
+            progress = replace(progress, stage=after)
+    return progress
+
+
+def verdict(metric: AnalysisMetric, progress: MetricProgress) -> str:
+    """Return the verdict on a metric so far: ``passed``, ``failed``, ``waiting`` or ``dry_run``."""
+    if metric.dry_run:
+        return "dry_run"
+    match progress.stage:
+        case MetricStage.FAILED:
+            return "failed"
+        case MetricStage.PROVEN | MetricStage.PASSED:
+            return "passed"
+        case _:
+            return "waiting"
+
+
+def describe_failure(metrics: Iterable[AnalysisMetric], progress: Mapping[str, MetricProgress]) -> str:
+    """Return a sentence on the metrics that failed; empty if none did."""
+    failed = [metric for metric in metrics if progress[metric.name].stage is MetricStage.FAILED]
+    return "; ".join(_failure(metric, progress[metric.name]) for metric in failed)
+
+
+def _failure(metric: AnalysisMetric, progress: MetricProgress) -> str:
+    last = progress.measurements[-1]
+    failures = progress.failed + (progress.no_data if metric.no_data is NoData.FAILS else 0)
+    total = counted(progress.passed + progress.failed + progress.no_data, "measurement")
+    found = (
+        last.problem if last.value is None else f"found {last.value:.4g}, expected {metric.passes.text.strip()}"
+    )
+    limit = "" if last.limit is None or not any(b.of for b in metric.passes.bounds) else f" ({last.limit:.4g})"
+    return (
+        f"metric {metric.name} failed: {failures} of {total} failed, at most {metric.failure_limit} may;"
+        f" after {age(last.at)} {found}{limit}"
+    )
+
+
+def describe_waiting(metrics: Iterable[AnalysisMetric], progress: Mapping[str, MetricProgress]) -> str:
+    """Return a sentence on the metrics that wait after the bake time; empty if none does."""
+    waiting = [
+        metric
+        for metric in metrics
+        if not metric.dry_run and progress[metric.name].stage in {MetricStage.WAITING, MetricStage.OVERDUE}
+    ]
+    return "; ".join(_waiting(metric, progress[metric.name]) for metric in waiting)
+
+
+def _waiting(metric: AnalysisMetric, progress: MetricProgress) -> str:
+    last = progress.measurements[-1] if progress.measurements else None
+    reason = "it was never measured" if last is None else last.problem or f"{progress.failed} failed"
+    return f"no measurement of metric {metric.name} passed: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The values of a metric over the time of a simulation, sorted by time; a value holds until the next one."""
+
+    values: tuple[tuple[float, float | None], ...] = ()
+    others: tuple[tuple[float, float | None], ...] = ()
+    before: float | None = None
+
+    def reading(self, at: float) -> Reading:
+        """Return the answer of a server ``at`` a time."""
+        return Reading(_held(self.values, at), others=_held(self.others, at))
+
+
+def _held(values: Sequence[tuple[float, float | None]], at: float) -> float | None:
+    place = bisect.bisect_right(values, at, key=lambda pair: pair[0])
+    return values[place - 1][1] if place else None
+
+
+def play(
+    metrics: Sequence[AnalysisMetric], clock: AnalysisClock, series: Mapping[str, Series]
+) -> dict[str, MetricProgress]:
+    """Return the progress of each metric after an analysis of these values.
+
+    The analysis ends with the first measurement by which a metric fails, or else with the deadline.
+    """
+    known = {metric.name: series.get(metric.name, Series()) for metric in metrics}
+    progress = {name: MetricProgress(before=values.before) for name, values in known.items()}
+    while True:
+        dues = {metric.name: next_due(metric, progress[metric.name], clock) for metric in metrics}
+        at = min((due for due in dues.values() if due is not None), default=math.inf)
+        for metric in metrics if at < math.inf else ():
+            if dues[metric.name] == at:
+                before = progress[metric.name]
+                reading = known[metric.name].reading(at)
+                measurement = measure(metric, reading, before.before, at=at, time=at)
+                progress[metric.name] = take(metric, before, measurement, before.next)
+        settled = {metric.name: settle(metric, progress[metric.name], clock, at) for metric in metrics}
+        has_failed = any(each.stage is MetricStage.FAILED for each in settled.values())
+        if has_failed or (at == math.inf and settled == progress):
+            return settled
+        progress = settled
