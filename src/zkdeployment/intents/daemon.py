@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.files import JsonFile, log_damage
 from zkdeployment.intents.documents.values import IntentSubject, subject_text
 from zkdeployment.intents.rules.approvals import (
     NOTHING_ACCEPTED,
@@ -59,8 +60,8 @@ from zkdeployment.publishing.store.documents import subject_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
-    from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.base.publication import Published
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.revisions import IntentsChange
@@ -70,6 +71,27 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.signing.standing import SigningRecord
     from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.zookeeper.session import Session
+
+
+def accepted_file(file: Path) -> JsonFile[AcceptanceRecord]:
+    """Return the file with the forms that were accepted with the ``last`` publication and with the ``coming`` one.
+
+    The latter is written at that moment. A damaged file is logged, and has accepted nothing. Without a file, the
+    syncer never published an intent.
+    """
+
+    def accept_nothing(file: Path, reason: str) -> AcceptanceRecord:
+        log_damage(file, reason)
+        return AcceptanceRecord(NOTHING_ACCEPTED, None)
+
+    return JsonFile(
+        file,
+        AcceptanceRecord.from_json,
+        AcceptanceRecord.to_json,
+        expected="a record of approvals",
+        limit=64 << 20,
+        damaged=accept_nothing,
+    )
 
 
 class IntentKeeper(SectionKeeper):
@@ -133,7 +155,7 @@ class IntentKeeper(SectionKeeper):
             verify = self._approvals.objection
             if before is None and last is not None:
                 before = {}  # ZooKeeper has lost the intents, whose states are accepted unverified only once
-            is_accepted = accepted_by_syncer(NOTHING_ACCEPTED if last is None else last.approvals)
+            is_accepted = accepted_by_syncer({} if last is None else last.approvals)
             instances = known_instances(after, {} if last is None else last.instances, before or {})
             expiry = self._approvals.expiry
             after = with_objections(after, lambda one: verify(one, draft.revision), is_accepted, instances, expiry)
@@ -208,7 +230,7 @@ class IntentKeeper(SectionKeeper):
         if self._record is None or self._record.coming is None:
             return
         try:
-            self._write(AcceptanceRecord(self._record.coming))
+            self._write(AcceptanceRecord(self._record.coming, None))
         except HostFilesError as error:
             get_logger().warning("acceptance-not-recorded", reason=str(error))
 

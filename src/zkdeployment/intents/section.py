@@ -114,8 +114,7 @@ class GovernanceByIntents(PublicationSection):
         self, store: ZooKeeperPublications, memory: Path | None = None, approvals: GitApprovals | None = None
     ) -> IntentKeeper:
         """Return the keeper of a syncer."""
-        from zkdeployment.intents.daemon import IntentKeeper  # noqa: PLC0415
-        from zkdeployment.intents.store.accepted_file import accepted_file  # noqa: PLC0415
+        from zkdeployment.intents.daemon import IntentKeeper, accepted_file  # noqa: PLC0415
 
         return IntentKeeper(store, None if memory is None else accepted_file(memory), approvals)
 

@@ -17,29 +17,31 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
+from zkdeployment.base.cluster import Revision, is_revision
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.base.records import Record, shown
+from zkdeployment.base.publication import is_sequence
+from zkdeployment.base.records import Key, Record, invalid, shown
 from zkdeployment.intents.documents.kinds import ServiceRelease
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, FurtherApproval, IntentState, subject_text
 from zkdeployment.intents.rules.content import IntentContent, intent_content, service_content
 from zkdeployment.intents.rules.governance import read_intents
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot, uncounted_approval
+from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.section import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import left_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import Published
     from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.publishing.keys.ssh_signatures import KeyOwner
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.signing.standing import SigningRecord
 
@@ -176,45 +178,55 @@ def expiry(rules: Iterable[ApprovalRule], approved: float, now: float) -> str | 
     return None
 
 
-#: The approvals that a syncer accepted: fingerprints of approved or deployed groups, by the text of the subject.
-AcceptedApprovals: TypeAlias = "Mapping[str, str]"
+def _sequence(value: object) -> int:
+    if is_sequence(value) or (value == 0 and type(value) is int):
+        return value
+    raise invalid("a sequence, or 0", value)
 
-NOTHING_ACCEPTED: AcceptedApprovals = MappingProxyType({})
+
+def _revision(value: object) -> Revision | None:
+    if value is None or is_revision(value):
+        return value
+    raise invalid("a revision", value)
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedInstance:
+class AcceptedInstance(Record):
     """The last instance of a group: its number in the signed approval (0 if unsigned), and whether it runs."""
 
-    number: int
+    number: Annotated[int, Key(read=_sequence)]
     is_running: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Record):
     """The approvals and left services that a syncer accepted with the publication ``sequence`` of ``revision``.
 
-    ``instances`` are the last instances of groups, also of groups that are gone, by the text of the subject.
-    ``left`` are the services that had left the governance of their intents; ``None`` if the record is
-    damaged.
+    ``approvals`` are the fingerprints of approved or deployed groups, by the text of the subject. ``instances``
+    are the last instances of groups, also of groups that are gone, by the text of the subject. ``left`` are the
+    services that had left the governance of their intents; ``None`` if the record is damaged.
     """
 
-    approvals: AcceptedApprovals = field(default_factory=lambda: NOTHING_ACCEPTED)
-    left: tuple[LeftService, ...] | None = None
-    revision: Revision | None = None
-    sequence: int = 0
-    instances: Mapping[str, AcceptedInstance] = field(default_factory=dict)
+    approvals: Mapping[str, str]
+    left: tuple[LeftService, ...] | None
+    revision: Annotated[str | int | None, Key(read=_revision)]
+    sequence: Annotated[int, Key(read=_sequence)]
+    instances: Mapping[str, AcceptedInstance]
+
+
+#: The acceptance of a syncer whose record is damaged.
+NOTHING_ACCEPTED = Acceptance({}, None, None, 0, {})
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptanceRecord:
+class AcceptanceRecord(Record):
     """The acceptances of a syncer: with its ``last`` publication (``None`` before the first one), and ``coming``.
 
     ``coming`` belongs to a publication that may not be written yet; ``None`` if there is no such publication.
     """
 
     last: Acceptance | None
-    coming: Acceptance | None = None
+    coming: Acceptance | None
 
     def settled(self, published: Published) -> Acceptance | None:
         """Return the acceptance with the last publication, which ZooKeeper identifies.
@@ -398,7 +410,7 @@ def accepted_by_records(known: Mapping[IntentSubject, IntentRecord]) -> Callable
     return is_accepted
 
 
-def accepted_by_syncer(accepted: AcceptedApprovals) -> Callable[[IntentSnapshot], bool]:
+def accepted_by_syncer(accepted: Mapping[str, str]) -> Callable[[IntentSnapshot], bool]:
     """Return a function: whether the syncer accepted a group with exactly its content and approval."""
 
     def is_accepted(snapshot: IntentSnapshot) -> bool:

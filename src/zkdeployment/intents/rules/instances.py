@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.base.records import Key, Record, invalid
+from zkdeployment.base.records import APART, Key, Record, invalid
 from zkdeployment.intents.documents.values import Approval, Intent, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
@@ -159,8 +159,8 @@ class InstanceService(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class IntentInstance:
-    """One instantiation of an intent.
+class IntentInstance(Record):
+    """One instantiation of an intent; its JSON form has the values that lists show.
 
     ``id`` is the sequence of the publication that began it, ``changed`` of the one that changed it last.
     ``instantiated`` and ``terminated`` are seconds since the epoch, ``by`` is the author. ``target`` is the only
@@ -172,12 +172,12 @@ class IntentInstance:
     instantiated: float
     by: str
     changed: int
-    apps: Mapping[str, tuple[str, ...]]
-    services: tuple[InstanceService, ...]
+    apps: Annotated[Mapping[str, tuple[str, ...]], APART]
+    services: Annotated[tuple[InstanceService, ...], APART]
     terminated: float | None = None
-    target: str | None = None
-    final: tuple[Mapping[str, Any], ...] | None = None
-    events: tuple[InstanceEvent, ...] = ()
+    target: Annotated[str | None, APART] = None
+    final: Annotated[tuple[Mapping[str, Any], ...] | None, APART] = None
+    events: Annotated[tuple[InstanceEvent, ...], APART] = ()
 
     @property
     def awaits_final_status(self) -> bool:
@@ -281,17 +281,9 @@ def _services(
 
 def instances_body(instances: Iterable[IntentInstance]) -> dict[str, Any]:
     """Return the list of instances as the API and the verb print it, newest first."""
-    return {
-        "instances": [
-            {
-                "id": instance.id,
-                "instantiated": instance.instantiated,
-                "terminated": instance.terminated,
-                "by": instance.by,
-            }
-            for instance in sorted(instances, key=lambda instance: -instance.id)
-        ]
-    }
+    listed = sorted(instances, key=lambda instance: -instance.id)
+    keys = ("id", "instantiated", "terminated", "by")
+    return {"instances": [{key: getattr(instance, key) for key in keys} for instance in listed]}
 
 
 @dataclass(frozen=True, slots=True)

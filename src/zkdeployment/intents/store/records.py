@@ -99,12 +99,7 @@ def summary_of(name: str, node: Node) -> IntentRecord | None:
         return IntentRecord(
             intent_of_document(index["document"]),
             IntentState(index["state"]),
-            tuple(
-                _instance_of(
-                    entry, apps={}, services=(), target=None, final=None if entry["final"] is None else ()
-                )
-                for entry in index["instances"]
-            ),
+            tuple(_listed_instance(entry, is_final=entry["final"] is not None) for entry in index["instances"]),
             stamp=node.version,
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -216,7 +211,7 @@ def _record(
         intent = intent_of_document(index["document"])
         *former, last = index["instances"] or (None,)
         instances = [
-            _instance(entry, value_of) if whole or entry is last else _former_instance(entry)
+            _instance(entry, value_of) if whole or entry is last else _listed_instance(entry, is_final=True)
             for entry in (*former, last)
             if entry is not None
         ]
@@ -239,7 +234,7 @@ def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
     final = None
     if entry["final"] is not None:
         final = tuple(row for packed in entry["final"] for row in value_of(packed))
-    return _instance_of(
+    return IntentInstance.from_json(
         entry,
         apps={app: tuple(listed) for app, listed in value["apps"].items()},
         services=tuple(map(InstanceService.from_json, value["services"])),
@@ -249,20 +244,9 @@ def _instance(entry: Mapping[str, Any], value_of: Any) -> IntentInstance:
     )
 
 
-def _former_instance(entry: Mapping[str, Any]) -> IntentInstance:
-    """Return an instance before the last one with the values that lists show, without its services."""
-    return _instance_of(entry, apps={}, services=(), target=None, final=())
-
-
-def _instance_of(entry: Mapping[str, Any], **values: Any) -> IntentInstance:
-    return IntentInstance(
-        id=entry["id"],
-        instantiated=entry["instantiated"],
-        terminated=entry["terminated"],
-        by=entry["by"],
-        changed=entry["changed"],
-        **values,
-    )
+def _listed_instance(entry: Mapping[str, Any], *, is_final: bool) -> IntentInstance:
+    """Return an instance with the values that lists show, without its services."""
+    return IntentInstance.from_json(entry, apps={}, services=(), final=() if is_final else None)
 
 
 # Writing
@@ -361,11 +345,7 @@ class _RecordEncoder:
         is_same = former is not None and former["changed"] == instance.changed
         has_final = former is not None and former["final"] is not None
         return {
-            "id": instance.id,
-            "instantiated": instance.instantiated,
-            "terminated": instance.terminated,
-            "by": instance.by,
-            "changed": instance.changed,
+            **instance.to_json(),
             "services": former["services"] if former is not None and is_same else self._services(instance),
             "final": former["final"] if former is not None and is_same and has_final else self._final(instance),
         }

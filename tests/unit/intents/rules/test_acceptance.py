@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from zkdeployment.base.publication import Published
 from zkdeployment.intents.rules.approvals import (
+    NOTHING_ACCEPTED,
     Acceptance,
     AcceptanceRecord,
     recorded_governance,
@@ -16,8 +19,8 @@ from zkdeployment.publishing.signing.standing import SigningRecord
 from zkdeployment.publishing.signing.statement import left_digest
 
 LEFT = (LeftService("/a", None, ("p", "s", "v", "g"), "r1"),)
-OLD, NEW = Acceptance({"shop": "old"}), Acceptance({"shop": "new"}, LEFT, "r2", 7)
-OWN = Acceptance({}, LEFT, "r2", 7)
+OLD, NEW = replace(NOTHING_ACCEPTED, approvals={"shop": "old"}), Acceptance({"shop": "new"}, LEFT, "r2", 7, {})
+OWN = Acceptance({}, LEFT, "r2", 7, {})
 
 
 @pytest.mark.parametrize(
@@ -33,8 +36,8 @@ OWN = Acceptance({}, LEFT, "r2", 7)
 )
 def test_accepted_forms_count_from_the_last_transaction_of_the_publication_on(published, accepted):
     assert AcceptanceRecord(OLD, NEW).settled(published) == accepted
-    assert AcceptanceRecord(OLD).settled(published) == OLD
-    assert AcceptanceRecord(None, Acceptance({}, (), "r4", 9)).settled(published) is None
+    assert AcceptanceRecord(OLD, None).settled(published) == OLD
+    assert AcceptanceRecord(None, Acceptance({}, (), "r4", 9, {})).settled(published) is None
 
 
 @pytest.mark.parametrize("sequence", [0, 6, 7])
@@ -45,7 +48,7 @@ def test_the_own_record_governs_unless_another_syncer_has_published_since(sequen
     assert recorded_governance(OWN, forged, SigningRecord(7, sequence, sequence, "r1")) == governance
 
 
-@pytest.mark.parametrize("own", [None, Acceptance({"shop": "a"}, None, "r2", 7)])
+@pytest.mark.parametrize("own", [None, Acceptance({"shop": "a"}, None, "r2", 7, {})])
 def test_a_record_without_left_services_does_not_govern(own):
     assert recorded_governance(own, Published(revision="r2", sequence=7), None) is None
 
