@@ -14,7 +14,7 @@ from zkdeployment.intents.requests import approvals_are_signed, counted_approval
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.user_acts import offered_acts
-from zkdeployment.intents.views.listing import IntentListQuery, intent_page_of, intents_view, left_services_view
+from zkdeployment.intents.views.listing import IntentListQuery, intent_part, intents_view, left_services_view
 from zkdeployment.intents.views.matrix import MatrixQuery
 from zkdeployment.intents.views.page import act_progress, intent_view, shown_instance
 from zkdeployment.publishing.left_service import LeftService
@@ -38,12 +38,13 @@ _NO_REPORTS = FleetReports(ReportedHosts(()))
 def show_intents(request: Request, adapters: Adapters, user: Reader) -> Response:
     """Return the page that lists the intents."""
     records = last_known(request).read(Known.INTENTS, partial(records_of, adapters.feed), _NO_RECORDS)
-    page = intent_page_of(records, IntentListQuery.of_parameters(_parameters(request)))
-    newest = {record.intent.subject: record.instances[-1] for record in page.records if record.instances}
+    query = IntentListQuery.of_parameters(_parameters(request))
+    part = intent_part(records, query)
+    newest = {record.intent.subject: record.instances[-1] for record in part.rows if record.instances}
     reports = _reports(request, adapters, *newest.values())
     resources = intent_resources(request)
     counts = {subject: resources.counts(subject, instance, reports) for subject, instance in newest.items()}
-    view = intents_view(records, page, counts, adapters.clock.now())
+    view = intents_view(records, query, part, counts, adapters.clock.now())
     left = last_known(request).read(Known.LEFT, adapters.feed.left, _NO_LEFT)
     may_act = user.may(Right.ACT_ON_FLEET) and adapters.commits is not None
     return show_page(

@@ -20,7 +20,13 @@ from zkdeployment.intents.acts.intents import (
     change_state,
     roll_back_intent,
 )
-from zkdeployment.intents.documents.kinds import CLUSTER_SCHEMA, GROUP_SCHEMA, intent_of_document
+from zkdeployment.intents.documents.kinds import (
+    CLUSTER_KEYS,
+    CLUSTER_SCHEMA,
+    GROUP_KEYS,
+    GROUP_SCHEMA,
+    intent_of_document,
+)
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
     Intent,
@@ -55,6 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.intents.acts.intents import IntentOrder
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.service.dependencies import ServerAdapters
@@ -108,7 +115,20 @@ class _ActOnIntent(_CommittingAct[PublishedIntent]):
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        return cls(subject=tuple(values.get("subject", "").split("/")), reason=sanitize(values.get("reason", "")))
+        return cls(
+            subject=tuple(values.get("subject", "").split("/")),
+            reason=sanitize(values.get("reason", "")),
+            **cls.further_fields(values),
+        )
+
+    @classmethod
+    def further_fields(cls, values: Mapping[str, str]) -> dict[str, Any]:
+        """Return the fields of the act besides the subject and the reason."""
+        return {}
+
+    def order(self, adapters: ServerAdapters, actor: Actor) -> IntentOrder:
+        """Return the order of the act."""
+        return order_of(adapters, actor, self.subject, self.reason)
 
     def read(self, visit: Visit) -> PublishedIntent:
         return PublishedIntent(find_record(visit.adapters, self.subject), approvals_are_signed(visit.adapters))
@@ -149,8 +169,7 @@ class _ChangeState(_ActOnIntent):
         return replace(form, plan=_plan(visit, self.commit(visit.adapters, visit.actor, dry_run=True).files))
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        order = order_of(adapters, actor, self.subject, self.reason)
-        return change_state(adapters.require_commits(), order, self.ACT, dry_run=dry_run)
+        return change_state(adapters.require_commits(), self.order(adapters, actor), self.ACT, dry_run=dry_run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +186,8 @@ class ApproveIntent(_ChangeState):
     content: str | None = given(None, pattern=DIGEST)
 
     @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        act = super().of_form(values, visit)
-        return None if act is None else replace(act, content=values.get("content") or None)
+    def further_fields(cls, values: Mapping[str, str]) -> dict[str, Any]:
+        return {"content": values.get("content") or None}
 
     def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
         if found.record.state.is_active:
@@ -189,7 +207,7 @@ class ApproveIntent(_ChangeState):
         return _with_content(form, found.record, self.subject, outcome.files, visit)
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        order = order_of(adapters, actor, self.subject, self.reason)
+        order = self.order(adapters, actor)
         return approve_intent(adapters.require_commits(), order, content=self.content, dry_run=dry_run)
 
 
@@ -244,14 +262,10 @@ class RollBackIntent(_ActOnIntent):
     instance: int = given(least=1, most=2**53)
 
     @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+    def further_fields(cls, values: Mapping[str, str]) -> dict[str, Any]:
         number = values.get("instance", "")
         known = number.isascii() and number.isdecimal() and len(number) < len(str(2**53))
-        return cls(
-            subject=tuple(values.get("subject", "").split("/")),
-            reason=sanitize(values.get("reason", "")),
-            instance=int(number) if known and str(int(number)) == number else 0,
-        )
+        return {"instance": int(number) if known and str(int(number)) == number else 0}
 
     def _instance(self, found: PublishedIntent) -> int:
         return self.instance if self.instance in {one.id for one in found.record.instances} else 0
@@ -285,7 +299,7 @@ class RollBackIntent(_ActOnIntent):
         return _with_content(form, found.record, self.subject, outcome.files, visit)
 
     def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        order = order_of(adapters, actor, self.subject, self.reason)
+        order = self.order(adapters, actor)
         return roll_back_intent(adapters.require_commits(), order, self.instance, dry_run=dry_run)
 
 
@@ -369,28 +383,20 @@ def requested_adoption(subject: IntentSubject, values: Mapping[str, str]) -> Int
     for part in text.split():
         name, _, paths = part.partition("=")
         apps.setdefault(name, []).extend(paths.split(","))
+    profile = values.get("profile", "").strip() or "default"
+    is_cluster = len(subject) == len(CLUSTER_KEYS)
+    data = {"network-intents": apps} if is_cluster else {"composite-profile": profile, "apps": apps}
+    document = {
+        "schema": CLUSTER_SCHEMA if is_cluster else GROUP_SCHEMA,
+        "metadata": dict(zip(CLUSTER_KEYS if is_cluster else GROUP_KEYS, subject, strict=True)),
+        "data": {**data, "state": "Created"},
+    }
     try:
-        return intent_of_document(_document(subject, apps, values.get("profile", "").strip() or "default"))
+        return intent_of_document(document)
     except ValueError as error:
         raise ConfigurationError(
             f"apps: {error}; expected APP=PATH[,PATH…], as in front=/p1/shop/front"
         ) from error
-
-
-def _document(subject: IntentSubject, apps: Mapping[str, list[str]], profile: str) -> dict[str, object]:
-    if len(subject) == 2:
-        provider, name = subject
-        return {
-            "schema": CLUSTER_SCHEMA,
-            "metadata": {"provider": provider, "name": name},
-            "data": {"network-intents": apps, "state": "Created"},
-        }
-    keys = ("project", "composite-app", "version", "name")
-    return {
-        "schema": GROUP_SCHEMA,
-        "metadata": dict(zip(keys, subject, strict=True)),
-        "data": {"composite-profile": profile, "apps": apps, "state": "Created"},
-    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.rules.findings import FINDING_WORDS, CheckFinding, CheckGroupState
-from zkdeployment.service.views.frame import last_value, moment, page_number, search_text, with_query
+from zkdeployment.service.views.frame import (
+    ListPart,
+    last_value,
+    list_part,
+    moment,
+    page_number,
+    search_text,
+    with_query,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,12 +64,9 @@ class ChecksView:
     groups: tuple[CheckGroupState, ...]
     unwritten: tuple[str, ...]
     filters: tuple[CheckFilterLink, ...]
-    findings: tuple[CheckFinding, ...]
+    part: ListPart[CheckFinding]
     state: str
     text: str
-    range: str
-    previous: str | None
-    next: str | None
 
 
 def checks_view(
@@ -72,9 +78,6 @@ def checks_view(
     matching = [found for found in findings if _matches(found, text)] if text else findings
     counts = Counter(found.word for found in matching)
     shown = [found for found in matching if state in {"", found.word}]
-    page = page_number(parameters)
-    first = (page - 1) * PAGE_SIZE
-    some = shown[first : first + PAGE_SIZE]
     return ChecksView(
         systems=tuple(
             SystemRow(
@@ -94,12 +97,9 @@ def checks_view(
             for word in FINDING_WORDS
             if counts[word] or word == state
         ),
-        findings=tuple(some),
+        part=list_part(shown, page_number(parameters), PAGE_SIZE, "", partial(_address, state, text)),
         state=state,
         text=text,
-        range=f"{first + 1:,} to {first + len(some):,} of {len(shown):,}" if some else "",
-        previous=_address(state, text, page - 1) if page > 1 else None,
-        next=_address(state, text, page + 1) if len(shown) > first + PAGE_SIZE else None,
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -43,12 +44,13 @@ from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.cli.publication_wait import WaitOptions
     from zkdeployment.config.settings import Settings
     from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -147,17 +149,12 @@ def approve(
       zkdeployment intent approve p1/store/v1/shop --reason 'fixes the greeting' --work-tree .
     """
     if work_tree is not None:
-        if waits.waits:
-            raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
         if content is not None:
             raise click.UsageError("expected --work-tree or --content, found both: the directory has the content")
-        sign = None if key is None else approval_signer(key, None)
-        _approve_work_tree(work_tree, subject, reason, sign)
+        if not _change_files(work_tree, approve_files, subject, reason, waits, key):
+            echo("nothing changes: this content is approved already", err=True)
         return
-    settings = configured_repository(click.get_current_context().params["config"])
-    sign = approval_key(key, settings)
-    with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
+    with _opened(connection, subject, reason, key) as (operator, commits, order, sign):
         if asks_for_confirmation(yes=yes):
             preview = approve_intent(commits, order, content=content, dry_run=True)
             content = confirm_content(order, preview, operator)
@@ -183,16 +180,37 @@ def approval_key(key: Path | None, settings: Settings) -> ApprovalSigner | None:
     return None if key is None else approval_signer(key, sync.approvers)
 
 
-def _approve_work_tree(directory: Path, subject: IntentSubject, reason: str, sign: ApprovalSigner | None) -> None:
-    """Write the approval of the content in a directory into its document, and print the name of the file."""
+@contextlib.contextmanager
+def _opened(
+    connection: Servers, subject: IntentSubject, reason: str, key: Path | None = None, *, is_signed: bool = True
+) -> Iterator[tuple[OperatorAdapters, TreeCommits, IntentOrder, ApprovalSigner | None]]:
+    """Yield what an act on an intent needs; ``is_signed`` is whether it needs a signature where approvers are."""
+    settings = configured_repository(click.get_current_context().params["config"])
+    sign = approval_key(key, settings) if is_signed else None
+    with open_operator(connection) as operator, open_commits(settings) as commits:
+        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
+        yield operator, commits, order, sign
+
+
+def _change_files(
+    directory: Path,
+    change: Callable[..., dict[str, bytes | None]],
+    subject: IntentSubject,
+    reason: str,
+    waits: WaitOptions,
+    key: Path | None,
+) -> bool:
+    """Change the document of an intent in a directory, and print the name of its file; return whether it did."""
+    if waits.waits:
+        raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
     order = IntentOrder(subject=subject, author=terminal_author(current_user()), record=None, reason=reason)
-    changed = approve_files(read_files([str(directory)]), order, sign=sign)
+    sign = None if key is None else approval_signer(key, None)
+    changed = change(read_files([str(directory)]), order, sign=sign)
     for name, text in changed.items():
         if text is not None:
             Path(name).write_bytes(text)
             echo(name)
-    if not changed:
-        echo("nothing changes: this content is approved already", err=True)
+    return bool(changed)
 
 
 def confirm_content(order: IntentOrder, preview: CommitOutcome, operator: OperatorAdapters) -> str:
@@ -311,9 +329,7 @@ def resume(connection: Servers, subject: IntentSubject, reason: str) -> None:
 
 
 def _act(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, act: IntentAct) -> None:
-    settings = configured_repository(click.get_current_context().params["config"])
-    with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
+    with _opened(connection, subject, reason, is_signed=False) as (operator, commits, order, _):
         outcome = change_state(commits, order, act)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=act is not IntentAct.TERMINATE)
 
@@ -354,21 +370,11 @@ def adopt(
       zkdeployment intent adopt p1/store/v1/shop --wait --timeout 60
     """
     if work_tree is not None:
-        if waits.waits:
-            raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
-        sign = None if key is None else approval_signer(key, None)
-        order = IntentOrder(subject=subject, author=terminal_author(current_user()), record=None, reason=reason)
-        for name, text in adopt_files(read_files([str(work_tree)]), order, sign=sign).items():
-            if text is not None:
-                Path(name).write_bytes(text)
-                echo(name)
+        _change_files(work_tree, adopt_files, subject, reason, waits, key)
         return
-    settings = configured_repository(click.get_current_context().params["config"])
-    sign = approval_key(key, settings)
-    with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
-        order = replace(order, deployed=operator.fleet.targets())
-        outcome = adopt_intent(commits, order, sign=sign)
+    with _opened(connection, subject, reason, key) as (operator, commits, order, sign):
+        deployed = replace(order, deployed=operator.fleet.targets())
+        outcome = adopt_intent(commits, deployed, sign=sign)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=True)
 
 
@@ -451,10 +457,7 @@ def command(
       zkdeployment intent rollback p1/store/v1/shop --instance 12 --reason 'the new front loses sessions'
       zkdeployment intent rollback p1/store/v1/shop --instance 12 --reason 'as in May' --yes --wait --timeout 60
     """
-    settings = configured_repository(click.get_current_context().params["config"])
-    sign = approval_key(key, settings)
-    with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
+    with _opened(connection, subject, reason, key) as (operator, commits, order, sign):
         if asks_for_confirmation(yes=yes):
             confirm_content(order, roll_back_intent(commits, order, instance, dry_run=True), operator)
         outcome = roll_back_intent(commits, order, instance, sign=sign)

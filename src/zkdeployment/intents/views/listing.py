@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -12,7 +12,16 @@ from zkdeployment.base.cluster import short
 from zkdeployment.intents.documents.values import ClusterIntents, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts
 from zkdeployment.service.act import ActRight
-from zkdeployment.service.views.frame import ListQuery, Moment, act_page, intent_page, moment, service_page
+from zkdeployment.service.views.frame import (
+    ListPart,
+    ListQuery,
+    Moment,
+    act_page,
+    intent_page,
+    list_part,
+    moment,
+    service_page,
+)
 from zkdeployment.service.views.hosts import SortLink, count_text
 
 if TYPE_CHECKING:
@@ -86,16 +95,6 @@ _COLUMN_TITLES = {IntentSort.SUBJECT: "Intent", IntentSort.STATE: "State", Inten
 
 
 @dataclass(frozen=True, slots=True)
-class IntentPage:
-    """The intents on one page of ``query``; ``first`` is the place of the first one among ``total``."""
-
-    query: IntentListQuery
-    records: tuple[IntentRecord, ...]
-    first: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
 class IntentRow:
     """An intent in the list; ``by`` approved a group."""
 
@@ -136,33 +135,28 @@ class IntentsView:
     sections: tuple[IntentSection, ...]
     filters: tuple[IntentStateFilter, ...]
     columns: tuple[SortLink, ...]
-    range: str
-    previous: str | None
-    next: str | None
+    part: ListPart[IntentRecord]
 
 
-def intent_page_of(records: Collection[IntentRecord], query: IntentListQuery) -> IntentPage:
+def intent_part(records: Collection[IntentRecord], query: IntentListQuery) -> ListPart[IntentRecord]:
     """Return the intents on the page that ``query`` requests, or on the last page if there are fewer."""
-    selected = query.select(records)
-    query = replace(query, page=min(query.page, max(1, -(-len(selected) // PAGE_SIZE))))
-    first = (query.page - 1) * PAGE_SIZE
-    return IntentPage(query, tuple(selected[first : first + PAGE_SIZE]), first, len(selected))
+    return list_part(query.select(records), query.page, PAGE_SIZE, "intent", query.at)
 
 
 def intents_view(
     records: Collection[IntentRecord],
-    page: IntentPage,
+    query: IntentListQuery,
+    part: ListPart[IntentRecord],
     counts: Mapping[IntentSubject, StatusCounts],
     now: float,
 ) -> IntentsView:
-    """Return a page of the list; ``counts`` are those of the newest instances of its intents."""
-    query = page.query
+    """Return a page of the list; ``counts`` are those of the newest instances of the intents in ``part``."""
     states = Counter(record.state for record in records)
     return IntentsView(
         query=query,
         sections=tuple(
             IntentSection(title, tuple(_row(record, counts, now) for record in of_title))
-            for title, of_title in groupby(page.records, key=_section_title)
+            for title, of_title in groupby(part.rows, key=_section_title)
         ),
         filters=tuple(
             IntentStateFilter(
@@ -176,9 +170,7 @@ def intents_view(
             if states[state] or state in query.states
         ),
         columns=tuple(_column(query, sort) for sort in _COLUMN_TITLES),
-        range=_range(page),
-        previous=replace(query, page=query.page - 1).address if query.page > 1 else None,
-        next=replace(query, page=query.page + 1).address if page.first + len(page.records) < page.total else None,
+        part=part,
     )
 
 
@@ -207,13 +199,6 @@ def _column(query: IntentListQuery, sort: IntentSort) -> SortLink:
     if sort is query.sort:
         order = "descending" if query.descending else "ascending"
     return SortLink(_COLUMN_TITLES[sort], query.sorted_by(sort).address, order)
-
-
-def _range(page: IntentPage) -> str:
-    shown = len(page.records)
-    if shown == page.total:
-        return count_text(page.total, "intent")
-    return f"{page.first + 1:,} to {page.first + shown:,} of {count_text(page.total, 'intent')}"
 
 
 #: The most left services that a page lists.

@@ -14,8 +14,17 @@ from zkdeployment.fleet.views.status import HostState
 from zkdeployment.intents.documents.values import IntentState, IntentSubject
 from zkdeployment.intents.rules.reality import ClusterStatus, FleetReports, RsyncStatus
 from zkdeployment.intents.rules.resources import DEPLOYMENT_KIND, ResourceDetails, ResourceRow, instance_resources
-from zkdeployment.service.views.frame import host_page, intent_page, last_value, page_number, search_text
-from zkdeployment.service.views.hosts import SIGNS, StatusSign, count_text
+from zkdeployment.service.views.frame import (
+    ListPart,
+    host_page,
+    intent_page,
+    last_page,
+    last_value,
+    list_part,
+    page_number,
+    search_text,
+)
+from zkdeployment.service.views.hosts import SIGNS, StatusSign
 from zkdeployment.tree.diff import format_value
 
 if TYPE_CHECKING:
@@ -202,26 +211,15 @@ class StatusFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixParts:
-    """The shown part of the apps or clusters, with links to the parts before and after it."""
-
-    noun: str
-    range: str
-    previous: str | None
-    next: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class IntentMatrix:
     """A part of the matrix of an instance, the apps with failed resources first."""
 
     query: MatrixQuery
-    clusters: tuple[str, ...]
     rows: tuple[MatrixRow, ...]
     rsync_filters: tuple[StatusFilter, ...]
     cluster_filters: tuple[StatusFilter, ...]
-    apps_part: MatrixParts
-    clusters_part: MatrixParts
+    apps: ListPart[str]
+    clusters: ListPart[str]
     everything: str
 
 
@@ -236,35 +234,24 @@ def intent_matrix(rows: Sequence[ResourceRow], query: MatrixQuery) -> IntentMatr
     clusters = sorted({cluster for _, cluster in cells})
     query = replace(
         query,
-        page=min(query.page, _parts(len(apps), APPS_SHOWN)),
-        columns=min(query.columns, _parts(len(clusters), CLUSTERS_SHOWN)),
+        page=min(query.page, last_page(len(apps), APPS_SHOWN)),
+        columns=min(query.columns, last_page(len(clusters), CLUSTERS_SHOWN)),
     )
-    shown_apps = _part(apps, query.page, APPS_SHOWN)
-    shown_clusters = tuple(_part(clusters, query.columns, CLUSTERS_SHOWN))
+    shown_apps = list_part(apps, query.page, APPS_SHOWN, "app", lambda page: replace(query, page=page).address)
+    shown_clusters = list_part(
+        clusters, query.columns, CLUSTERS_SHOWN, "cluster", lambda part: replace(query, columns=part).address
+    )
     totals = status_counts(rows)
     return IntentMatrix(
         query=query,
-        clusters=shown_clusters,
         rows=tuple(
-            MatrixRow(app, tuple(_cell((app, cluster), counts, query) for cluster in shown_clusters))
-            for app in shown_apps
+            MatrixRow(app, tuple(_cell((app, cluster), counts, query) for cluster in shown_clusters.rows))
+            for app in shown_apps.rows
         ),
         rsync_filters=_filters(totals.rsync, query),
         cluster_filters=_filters(totals.exists, query),
-        apps_part=MatrixParts(
-            "apps",
-            _range(query.page, APPS_SHOWN, len(apps), "app"),
-            replace(query, page=query.page - 1).address if query.page > 1 else None,
-            replace(query, page=query.page + 1).address if query.page * APPS_SHOWN < len(apps) else None,
-        ),
-        clusters_part=MatrixParts(
-            "clusters",
-            _range(query.columns, CLUSTERS_SHOWN, len(clusters), "cluster"),
-            replace(query, columns=query.columns - 1).address if query.columns > 1 else None,
-            replace(query, columns=query.columns + 1).address
-            if query.columns * CLUSTERS_SHOWN < len(clusters)
-            else None,
-        ),
+        apps=shown_apps,
+        clusters=shown_clusters,
         everything=MatrixQuery(query.subject, instance=query.instance).address,
     )
 
@@ -283,21 +270,6 @@ def _filters(counts: Iterable[tuple[StatusSign, int]], query: MatrixQuery) -> tu
         StatusFilter(sign, count, sign.word in query.statuses, query.with_status(sign.word).address)
         for sign, count in counts
     )
-
-
-def _parts(total: int, size: int) -> int:
-    return max(1, -(-total // size))
-
-
-def _part(names: Sequence[str], number: int, size: int) -> Sequence[str]:
-    return names[(number - 1) * size : number * size]
-
-
-def _range(number: int, size: int, total: int, noun: str) -> str:
-    if total <= size:
-        return count_text(total, noun)
-    first = (number - 1) * size
-    return f"{first + 1:,} to {min(first + size, total):,} of {count_text(total, noun)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +297,7 @@ class CellView:
     app: str
     cluster: str
     lines: tuple[ResourceLine, ...]
-    range: str
-    previous: str | None
-    next: str | None
+    part: ListPart[ResourceRow]
     close: str
 
 
@@ -351,20 +321,15 @@ def cell_view(
     if cell is None:
         return None
     found = cell_rows(rows, query)
-    pages = max(1, -(-len(found) // RESOURCES_SHOWN))
-    query = replace(query, resources=min(query.resources, pages))
-    first = (query.resources - 1) * RESOURCES_SHOWN
-    shown = found[first : first + RESOURCES_SHOWN]
+    part = list_part(
+        found, query.resources, RESOURCES_SHOWN, "resource", lambda page: replace(query, resources=page).address
+    )
     details = _details(instance, reports, cell)
-    last = first + len(shown)
-    total = count_text(len(found), "resource")
     return CellView(
         app=cell[0],
         cluster=cell[1],
-        lines=tuple(_line(row, details.get((row.kind, row.name))) for row in shown),
-        range=total if len(shown) == len(found) else f"{first + 1:,} to {last:,} of {total}",
-        previous=replace(query, resources=query.resources - 1).address if query.resources > 1 else None,
-        next=replace(query, resources=query.resources + 1).address if last < len(found) else None,
+        lines=tuple(_line(row, details.get((row.kind, row.name))) for row in part.rows),
+        part=part,
         close=query.with_cell(None).address,
     )
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 from zkdeployment.base.durations import ago, ahead
+from zkdeployment.base.text import counted
 from zkdeployment.service.users.user import Right
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
     from zkdeployment.fleet.views.status import Column
@@ -188,6 +189,10 @@ class ListQuery(ABC, Generic[State, Sort]):
         """Whether the view may omit rows."""
         return bool(self.states or self.text)
 
+    def at(self, page: int) -> str:
+        """Return the address of another page of the view."""
+        return replace(self, page=page).address
+
     def with_state(self, state: State) -> Self:
         """Return the first page of the view with a state added to the selected ones, or removed from them."""
         return replace(self, states=self.states ^ {state}, page=1)
@@ -195,6 +200,44 @@ class ListQuery(ABC, Generic[State, Sort]):
     def sorted_by(self, sort: Sort) -> Self:
         """Return the first page of the view in another order; the same order is reversed."""
         return replace(self, sort=sort, descending=sort is self.sort and not self.descending, page=1)
+
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class ListPart(Generic[Row]):
+    """The rows on one page of a list, their ``range`` in words, and the pages before and after them."""
+
+    rows: tuple[Row, ...]
+    range: str
+    previous: str | None
+    next: str | None
+
+
+def last_page(total: int, size: int) -> int:
+    """Return the number of the last page of a list."""
+    return max(1, -(-total // size))
+
+
+def list_part(
+    rows: Sequence[Row], number: int, size: int, noun: str, address: Callable[[int], str]
+) -> ListPart[Row]:
+    """Return the part of a list on a page, or on the last page if there are fewer.
+
+    ``size`` is the number of rows of a page, ``noun`` the word for a row (empty: only numbers are shown),
+    ``address`` that of the page with a number.
+    """
+    total, number = len(rows), min(number, last_page(len(rows), size))
+    first, end = (number - 1) * size, min(number * size, total)
+    all_rows = counted(total, noun, ",") if noun else f"{total:,}"
+    is_whole = total <= size and (noun or not rows)
+    return ListPart(
+        tuple(rows[first:end]),
+        (all_rows if noun else "") if is_whole else f"{first + 1:,} to {end:,} of {all_rows}",
+        address(number - 1) if number > 1 else None,
+        address(number + 1) if end < total else None,
+    )
 
 
 #: The tabs in their order.

@@ -39,13 +39,13 @@ def test_the_filters_count_the_findings_and_lead_to_them():
         ("critical", 1, "/checks?state=critical", False),
         ("ok", 2, "/checks?state=ok", False),
     ]
-    assert [each.word for each in page.findings] == ["critical", "ok", "ok"]
-    assert page.range == "1 to 3 of 3"
+    assert [each.word for each in page.part.rows] == ["critical", "ok", "ok"]
+    assert page.part.range == "1 to 3 of 3"
 
 
 def test_a_selected_filter_leads_back_to_all_checks():
     page = view(findings(ResultState.OK, ResultState.CRITICAL), state="ok", text="it is")
-    assert [each.host for each in page.findings] == ["h000"]
+    assert [each.host for each in page.part.rows] == ["h000"]
     assert [(link.word, link.href, link.selected) for link in page.filters] == [
         ("critical", "/checks?state=critical&text=it+is", False),
         ("ok", "/checks?text=it+is", True),
@@ -54,21 +54,21 @@ def test_a_selected_filter_leads_back_to_all_checks():
 
 def test_the_search_finds_hosts_services_and_outputs():
     found = findings(ResultState.OK, ResultState.CRITICAL)
-    assert [each.host for each in view(found, text="H001").findings] == ["h001"]
-    assert [each.host for each in view(found, text="is crit").findings] == ["h001"]
-    assert len(view(found, text="/p1/shop").findings) == 2
-    assert view(found, text="nothing").findings == ()
+    assert [each.host for each in view(found, text="H001").part.rows] == ["h001"]
+    assert [each.host for each in view(found, text="is crit").part.rows] == ["h001"]
+    assert len(view(found, text="/p1/shop").part.rows) == 2
+    assert view(found, text="nothing").part.rows == ()
 
 
 def test_an_unknown_state_in_the_address_shows_all_checks():
-    assert len(view(findings(ResultState.OK), state="bogus").findings) == 1
+    assert len(view(findings(ResultState.OK), state="bogus").part.rows) == 1
 
 
 def test_long_lists_have_pages():
     found = findings(*[ResultState.OK] * (PAGE_SIZE + 1))
     first, second = view(found), view(found, page="2")
-    assert (first.range, first.previous, first.next) == ("1 to 50 of 51", None, "/checks?page=2")
-    assert (second.range, second.previous, second.next) == ("51 to 51 of 51", "/checks", None)
+    assert (first.part.range, first.part.previous, first.part.next) == ("1 to 50 of 51", None, "/checks?page=2")
+    assert (second.part.range, second.part.previous, second.part.next) == ("51 to 51 of 51", "/checks", None)
 
 
 def test_monitoring_systems_show_their_last_contacts():

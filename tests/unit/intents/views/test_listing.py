@@ -6,7 +6,7 @@ from support.intents import APPROVAL, CLUSTER, GROUP, begun, recorded
 from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.rules.reality import ClusterStatus, RsyncStatus
 from zkdeployment.intents.rules.resources import ResourceRow
-from zkdeployment.intents.views.listing import PAGE_SIZE, IntentListQuery, IntentSort, intent_page_of, intents_view
+from zkdeployment.intents.views.listing import PAGE_SIZE, IntentListQuery, IntentSort, intent_part, intents_view
 from zkdeployment.intents.views.matrix import status_counts
 
 SHOP = recorded(replace(GROUP, approval=APPROVAL), IntentState.INSTANTIATED, begun(at=900.0))
@@ -17,7 +17,7 @@ RECORDS = (WEB, SHOP, OLD, NEWS)
 
 
 def view(query: IntentListQuery, records=RECORDS, counts=None):
-    return intents_view(records, intent_page_of(records, query), counts or {}, now=1000.0)
+    return intents_view(records, query, intent_part(records, query), counts or {}, now=1000.0)
 
 
 def names(shown):
@@ -45,7 +45,7 @@ def test_groups_are_sorted_by_project_and_clusters_by_provider():
         ("Applied", 1, False),
         ("Terminated", 1, False),
     ]
-    assert shown.range == "4 intents"
+    assert shown.part.range == "4 intents"
 
 
 def test_the_row_has_the_statuses_of_the_newest_instance():
@@ -84,6 +84,10 @@ def test_intents_are_sorted_within_their_project():
 def test_a_long_list_has_pages():
     records = [recorded(replace(GROUP, name=f"g{n:03}"), IntentState.CREATED) for n in range(PAGE_SIZE + 1)]
     first, last = view(IntentListQuery(), records), view(IntentListQuery(page=9), records)
-    assert (first.previous, first.next, first.range) == (None, "/intents?page=2", "1 to 50 of 51 intents")
-    assert (last.previous, last.next, last.range) == ("/intents", None, "51 to 51 of 51 intents")
+    assert (first.part.previous, first.part.next, first.part.range) == (
+        None,
+        "/intents?page=2",
+        "1 to 50 of 51 intents",
+    )
+    assert (last.part.previous, last.part.next, last.part.range) == ("/intents", None, "51 to 51 of 51 intents")
     assert view(IntentListQuery(text="none"), records).sections == ()

@@ -59,7 +59,7 @@ def counted(counts):
 
 def test_the_matrix_counts_the_resources_of_each_app_on_each_cluster():
     matrix = intent_matrix(ROWS, QUERY)
-    assert matrix.clusters == ("web",)
+    assert matrix.clusters.rows == ("web",)
     (row,) = matrix.rows
     assert (row.app, counted(row.cells[0].counts.rsync)) == (
         "front",
@@ -107,11 +107,11 @@ def test_a_large_matrix_is_shown_in_parts_the_apps_with_failures_first():
         for cluster in range(8)
     ]
     matrix = intent_matrix(rows, replace(QUERY, page=2, columns=2))
-    assert ([row.app for row in matrix.rows], matrix.clusters) == (["a025"], ("c6", "c7"))
-    assert (matrix.apps_part.range, matrix.apps_part.previous) == ("26 to 26 of 26 apps", f"{PAGE}?columns=2")
-    assert (matrix.clusters_part.next, matrix.clusters_part.previous) == (None, f"{PAGE}?page=2")
+    assert ([row.app for row in matrix.rows], matrix.clusters.rows) == (["a025"], ("c6", "c7"))
+    assert (matrix.apps.range, matrix.apps.previous) == ("26 to 26 of 26 apps", f"{PAGE}?columns=2")
+    assert (matrix.clusters.next, matrix.clusters.previous) == (None, f"{PAGE}?page=2")
     first = intent_matrix(rows, QUERY)
-    assert (first.apps_part.next, first.clusters_part.next) == (f"{PAGE}?page=2", f"{PAGE}?columns=2")
+    assert (first.apps.next, first.clusters.next) == (f"{PAGE}?page=2", f"{PAGE}?columns=2")
 
 
 def test_a_cell_shows_its_resources_with_the_reports_of_hosts():
@@ -127,7 +127,7 @@ def test_a_cell_shows_its_resources_with_the_reports_of_hosts():
     assert (pending.href, pending.wanted, pending.deployed) == ("/hosts/w0", "shop-front 1.3", "")
     assert (pending.remark, applied.remark) == ("disk full", "")
     assert (applied.deployed, applied.providers) == ("shop-front 1.2", ("w0:80 (host = 'w0')",))
-    assert (cell.range, cell.close) == ("4 resources", PAGE)
+    assert (cell.part.range, cell.close) == ("4 resources", PAGE)
 
 
 def test_the_page_has_its_instances_with_their_final_status():
