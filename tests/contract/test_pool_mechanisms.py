@@ -15,15 +15,15 @@ from support.waiting import ManualClock
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.pools.documents import described_pool
 from zkdeployment.pools.mechanisms.ansible import AnsibleNodes, AnsiblePlaybooks, SshTenantKeys
-from zkdeployment.pools.rules.filling import new_node
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
+from zkdeployment.pools.rules.work import new_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from zkdeployment.pools.documents import NodePool
-    from zkdeployment.pools.ports import PoolMechanism
+    from zkdeployment.pools.opening import PoolMechanism
 
 
 @dataclass

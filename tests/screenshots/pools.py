@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
-from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import FillingRecord, LeasedNode, NodesSpec, PoolChange, TenantSession
 
 _PLAYBOOKS = {"topdir": "/srv/playbooks", "provision": {"playbook": "provision.yml"}}
 

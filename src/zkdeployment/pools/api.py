@@ -46,7 +46,7 @@ from zkdeployment.pools.models import (
 )
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NewPoolNode
-from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
+from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal
 from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.service_requests import lending_pool, own_usage
 from zkdeployment.service.access.identity import PoolReader, Tenant, require

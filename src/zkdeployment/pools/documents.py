@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,8 +16,6 @@ from zkdeployment.service.users.user import TenantLimits
 from zkdeployment.strategies.documents import WINDOW, window_faults, window_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from zkdeployment.documents.collection import PublishedDocuments
     from zkdeployment.strategies.strategy import Window
 

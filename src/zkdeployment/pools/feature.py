@@ -58,7 +58,7 @@ def _verbs() -> Mapping[str, LazyVerb]:
     return {
         "node": LazyVerb("pools.verbs.groups", "Show and change the nodes of host pools.", "node"),
         "pool": LazyVerb("pools.verbs.groups", "Show and fill host pools.", "pool"),
-        "pools": LazyVerb("pools.verbs.worker", "Run a worker of host pools in the foreground.", "pools"),
+        "pools": LazyVerb("pools.verbs.groups", "Run a worker of host pools in the foreground.", "pools"),
         "session": LazyVerb("pools.verbs.groups", "Lease nodes of host pools to tenants.", "session"),
     }
 

@@ -14,26 +14,22 @@ from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
-from zkdeployment.pools.rules.changes import level_changes, node_changes, session_changes
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.overview import pool_overviews
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import TenantSession
+from zkdeployment.pools.rules.overview import level_changes, node_changes, pool_overviews, session_changes
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot, TenantSession
 from zkdeployment.pools.store.store import EndedRecords, decode_record, record_path
 from zkdeployment.publishing.store.documents import document_path
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import unpack
+from zkdeployment.zookeeper.nodes import Node, unpack
 from zkdeployment.zookeeper.reads import Read
-from zkdeployment.zookeeper.shared_nodes import DecodedNodes
+from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.publishing.records import DocumentKey
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from zkdeployment.pools.acts.sessions import SessionDetails
 from zkdeployment.pools.documents import NodePool
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.results import PlaybookRun
-from zkdeployment.pools.rules.tenant_session import (
+from zkdeployment.pools.rules.snapshot import (
     MOST_PROPERTIES,
     LeasedNode,
     NodesSpec,

@@ -1,31 +1,87 @@
-"""Builds the adapters with which verbs and the service see pools and act on them."""
+"""The mechanisms that make and lend nodes, and the adapters with which verbs and the service use pools."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.pools.acts.sessions import retire_tenant
-from zkdeployment.pools.ports import PoolAdapters
-from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
-from zkdeployment.pools.store.store import ZooKeeperPools, ZooKeeperSessionUses, registered_hosts
-from zkdeployment.service.users.user_store import ZooKeeperUserReader
-from zkdeployment.zookeeper.session import verb_session
+from zkdeployment.pools.store.store import (
+    ZooKeeperPlaybookLog,
+    ZooKeeperPools,
+    ZooKeeperSessionUses,
+    registered_hosts,
+)
+from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.base.act import Act
-    from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.fleet.ports import OperatorAdapters
+    from zkdeployment.pools.documents import NodePool
+    from zkdeployment.pools.rules.node import PoolNode
+    from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun
+    from zkdeployment.pools.rules.usage import SessionUse
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import Servers
-    from zkdeployment.zookeeper.session import Session
+
+
+class PoolMechanism(Protocol):
+    """Makes and removes the nodes of a kind of pool, and writes the keys of tenants to them.
+
+    Any thread may call the methods, each for other nodes that the worker has claimed; a method returns when its
+    work is done. The methods raise ``ProgramError`` if all of the work failed, or if this process has to end.
+    """
+
+    def reuse_values(self, pool: NodePool) -> Mapping[str, int | str] | None:
+        """Return the values that unused nodes must have for a pool; ``None`` if its nodes are made anew."""
+
+    def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        """Make nodes; return them as ready, or in the state after a failure of the node.
+
+        The method is called again for the same nodes if a worker dies during the call.
+        """
+
+    def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+        """Remove nodes, or reset them for further use; return them as unused, done or failed."""
+
+    def probe(self, node: PoolNode) -> None:
+        """Raise ``ProgramError`` if a ready node could not be lent now; takes seconds at most."""
+
+    def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
+        """Make a node admit a tenant's keys instead of any earlier ones; return the newly admitted keys."""
+
+    def remove_keys(self, node: PoolNode) -> None:
+        """Remove the tenant's keys from a node and end the tenant's connections; other keys stay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAdapters:
+    """The adapters with which verbs and the service see pools and act on them.
+
+    ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or as
+    soon as nodes or sessions have changed. ``runs`` returns the recorded runs of playbooks for a node, by its id.
+    ``uses`` returns the use of pools by all active sessions, and by those that ended within a year. ``is_ending``
+    returns whether this process was asked to end, so that waiting acts give up.
+    """
+
+    store: ZooKeeperPools
+    users: ZooKeeperUserReader
+    acts: ZooKeeperActLog
+    present_hosts: Callable[[], Collection[str]]
+    wait: Callable[[float], object]
+    clock: Clock
+    runs: Callable[[int], Sequence[PlaybookRun]]
+    uses: Callable[[], Sequence[SessionUse]]
+    is_ending: Callable[[], bool] = lambda: False
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 
 from zkdeployment.pools.feed import POOLS_PART, ended_sessions, pools_of
 from zkdeployment.pools.opening import pool_adapters_of
-from zkdeployment.pools.rules.tenant_session import TenantSession
+from zkdeployment.pools.rules.snapshot import TenantSession
 from zkdeployment.pools.rules.usage import SessionUse, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.service_requests import own_usage
 from zkdeployment.pools.user_acts import ACTS

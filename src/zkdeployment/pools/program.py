@@ -14,9 +14,8 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
-from zkdeployment.pools.daemon.pool_worker import PoolWorker
-from zkdeployment.pools.documents import AnsibleMechanism, RoleMechanism
+from zkdeployment.pools.daemon.pool_worker import NodeTasks, PoolWorker, TaskRuns
+from zkdeployment.pools.documents import AnsibleMechanism, Mechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import (
     AnsibleNodes,
     AnsiblePlaybooks,
@@ -26,9 +25,8 @@ from zkdeployment.pools.mechanisms.ansible import (
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.rules.work import recorded_leases
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
-from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
-from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.pools.store.store import ZooKeeperPlaybookLog, ZooKeeperPools
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.ssh_signatures import LEASES, PublisherKeysFile
 from zkdeployment.zookeeper.paths import POOLS
@@ -39,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.config.settings import Settings
-    from zkdeployment.pools.documents import Mechanism
-    from zkdeployment.pools.ports import PoolMechanism
+    from zkdeployment.pools.opening import PoolMechanism
 
 _SESSION = 15.0  # seconds
 

@@ -27,20 +27,18 @@ from zkdeployment.pools.acts.sessions import (
     retire_session,
     retire_tenant,
 )
-from zkdeployment.pools.opening import pool_adapters_of
-from zkdeployment.pools.rules.reservation import RequestRefusal
+from zkdeployment.pools.opening import PoolAdapters, pool_adapters_of
+from zkdeployment.pools.rules.queue import RequestRefusal
 from zkdeployment.service.act import Actor
-from zkdeployment.service.users.user import Right, Role, User
+from zkdeployment.service.users.user import IssuedKey, NewUser, Right, Role, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from zkdeployment.pools.documents import NodePool, PoolConfiguration
-    from zkdeployment.pools.ports import PoolAdapters
-    from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+    from zkdeployment.pools.rules.snapshot import NodesSpec, TenantSession
     from zkdeployment.pools.rules.usage import UsageFilter
     from zkdeployment.service.dependencies import ServerAdapters
-    from zkdeployment.service.users.user import IssuedKey, NewUser
 
 
 def lending_pool(configuration: PoolConfiguration, name: str) -> NodePool:

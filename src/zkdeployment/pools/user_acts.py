@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from zkdeployment.base.act import sanitize
+from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError
 from zkdeployment.base.text import counted
@@ -19,27 +19,25 @@ from zkdeployment.pools.acts.nodes import (
     retire_node,
 )
 from zkdeployment.pools.acts.sessions import SessionActor, extend_session, find_session, retire_session
-from zkdeployment.pools.opening import pool_adapters_of
-from zkdeployment.pools.rules.node import NewPoolNode, NodeState, node_data, node_of_host, split_values
-from zkdeployment.pools.rules.overview import find_pool, pool_overviews
-from zkdeployment.pools.rules.tenant_session import NodeProperty, NodesSpec, effective_limits, read_properties
-from zkdeployment.service.act import ActForm, ActInput, FormAct, Snapshot, given
-from zkdeployment.service.users.user import Right
+from zkdeployment.pools.opening import PoolAdapters, pool_adapters_of
+from zkdeployment.pools.rules.node import NewPoolNode, NodeState, PoolNode, node_data, node_of_host, split_values
+from zkdeployment.pools.rules.overview import PoolOverview, find_pool, pool_overviews
+from zkdeployment.pools.rules.snapshot import (
+    NodeProperty,
+    NodesSpec,
+    PoolReading,
+    TenantSession,
+    effective_limits,
+    read_properties,
+)
+from zkdeployment.service.act import ActForm, ActInput, Actor, FormAct, Snapshot, Visit, given
+from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.frame import moment, with_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Self
 
-    from zkdeployment.base.act import Act
-    from zkdeployment.pools.ports import PoolAdapters
-    from zkdeployment.pools.rules.node import PoolNode
-    from zkdeployment.pools.rules.overview import PoolOverview
-    from zkdeployment.pools.rules.snapshot import PoolReading
-    from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.pools.service_requests import SessionRequests
-    from zkdeployment.service.act import Actor, Visit
-    from zkdeployment.service.users.user import User
 
 _PAGE = "/pools"
 _SESSIONS = f"{_PAGE}#sessions"

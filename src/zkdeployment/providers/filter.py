@@ -27,7 +27,7 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.process import arm_failpoints
@@ -40,27 +40,30 @@ from zkdeployment.providers.reader import (
     read_record,
     read_with_children,
 )
-from zkdeployment.providers.selection import FilteredList, check_output, check_paths, next_change
+from zkdeployment.providers.selection import (
+    FilterChange,
+    FilteredList,
+    ProviderList,
+    check_output,
+    check_paths,
+    next_change,
+)
 from zkdeployment.providers.verbs import majority_option
 from zkdeployment.publishing.store.cluster import begun_tops, managed_tops
 from zkdeployment.tree.values import parent_path
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
-from zkdeployment.zookeeper.nodes import check_path, encode
+from zkdeployment.zookeeper.nodes import Node, check_path, encode
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from fractions import Fraction
 
-    from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.providers.selection import FilterChange, ProviderList
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.servers import Servers
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 class ZooKeeperFilter:

@@ -21,7 +21,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import process
 from zkdeployment.base.names import RESERVED
 from zkdeployment.tree.links import resolve
-from zkdeployment.zookeeper.nodes import check_path, encode, lookup
+from zkdeployment.zookeeper.nodes import Node, check_path, encode, lookup
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Delete
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.machine.process import Attached
     from zkdeployment.tree.values import Properties
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.providers.selection import ProviderList, RegisteredProvider
 from zkdeployment.tree.links import resolve
-from zkdeployment.zookeeper.nodes import encode, lookup
+from zkdeployment.zookeeper.nodes import Node, encode, lookup
 from zkdeployment.zookeeper.reads import Read
-from zkdeployment.zookeeper.session import verb_session
+from zkdeployment.zookeeper.session import Session, verb_session
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.servers import Servers
-    from zkdeployment.zookeeper.session import Session
 
 
 _SOURCE = "filtered-from"

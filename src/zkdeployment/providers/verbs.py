@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 
 from zkdeployment.base import log
 from zkdeployment.base.errors import ConfigurationError, LinkError, UnreachableError
@@ -20,18 +20,20 @@ from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_o
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.providers.instance import build_instance
-from zkdeployment.providers.reader import open_providers
-from zkdeployment.providers.selection import DEFAULT_MAJORITY, parse_majority, provider_version, select_providers
+from zkdeployment.providers.reader import ZooKeeperProviderReader, open_providers
+from zkdeployment.providers.selection import (
+    DEFAULT_MAJORITY,
+    ProviderSelection,
+    parse_majority,
+    provider_version,
+    select_providers,
+)
 from zkdeployment.tree.literal import read_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from fractions import Fraction
 
-    from rich.console import RenderableType
-
-    from zkdeployment.providers.reader import ZooKeeperProviderReader
-    from zkdeployment.providers.selection import ProviderSelection
     from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.servers import Servers
 

@@ -21,8 +21,7 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.pools.feed import pools_of
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NodeState, fail
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import LeasedNode, NodesSpec, PoolChange, TenantSession
 from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:

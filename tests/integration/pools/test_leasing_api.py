@@ -24,7 +24,7 @@ from support.waiting import ManualClock, wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.results import PlaybookRun
-from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
+from zkdeployment.pools.store.store import ZooKeeperPlaybookLog
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 

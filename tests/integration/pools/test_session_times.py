@@ -13,7 +13,7 @@ from support.waiting import ManualClock, wait_until
 
 if TYPE_CHECKING:
     from support.service import RunningService
-    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.pools.rules.snapshot import TenantSession
 
 HOUR = 3600.0
 DOCUMENT = """

@@ -27,8 +27,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import SourceError, StalePublicationError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.publication import Published
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import retire
+from zkdeployment.pools.rules.snapshot import PoolChange, retire
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.ssh_signatures import LEASES

@@ -17,8 +17,7 @@ from zkdeployment.base.publication import Origin, next_sequence
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.base.stop import FailureOutput, Stop
 from zkdeployment.intents.store.records import intent_operations, read_intent_nodes
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import retire
+from zkdeployment.pools.rules.snapshot import PoolChange, retire
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.store.cluster import write_output
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.pools.rules.snapshot import TenantSession
     from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import DocumentContents
     from zkdeployment.publishing.targets.compiler import ServiceTarget

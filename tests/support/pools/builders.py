@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.pools.rules.snapshot import PoolSnapshot
-    from zkdeployment.pools.rules.tenant_session import TenantSession
+    from zkdeployment.pools.rules.snapshot import PoolSnapshot, TenantSession
     from zkdeployment.pools.store.store import ZooKeeperPools
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import IssuedKey

@@ -11,15 +11,13 @@ from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.documents.yaml_values import parse_yaml, typed_values
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.pools.daemon.node_tasks import NodeTasks, TaskRuns
-from zkdeployment.pools.daemon.pool_worker import PoolWorker
+from zkdeployment.pools.daemon.pool_worker import NodeTasks, PoolWorker, TaskRuns
 from zkdeployment.pools.documents import FORM, AnsibleMechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession, WaitingRequest
+from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange, PoolSnapshot, TenantSession, WaitingRequest
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPools
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.pools.ports import PoolMechanism
+    from zkdeployment.pools.opening import PoolMechanism
     from zkdeployment.zookeeper.servers import Servers
 
 KEY = f"ssh-ed25519 {'A' * 68} tenant"

@@ -9,19 +9,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, NotFoundError, RefusedError, WaitTimeoutError
-from zkdeployment.pools.rules.node import added, check_new_node, drained, forgiven, retired
-from zkdeployment.pools.rules.overview import ShortageCause, find_pool, pool_overviews
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
+from zkdeployment.pools.rules.node import NewPoolNode, PoolNode, added, check_new_node, drained, forgiven, retired
+from zkdeployment.pools.rules.overview import PoolOverview, ShortageCause, find_pool, pool_overviews
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange, PoolSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zkdeployment.base.act import Act
-    from zkdeployment.pools.ports import PoolAdapters
-    from zkdeployment.pools.rules.node import NewPoolNode, PoolNode
-    from zkdeployment.pools.rules.overview import PoolOverview
+    from zkdeployment.pools.opening import PoolAdapters
     from zkdeployment.pools.rules.results import PlaybookRun
-    from zkdeployment.pools.rules.snapshot import PoolSnapshot
 
 
 #: Seconds within which a running worker begins to fill a pool, if there are nodes for the pool.

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConflictError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.pools.feed import pools_of
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import due_warnings, next_warning
+from zkdeployment.pools.rules.snapshot import PoolChange, TenantSession, due_warnings, next_warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.pools.rules.tenant_session import TenantSession
     from zkdeployment.pools.store.store import ZooKeeperPools
 
 #: The longest time in seconds between two checks of the sessions, because the clock may be set.

@@ -10,7 +10,7 @@ import threading
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from zkdeployment.agent.adapters import HostLeases
+from zkdeployment.agent.adapters import AgentAdapters, HostLeases, PublisherKeys
 from zkdeployment.agent.rules.lease import (
     LEASE_ERRORS,
     HostRole,
@@ -22,7 +22,7 @@ from zkdeployment.agent.rules.lease import (
 )
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.errors import ConflictError, HostFilesError, RefusedError, UntrustedError
-from zkdeployment.base.host import WAITING_PREFIX
+from zkdeployment.base.host import WAITING_PREFIX, Host, Identity
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.pools.host.ssh_access import AuthorizedKeys
@@ -44,11 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from zkdeployment.agent.adapters import AgentAdapters, PublisherKeys
     from zkdeployment.agent.files.run_directory import RunDirectory
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.base.cluster import ClusterState, Revision
-    from zkdeployment.base.host import Host, Identity
     from zkdeployment.zookeeper.session import Session
 
 

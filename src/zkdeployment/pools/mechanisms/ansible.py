@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -37,18 +37,14 @@ from zkdeployment.base.machine import process
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.public_keys import ssh_key_problem
 from zkdeployment.base.text import printable
-from zkdeployment.pools.documents import AnsibleMechanism
+from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook
 from zkdeployment.pools.mechanisms import playbook_guard
 from zkdeployment.pools.mechanisms.playbook_guard import JOB, OUTCOME
-from zkdeployment.pools.rules.node import end_of_deprovisioning, shortened
+from zkdeployment.pools.rules.node import PoolNode, end_of_deprovisioning, shortened
 from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun, deprovisioned, provisioned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.pools.documents import NodePool, Playbook
-    from zkdeployment.pools.rules.node import PoolNode
 
 
 #: The variable in the environment of a playbook and of all programs that it starts.

@@ -6,9 +6,16 @@ import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, error_message
-from zkdeployment.pools.documents import RoleMechanism
+from zkdeployment.pools.documents import NodePool, RoleMechanism
 from zkdeployment.pools.rules.host_lease import LeaseProgress, LeaseStage, lease_progress
-from zkdeployment.pools.rules.node import NodeEvent, NodeState, end_of_deprovisioning, end_of_provisioning, fail
+from zkdeployment.pools.rules.node import (
+    NodeEvent,
+    NodeState,
+    PoolNode,
+    end_of_deprovisioning,
+    end_of_provisioning,
+    fail,
+)
 from zkdeployment.pools.rules.results import MechanismOutcome, deprovisioned
 
 if TYPE_CHECKING:
@@ -17,9 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.host import Host
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.pools.documents import NodePool
     from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
-    from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.store.leases import ZooKeeperLeases
 
 T = TypeVar("T")

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
-from zkdeployment.fleet.views.health import Health
-from zkdeployment.pools.rules.overview import PoolsStatus, ShortageCause, failure_of
+from zkdeployment.fleet.views.health import Health, HealthLimits
+from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage, PoolsStatus, ShortageCause, failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.fleet.views.fleet_health import AlarmTimes
-    from zkdeployment.fleet.views.health import HealthLimits
-    from zkdeployment.pools.rules.overview import PoolOverview, PoolShortage
 
 #: The limit of nodes and pools that a line names.
 _NAMED = 3

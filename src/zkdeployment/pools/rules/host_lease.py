@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
-from zkdeployment.base.cluster import ClusterState
+from zkdeployment.base.cluster import Cluster, ClusterState
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.records import Key, Record
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.agent.rules.lease import Lease
-    from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.host import Host
     from zkdeployment.tree.values import Value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -16,8 +16,6 @@ from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_k
 from zkdeployment.tree.literal import read_assignment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.tree.values import Value
 

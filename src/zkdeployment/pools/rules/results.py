@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from zkdeployment.base.records import Key, Record
 from zkdeployment.pools.documents import AnsibleMechanism
@@ -19,15 +19,8 @@ from zkdeployment.pools.rules.node import (
     shown,
     template_problem,
 )
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
-from zkdeployment.pools.rules.tenant_session import in_queue_again
-from zkdeployment.pools.rules.work import TaskKind
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from zkdeployment.pools.rules.snapshot import PoolSnapshot
-    from zkdeployment.pools.rules.work import NodeTask
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange, PoolSnapshot, in_queue_again
+from zkdeployment.pools.rules.work import NodeTask, TaskKind
 
 
 @dataclass(frozen=True, slots=True)

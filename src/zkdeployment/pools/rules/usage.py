@@ -12,7 +12,7 @@ from zkdeployment.base.records import Key, Record, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zkdeployment.pools.rules.tenant_session import LeasedNode, TenantSession
+    from zkdeployment.pools.rules.snapshot import LeasedNode, TenantSession
     from zkdeployment.tree.values import Value
 
 

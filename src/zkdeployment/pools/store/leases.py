@@ -16,7 +16,7 @@ from zkdeployment.base.records import unknown_keys
 from zkdeployment.pools.rules.host_lease import LeaseObservation, SignedLease, lease_text, next_signed_number
 from zkdeployment.publishing.signing.statement import SignedStatement
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Set, TransactionError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.publishing.ports import PublicationSigner
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -1,4 +1,8 @@
-"""``zkdeployment pool``, ``session`` and ``node``: the groups of verbs about host pools."""
+"""``zkdeployment pool``, ``session`` and ``node``: groups of verbs about host pools; ``pools``: their worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
@@ -14,12 +18,12 @@ _POOL_VERBS = {
 }
 
 _NODE_VERBS = {
-    "add": LazyVerb("pools.verbs.nodes", "Add a machine to the unused nodes.", "add"),
-    "drain": LazyVerb("pools.verbs.nodes", "Take a node out of the pools, after its session.", "drain"),
-    "forgive": LazyVerb("pools.verbs.nodes", "Let a failed node be deprovisioned again.", "forgive"),
-    "list": LazyVerb("pools.verbs.nodes", "Show the nodes of all pools.", "list_nodes"),
-    "log": LazyVerb("pools.verbs.nodes", "Show the output of the playbooks for a node.", "log"),
-    "retire": LazyVerb("pools.verbs.nodes", "Retire an unused or failed node permanently.", "retire"),
+    "add": LazyVerb("pools.verbs.pools", "Add a machine to the unused nodes.", "add"),
+    "drain": LazyVerb("pools.verbs.pools", "Take a node out of the pools, after its session.", "drain"),
+    "forgive": LazyVerb("pools.verbs.pools", "Let a failed node be deprovisioned again.", "forgive"),
+    "list": LazyVerb("pools.verbs.pools", "Show the nodes of all pools.", "list_nodes"),
+    "log": LazyVerb("pools.verbs.pools", "Show the output of the playbooks for a node.", "log"),
+    "retire": LazyVerb("pools.verbs.pools", "Retire an unused or failed node permanently.", "retire"),
 }
 
 _SESSION_VERBS = {
@@ -71,3 +75,32 @@ def session() -> None:
       zkdeployment session list
       zkdeployment session retire 17
     """
+
+
+@click.command(name="pools")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
+def pools(config: Path, *, verbose: bool) -> None:
+    """Run a worker of host pools, in the foreground, until SIGTERM.
+
+    The worker fills pools, puts the keys of tenants on nodes, ends expired sessions, and deprovisions nodes.
+    Several workers may run on different machines and share the work. Their whole state is in ZooKeeper: whatever a
+    worker leaves unfinished, another one finishes or undoes. The section [pools] of CONFIG names the key for the
+    nodes.
+
+    \b
+    Example:
+      zkdeployment pools /etc/zkdeployment/zkdeployment.cfg
+    """
+    from zkdeployment.base import log  # noqa: PLC0415  the groups start faster without these modules
+    from zkdeployment.base.daemon.control import obey_signals  # noqa: PLC0415
+    from zkdeployment.base.machine.program import pools_libraries  # noqa: PLC0415
+    from zkdeployment.config.settings import load  # noqa: PLC0415
+
+    log.configure(verbose=verbose)
+    settings = load(config, host=False)
+    with pools_libraries():
+        from zkdeployment.pools.program import build_pool_worker  # noqa: PLC0415  hosts have no libraries of the worker
+    with build_pool_worker(settings) as (worker, control):
+        obey_signals(control)
+        worker.run()

@@ -17,33 +17,40 @@ from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.pools.acts.sessions import (
+    QueuedRequest,
     SessionActor,
-    extend_session,
-    find_session,
-    request_session,
-    retire_session,
-)
-from zkdeployment.pools.acts.waiting import (
+    SessionDetails,
     await_request,
     cancel_request,
+    extend_session,
     find_request,
+    find_session,
     queue_request,
+    request_session,
+    retire_session,
     waiting_requests,
 )
-from zkdeployment.pools.opening import open_pools
+from zkdeployment.pools.opening import PoolAdapters, open_pools
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.overview import (
+    SessionOverview,
     session_overviews,
     session_view_to_json,
     sessions_to_json,
     ssh_command,
 )
-from zkdeployment.pools.rules.queue import request_place_to_json
-from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
-from zkdeployment.pools.rules.snapshot import PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import LONGEST_WAIT, SHORTEST_WAIT, NodesSpec, read_properties
+from zkdeployment.pools.rules.queue import RequestPlace, RequestProblem, RequestRefusal, request_place_to_json
+from zkdeployment.pools.rules.snapshot import (
+    LONGEST_WAIT,
+    SHORTEST_WAIT,
+    NodeProperty,
+    NodesSpec,
+    PoolSnapshot,
+    WaitingRequest,
+    read_properties,
+)
 from zkdeployment.pools.rules.usage import LeaseFilter, NodeLease, lease_history
-from zkdeployment.service.users.user import Right
+from zkdeployment.service.users.user import Right, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,14 +58,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.pools.acts.sessions import SessionDetails
-    from zkdeployment.pools.acts.waiting import QueuedRequest
-    from zkdeployment.pools.ports import PoolAdapters
-    from zkdeployment.pools.rules.overview import SessionOverview
-    from zkdeployment.pools.rules.queue import RequestPlace
-    from zkdeployment.pools.rules.tenant_session import NodeProperty, WaitingRequest
-    from zkdeployment.service.users.user import User
-    from zkdeployment.service.users.user_store import ZooKeeperUserReader
+    from zkdeployment.service.users.user_records import ZooKeeperUserReader
     from zkdeployment.zookeeper.servers import Servers
 
 

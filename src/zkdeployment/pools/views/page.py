@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.pools.rules.node import IN_SESSION, NodeState
+from zkdeployment.pools.rules.node import IN_SESSION, NodeState, PoolNode
 from zkdeployment.pools.rules.overview import (
+    PoolOverview,
+    SessionOverview,
     ShortageCause,
     failure_of,
     pool_nodes,
@@ -16,10 +18,18 @@ from zkdeployment.pools.rules.overview import (
     session_overviews,
     ssh_command,
 )
-from zkdeployment.pools.rules.tenant_session import effective_limits, warning_time
+from zkdeployment.pools.rules.snapshot import (
+    LeasedNode,
+    PoolReading,
+    PoolSnapshot,
+    TenantSession,
+    effective_limits,
+    warning_time,
+)
 from zkdeployment.service.act import ActLink
-from zkdeployment.service.users.user import Right
+from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.frame import (
+    Moment,
     deadline,
     host_page,
     last_value,
@@ -33,12 +43,7 @@ from zkdeployment.service.views.hosts import SIGNS, StatusSign, count_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from zkdeployment.pools.rules.node import PoolNode
-    from zkdeployment.pools.rules.overview import PoolOverview, SessionOverview
-    from zkdeployment.pools.rules.snapshot import PoolReading, PoolSnapshot
-    from zkdeployment.pools.rules.tenant_session import LeasedNode, TenantSession
-    from zkdeployment.service.users.user import User
-    from zkdeployment.service.views.frame import Moment, Parameters
+    from zkdeployment.service.views.frame import Parameters
 
 
 PAGE = "/pools"

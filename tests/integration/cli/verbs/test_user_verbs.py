@@ -17,7 +17,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.pools.acts.sessions import request_session
 from zkdeployment.pools.opening import pool_adapters
-from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.rules.snapshot import NodesSpec
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
 from zkdeployment.service.users.user_store import ZooKeeperUsers

@@ -34,9 +34,8 @@ from zkdeployment.pools.acts.sessions import (
 )
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
-from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal, Reservation, SessionRequest
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal, Reservation, SessionRequest
+from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.user_store import ZooKeeperUsers
 from zkdeployment.zookeeper.session import Session

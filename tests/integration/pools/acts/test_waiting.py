@@ -12,18 +12,20 @@ from support.pools.simulated_nodes import SimulatedNodes
 from support.pools.workers import PoolFleet, TestWorker
 from support.waiting import ManualClock
 from zkdeployment.base.errors import ForbiddenError, NotFoundError, RefusedError, RetiredError, UnreachableError
-from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, request_session
-from zkdeployment.pools.acts.waiting import (
+from zkdeployment.pools.acts.sessions import (
+    SessionActor,
+    SessionDetails,
     await_request,
     cancel_request,
     find_request,
     queue_request,
+    request_session,
     waiting_requests,
 )
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeState
-from zkdeployment.pools.rules.reservation import RequestProblem, RequestRefusal
-from zkdeployment.pools.rules.tenant_session import NodesSpec, WaitingRequest
+from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal
+from zkdeployment.pools.rules.snapshot import NodesSpec, WaitingRequest
 from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"

@@ -15,7 +15,7 @@ from zkdeployment.base.errors import ConflictError, ProgramError, TreeError, Unr
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.pools.acts.sessions import SessionActor, SessionDetails, request_session, retire_session
 from zkdeployment.pools.opening import pool_adapters
-from zkdeployment.pools.rules.tenant_session import NodesSpec
+from zkdeployment.pools.rules.snapshot import NodesSpec
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.zookeeper.session import Session
 

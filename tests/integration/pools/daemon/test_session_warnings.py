@@ -9,8 +9,7 @@ from integration.fleet.feed.test_feed import following
 from support.waiting import ManualClock, wait_until
 from zkdeployment.pools.daemon.session_warnings import SessionWarnings
 from zkdeployment.pools.feed import pools_of
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import WARNING, NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import WARNING, NodesSpec, PoolChange, TenantSession
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.zookeeper.session import Session
 

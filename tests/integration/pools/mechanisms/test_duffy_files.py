@@ -11,8 +11,8 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.pools.documents import POOLS
 from zkdeployment.pools.mechanisms.ansible import AnsibleNodes, AnsiblePlaybooks
-from zkdeployment.pools.rules.filling import new_node
 from zkdeployment.pools.rules.node import NodeEvent
+from zkdeployment.pools.rules.work import new_node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

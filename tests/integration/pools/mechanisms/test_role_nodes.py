@@ -18,8 +18,7 @@ from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook, R
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.results import MechanismOutcome
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import retire
+from zkdeployment.pools.rules.snapshot import PoolChange, retire
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.zookeeper.session import Session
 

@@ -11,9 +11,8 @@ from support.waiting import wait_until
 from support.zookeeper import sent_requests, write_node
 from zkdeployment.pools.feed import ended_sessions, pools_of
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, fail
-from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.rules.snapshot import PoolChange
-from zkdeployment.pools.rules.tenant_session import NodesSpec, retire
+from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange, retire
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.service.users.user import Role
 

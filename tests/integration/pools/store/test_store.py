@@ -14,9 +14,8 @@ from support.pools.builders import make_node
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
-from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
-from zkdeployment.pools.rules.tenant_session import NodesSpec, retire
+from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolChange, retire
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.store import ZooKeeperPools, remove_ownerless
 from zkdeployment.service.users.user import Role, TenantLimits

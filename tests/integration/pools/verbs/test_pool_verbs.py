@@ -20,16 +20,13 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.views.fleet_health import fleet_health
 from zkdeployment.fleet.views.health import HealthLimits
-from zkdeployment.pools.acts.sessions import SessionActor
-from zkdeployment.pools.acts.waiting import cancel_request, queue_request
+from zkdeployment.pools.acts.sessions import SessionActor, cancel_request, queue_request
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, fail
 from zkdeployment.pools.rules.results import PlaybookRun
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange
-from zkdeployment.pools.rules.tenant_session import NodesSpec
-from zkdeployment.pools.store import playbook_log
-from zkdeployment.pools.store.playbook_log import ZooKeeperPlaybookLog
-from zkdeployment.pools.store.store import ZooKeeperPools
+from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolChange
+from zkdeployment.pools.store import store as pool_store
+from zkdeployment.pools.store.store import ZooKeeperPlaybookLog, ZooKeeperPools
 from zkdeployment.programs.monitor import read_fleet
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.user_store import ZooKeeperUsers
@@ -422,7 +419,7 @@ def test_the_output_of_playbooks_is_shown_for_each_node(zookeeper):
 
 
 def test_only_the_last_runs_are_kept(zookeeper, monkeypatch):
-    monkeypatch.setattr(playbook_log, "_KEPT", 2)
+    monkeypatch.setattr(pool_store, "_KEPT", 2)
     with Session(zookeeper) as session:
         log = ZooKeeperPlaybookLog(session)
         for number in range(1, 5):

@@ -27,8 +27,7 @@ from zkdeployment.pools.rules.overview import (
     session_overviews,
     sessions_to_json,
 )
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import FillingRecord, LeasedNode, NodesSpec, PoolSnapshot, TenantSession
 
 METAL = NodePool("metal", AnsibleMechanism("/srv", Playbook("up.yml")), fill_level=2)
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=2)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.rules.snapshot import FillingRecord
-from zkdeployment.pools.rules.tenant_session import (
+from zkdeployment.pools.rules.snapshot import (
+    FillingRecord,
     LeasedNode,
     NodesSpec,
     TenantSession,

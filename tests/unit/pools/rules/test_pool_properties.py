@@ -11,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.builders import make_user
 from support.pools.builders import make_node
 from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
-from zkdeployment.pools.rules.filling import new_node, plan_filling
 from zkdeployment.pools.rules.node import IN_SESSION, NodeEvent, NodeState, PoolNode, fail
-from zkdeployment.pools.rules.reservation import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.results import deprovisioned, provisioned
-from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession, effective_limits, new_expiry, retire
+from zkdeployment.pools.rules.snapshot import NodesSpec, TenantSession, effective_limits, new_expiry, retire
+from zkdeployment.pools.rules.work import new_node, plan_filling
 from zkdeployment.service.users.user import Role, TenantLimits
 
 BOOKS = AnsibleMechanism("/srv/books", Playbook("provision.yml"), Playbook("deprovision.yml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import LeasedNode, NodesSpec, TenantSession
 from zkdeployment.pools.rules.usage import (
     SessionUse,
     UsageFilter,

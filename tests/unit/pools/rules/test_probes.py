@@ -9,13 +9,11 @@ import pytest
 from support.builders import make_user
 from support.pools.builders import make_node
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
-from zkdeployment.pools.rules.filling import plan_filling, surplus
 from zkdeployment.pools.rules.node import NodeState, probed
 from zkdeployment.pools.rules.overview import pool_overviews
-from zkdeployment.pools.rules.reservation import RequestRefusal, SessionRequest, reserve
-from zkdeployment.pools.rules.snapshot import PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import NodesSpec
-from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps
+from zkdeployment.pools.rules.queue import RequestRefusal, SessionRequest, reserve
+from zkdeployment.pools.rules.snapshot import NodesSpec, PoolSnapshot
+from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps, plan_filling, surplus
 from zkdeployment.service.users.user import Role
 
 POOL = NodePool("web", RoleMechanism("spare", "ci"), fill_level=1)

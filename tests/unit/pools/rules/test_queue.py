@@ -16,16 +16,18 @@ from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.queue import (
     MOST_OF_TENANT,
     OVERDUE,
+    RequestProblem,
     RequestQueue,
+    Reservation,
+    SessionRequest,
     ended_waits,
     grant_next,
     queueing_problem,
     request_queue,
 )
-from zkdeployment.pools.rules.reservation import RequestProblem, Reservation, SessionRequest
-from zkdeployment.pools.rules.snapshot import PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import (
+from zkdeployment.pools.rules.snapshot import (
     NodesSpec,
+    PoolSnapshot,
     TenantSession,
     WaitingRequest,
     in_queue_again,

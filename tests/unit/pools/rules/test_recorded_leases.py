@@ -7,8 +7,7 @@ from support.pools.builders import make_node
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState
-from zkdeployment.pools.rules.snapshot import PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import NodesSpec, PoolSnapshot, TenantSession
 from zkdeployment.pools.rules.work import PoolObservation, PoolSources, recorded_leases
 from zkdeployment.service.users.user import Role, User
 

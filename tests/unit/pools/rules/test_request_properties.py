@@ -10,14 +10,14 @@ from support.builders import make_user
 from support.pools.builders import make_node
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.reservation import (
+from zkdeployment.pools.rules.queue import (
     RequestProblem,
     RequestRefusal,
     Reservation,
     SessionRequest,
     reserve,
 )
-from zkdeployment.pools.rules.tenant_session import (
+from zkdeployment.pools.rules.snapshot import (
     NodeProperty,
     NodesSpec,
     meets,

@@ -15,16 +15,15 @@ from zkdeployment.pools.documents import (
     PoolConfiguration,
     RoleMechanism,
 )
-from zkdeployment.pools.rules.filling import FillPlan, new_node, next_filling, plan_filling
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
-from zkdeployment.pools.rules.reservation import (
+from zkdeployment.pools.rules.queue import (
     RequestProblem,
     RequestRefusal,
     Reservation,
     SessionRequest,
     reserve,
 )
-from zkdeployment.pools.rules.tenant_session import (
+from zkdeployment.pools.rules.snapshot import (
     LATEST,
     LeasedNode,
     NodesSpec,
@@ -32,6 +31,7 @@ from zkdeployment.pools.rules.tenant_session import (
     new_expiry,
     retire,
 )
+from zkdeployment.pools.rules.work import FillPlan, new_node, next_filling, plan_filling
 from zkdeployment.service.users.user import Role, TenantLimits, User
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=3)

@@ -17,8 +17,7 @@ from zkdeployment.pools.rules.results import (
     session_begun,
     session_undone,
 )
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange, PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import TenantSession
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange, PoolSnapshot, TenantSession
 from zkdeployment.pools.rules.work import NodeTask, TaskKind
 
 POOL = NodePool("cloud", AnsibleMechanism("/srv", Playbook("p")), fill_level=2, values={"name": "cloud"})

@@ -9,10 +9,9 @@ import pytest
 
 from support.pools.builders import make_node
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism, ScheduledLevel
-from zkdeployment.pools.rules.filling import at_time, surplus
 from zkdeployment.pools.rules.overview import pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
-from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps
+from zkdeployment.pools.rules.work import PoolObservation, PoolSources, at_time, next_steps, surplus
 from zkdeployment.strategies.strategy import Window
 
 WORK = ScheduledLevel(Window(frozenset(range(5)), 8 * 60, 18 * 60, "Europe/Berlin"), 5)

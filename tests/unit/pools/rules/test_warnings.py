@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.pools.rules.tenant_session import (
+from zkdeployment.pools.rules.snapshot import (
     NodesSpec,
     TenantSession,
     due_warnings,

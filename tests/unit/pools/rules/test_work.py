@@ -16,8 +16,7 @@ from zkdeployment.pools.documents import (
     RoleMechanism,
 )
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolSnapshot, TenantSession
 from zkdeployment.pools.rules.work import (
     PoolObservation,
     PoolSources,

@@ -7,8 +7,14 @@ import pytest
 from support.builders import make_user
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode, fail
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot
-from zkdeployment.pools.rules.tenant_session import LeasedNode, NodesSpec, TenantSession
+from zkdeployment.pools.rules.snapshot import (
+    FillingRecord,
+    LeasedNode,
+    NodesSpec,
+    PoolReading,
+    PoolSnapshot,
+    TenantSession,
+)
 from zkdeployment.pools.views.page import MOST_FAILED, PAGE_SIZE, PAST_SIZE, BarPart, pools_view, request_notice
 from zkdeployment.service.users.user import Role, TenantLimits
 
