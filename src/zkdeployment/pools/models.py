@@ -1,10 +1,15 @@
-"""Tenants, sessions, pools and nodes as requests and responses, which are those of Duffy 3."""
+"""Tenants, sessions, pools and nodes as requests and responses, which are those of Duffy 3.
+
+An answer is made from records: its body takes the values that it shows from their attributes.
+"""
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from functools import partial
+from operator import attrgetter
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import (
@@ -16,6 +21,7 @@ from pydantic import (
     IPvAnyAddress,
     SecretStr,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
 
@@ -25,16 +31,11 @@ from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.public_keys import ssh_keys_problem
 from zkdeployment.pools.acts.sessions import SessionDetails
 from zkdeployment.pools.documents import NodePool
-from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.results import PlaybookRun
-from zkdeployment.pools.rules.snapshot import (
-    MOST_PROPERTIES,
-    LeasedNode,
-    NodesSpec,
-    effective_limits,
-    read_properties,
-)
-from zkdeployment.service.users.user import IssuedKey, TenantLimits, User
+from zkdeployment.pools.rules.node import PoolNode
+from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, effective_limits, read_properties
+from zkdeployment.service.users.user import TenantLimits, User
+
+T = TypeVar("T")
 
 
 class LeasingBody(BaseModel):
@@ -43,22 +44,11 @@ class LeasingBody(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class GetResult(LeasingBody):
-    """An answer that shows something."""
-
-    action: Literal["get"] = "get"
-
-
-class PostResult(LeasingBody):
-    """An answer that shows what was created."""
-
-    action: Literal["post"] = "post"
-
-
-class PutResult(LeasingBody):
-    """An answer that shows what was changed."""
-
-    action: Literal["put"] = "put"
+def result(action: str, text: str, **parts: Any) -> type[BaseModel]:
+    """Return the body of an answer: its action (``get``, ``post`` or ``put``), and ``parts`` with their types."""
+    name = "".join(word.capitalize() for word in (action, *parts, "result"))
+    values = {part: (kind, ...) for part, kind in parts.items()}
+    return create_model(name, __base__=LeasingBody, __doc__=text, action=(Literal[action], action), **values)  # type: ignore[call-overload,no-any-return]
 
 
 def read_duration(given: object) -> float:
@@ -99,37 +89,36 @@ Delta = Annotated[
 ]
 
 
-def time_of(seconds: float) -> datetime:
-    """Return a time in seconds since the epoch as answers show it."""
-    return datetime.fromtimestamp(seconds, UTC)
+def _if_given(convert: Callable[[Any], object]) -> BeforeValidator:
+    """Return the validator that converts values of records, except ``None``."""
+    return BeforeValidator(lambda found: None if found is None else convert(found))
 
 
-def optional_time(seconds: float | None) -> datetime | None:
-    """Return a time that may be missing."""
-    return None if seconds is None else time_of(seconds)
+_TIME = _if_given(partial(datetime.fromtimestamp, tz=UTC))
+_STATE = _if_given(attrgetter("value"))
 
+#: Whole seconds have no fraction, as in Duffy.
+_SECONDS = _if_given(lambda seconds: int(seconds) if seconds == int(seconds) else seconds)
 
 #: The text that answers show in place of keys, as in Duffy.
-_HIDDEN = "**********"
+HIDDEN = "**********"
 
 _ABOUT_KEYS = "The public keys with which the tenant logs in to nodes: at most 10, one in each line."
 
 
-def _ssh_keys(given: SecretStr) -> SecretStr:
-    problem = ssh_keys_problem(given.get_secret_value())
-    if problem is not None:
-        raise ValueError(problem)
-    return given
+def _without(problem_of: Callable[[Any], str | None]) -> AfterValidator:
+    """Return the validator that refuses texts with a problem."""
+
+    def check(given: T) -> T:
+        problem = problem_of(given)
+        if problem is not None:
+            raise ValueError(problem)
+        return given
+
+    return AfterValidator(check)
 
 
-def _user_name(given: str) -> str:
-    problem = name_problem(NameKind.USER, given)
-    if problem is not None:
-        raise ValueError(problem)
-    return given
-
-
-PublicKeys = Annotated[SecretStr, AfterValidator(_ssh_keys)]
+PublicKeys = Annotated[SecretStr, _without(lambda given: ssh_keys_problem(given.get_secret_value()))]
 Quota = Annotated[int, Field(gt=0, le=1_000_000)]
 
 
@@ -140,10 +129,10 @@ class _TenantValues(LeasingBody):
     name: str
     is_admin: bool
     node_quota: int | None
-    session_lifetime: int | float | None
-    session_lifetime_max: int | float | None
-    created_at: datetime
-    retired_at: datetime | None
+    session_lifetime: Annotated[int | float | None, _SECONDS]
+    session_lifetime_max: Annotated[int | float | None, _SECONDS]
+    created_at: Annotated[datetime, _TIME]
+    retired_at: Annotated[datetime | None, _TIME]
     active: bool
     effective_node_quota: int
     effective_session_lifetime: float
@@ -155,11 +144,6 @@ class TenantBody(_TenantValues):
 
     ssh_key: str | None = Field(description="Asterisks, if the tenant has a key.")
 
-    @classmethod
-    def of(cls, user: User, defaults: TenantLimits) -> "TenantBody":
-        """Return a tenant."""
-        return cls(**_values(user, defaults))
-
 
 class NewTenantBody(_TenantValues):
     """A new tenant with its API key, which is shown only once."""
@@ -167,57 +151,34 @@ class NewTenantBody(_TenantValues):
     ssh_key: str
     api_key: str
 
-    @classmethod
-    def created(cls, issued: IssuedKey, defaults: TenantLimits) -> "NewTenantBody":
-        """Return a new tenant with its key."""
-        values = _values(issued.user, defaults) | {"ssh_key": issued.user.ssh_key}
-        return cls(**values, api_key=issued.key)
-
 
 class ChangedTenantBody(TenantBody):
     """A tenant after a change; a new API key is shown only if the service made it."""
 
     api_key: str | None = Field(description="The key that the service made, or asterisks.")
 
-    @classmethod
-    def changed(cls, user: User, defaults: TenantLimits, key: str | None) -> "ChangedTenantBody":
-        """Return a tenant after a change, with its new key if there is one."""
-        return cls(**_values(user, defaults), api_key=key or _HIDDEN)
 
-    @classmethod
-    def retired(cls, user: User, defaults: TenantLimits) -> "ChangedTenantBody":
-        """Return a tenant that was retired, or not retired."""
-        return cls(**_values(user, defaults), api_key=None)
-
-
-def _values(user: User, defaults: TenantLimits) -> dict[str, Any]:
+def tenant_values(user: User, defaults: TenantLimits, **more: str | None) -> dict[str, Any]:
+    """Return the values of a tenant whose keys are hidden; ``more`` replaces and adds values."""
     limits = effective_limits(user, defaults)
+    names = ("id", "name", "is_admin", "created_at", "retired_at")
     return {
-        "id": user.id,
-        "name": user.name,
-        "is_admin": user.is_admin,
-        "ssh_key": None if user.ssh_key is None else _HIDDEN,
-        "node_quota": user.node_quota,
-        "session_lifetime": _seconds(user.session_lifetime),
-        "session_lifetime_max": _seconds(user.session_lifetime_max),
-        "created_at": time_of(user.created_at),
-        "retired_at": optional_time(user.retired_at),
+        **{name: getattr(user, name) for name in names},
+        **{name: getattr(user, name) for name in _LIMITS},
+        **{f"effective_{name}": getattr(limits, name) for name in _LIMITS},
+        "ssh_key": None if user.ssh_key is None else HIDDEN,
         "active": not user.is_retired,
-        "effective_node_quota": limits.node_quota,
-        "effective_session_lifetime": limits.session_lifetime,
-        "effective_session_lifetime_max": limits.session_lifetime_max,
+        **more,
     }
 
 
-def _seconds(seconds: float | None) -> int | float | None:
-    """Return whole seconds without a fraction, as Duffy shows them."""
-    return int(seconds) if seconds is not None and seconds == int(seconds) else seconds
+_LIMITS = ("node_quota", "session_lifetime", "session_lifetime_max")
 
 
 class TenantOrder(LeasingBody):
     """A tenant that is to be added."""
 
-    name: Annotated[str, AfterValidator(_user_name)]
+    name: Annotated[str, _without(partial(name_problem, NameKind.USER))]
     is_admin: bool | None = None
     ssh_key: PublicKeys = Field(description=_ABOUT_KEYS)
     node_quota: Quota | None = None
@@ -246,42 +207,14 @@ class TenantChange(LeasingBody):
             raise ValueError("expected either active or other values, found both")
         return self
 
-    def limits(self) -> dict[str, Any]:
-        """Return the limits in the request, which may be null."""
-        names = {"node_quota", "session_lifetime", "session_lifetime_max"} & self.model_fields_set
-        return {name: getattr(self, name) for name in names}
-
-
-class TenantsResult(GetResult):
-    """Tenants by id, retired ones included."""
-
-    tenants: list[TenantBody]
-
-
-class TenantResult(GetResult):
-    """A tenant."""
-
-    tenant: TenantBody
-
-
-class NewTenantResult(PostResult):
-    """The new tenant."""
-
-    tenant: NewTenantBody
-
-
-class ChangedTenantResult(PutResult):
-    """The changed tenant."""
-
-    tenant: ChangedTenantBody
-
-
-def _written_properties(given: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(map(str, read_properties(given)))
+    def values(self) -> dict[str, Any]:
+        """Return the new values of the user; the limits in the request may be null."""
+        keys = {} if self.ssh_key is None else {"ssh_key": self.ssh_key.get_secret_value()}
+        return keys | {name: getattr(self, name) for name in _LIMITS if name in self.model_fields_set}
 
 
 #: Properties that the nodes of a request must have, in their written form.
-Properties = Annotated[tuple[str, ...], AfterValidator(_written_properties)]
+Properties = Annotated[tuple[str, ...], AfterValidator(lambda given: tuple(map(str, read_properties(given))))]
 
 
 class NodesSpecBody(LeasingBody):
@@ -337,41 +270,13 @@ class SessionNodeBody(LeasingBody):
     """A node of a session; `state` is null after the end of the session."""
 
     id: int
-    state: str | None
+    state: Annotated[str | None, _STATE]
     hostname: str | None
     ipaddr: str | None
     comment: str | None
     pool: str | None
     reusable: bool
     data: dict[str, Any]
-
-    @classmethod
-    def of(cls, node: PoolNode) -> "SessionNodeBody":
-        """Return a node of an active session."""
-        return cls(
-            id=node.id,
-            state=node.state.value,
-            hostname=node.hostname,
-            ipaddr=node.ipaddr,
-            comment=node.comment,
-            pool=node.pool,
-            reusable=node.reusable,
-            data=dict(node.data),
-        )
-
-    @classmethod
-    def after_session(cls, leased: LeasedNode, node: PoolNode | None) -> "SessionNodeBody":
-        """Return a node that a session had: the machine may have another name by now, or be gone."""
-        return cls(
-            id=leased.id,
-            state=None,
-            hostname=leased.hostname,
-            ipaddr=leased.ipaddr,
-            comment=None if node is None else node.comment,
-            pool=leased.pool,
-            reusable=node is not None and node.reusable,
-            data={} if node is None else dict(node.data),
-        )
 
 
 class SessionBody(LeasingBody):
@@ -381,67 +286,37 @@ class SessionBody(LeasingBody):
     tenant: TenantBody
     data: dict[str, Any]
     nodes: list[SessionNodeBody]
-    created_at: datetime
-    expires_at: datetime | None
-    retired_at: datetime | None
+    created_at: Annotated[datetime, _TIME]
+    expires_at: Annotated[datetime | None, _TIME]
+    retired_at: Annotated[datetime | None, _TIME]
     active: bool
 
-    @classmethod
-    def of(cls, details: SessionDetails, tenant: TenantBody) -> "SessionBody":
-        """Return a session of a tenant."""
-        session, nodes = details.session, {node.id: node for node in details.nodes}
-        shown = [
-            SessionNodeBody.of(nodes[leased.id])
-            if session.is_active and leased.id in nodes
-            else SessionNodeBody.after_session(leased, nodes.get(leased.id))
-            for leased in session.leased
-        ]
-        specs = [
-            {
-                "quantity": spec.quantity,
-                "pool": spec.pool,
-                **({"properties": [*map(str, spec.properties)]} if spec.properties else {}),
-            }
-            for spec in session.specs
-        ]
-        return cls(
-            id=session.id,
-            tenant=tenant,
-            data={"nodes_specs": specs},
-            nodes=shown,
-            created_at=time_of(session.created_at),
-            expires_at=time_of(session.expires_at),
-            retired_at=optional_time(session.retired_at),
-            active=session.is_active,
-        )
 
+def session_values(details: SessionDetails, tenant: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a session.
 
-class SessionsResult(GetResult):
-    """The active sessions: a tenant's own, for admins all."""
+    A node that the session no longer has may have another name by now, or be gone.
+    """
+    session, nodes = details.session, {node.id: node for node in details.nodes}
 
-    sessions: list[SessionBody]
+    def shown(number: int, leased: dict[str, Any]) -> object:
+        node = nodes.get(number)
+        if session.is_active and node is not None:
+            return node
+        known: dict[str, Any] = {"comment": None, "reusable": False, "data": {}}
+        present = known if node is None else {name: getattr(node, name) for name in known}
+        return {**present, **leased, "state": None}
 
-
-class SessionResult(GetResult):
-    """A session."""
-
-    session: SessionBody
-
-
-class NewSessionResult(PostResult):
-    """The new session."""
-
-    session: SessionBody
-
-
-class ChangedSessionResult(PutResult):
-    """The session after the change."""
-
-    session: SessionBody
-
-
-#: The most bytes of the data of a new node: all nodes are read together.
-_LONGEST_DATA = 64 << 10
+    return {
+        "id": session.id,
+        "tenant": tenant,
+        "data": {"nodes_specs": [spec.to_json() for spec in session.specs]},
+        "nodes": [shown(leased.id, leased.to_json()) for leased in session.leased],
+        "created_at": session.created_at,
+        "expires_at": session.expires_at,
+        "retired_at": session.retired_at,
+        "active": session.is_active,
+    }
 
 
 class ListedPool(LeasingBody):
@@ -449,11 +324,6 @@ class ListedPool(LeasingBody):
 
     name: str
     fill_level: int = Field(serialization_alias="fill-level")
-
-    @classmethod
-    def of(cls, pool: NodePool) -> "ListedPool":
-        """Return a pool that has a level."""
-        return cls(name=pool.name, fill_level=pool.fill_level or 0)
 
 
 class PoolLevels(LeasingBody):
@@ -465,19 +335,6 @@ class PoolLevels(LeasingBody):
     deployed: int
     deprovisioning: int
 
-    @classmethod
-    def of(cls, pool: NodePool, nodes: Iterable[PoolNode]) -> "PoolLevels":
-        """Return the numbers of a pool."""
-        own = [node for node in nodes if node.pool == pool.name]
-        states = Counter(node.state for node in own)
-        return cls(
-            provisioning=states[NodeState.PROVISIONING],
-            ready=sum(node.is_ready for node in own),
-            contextualizing=states[NodeState.CONTEXTUALIZING],
-            deployed=states[NodeState.DEPLOYED],
-            deprovisioning=states[NodeState.DEPROVISIONING],
-        )
-
 
 class ShownPool(ListedPool):
     """A pool with the number of its nodes in each state, and how many of them one tenant may have."""
@@ -486,92 +343,42 @@ class ShownPool(ListedPool):
     node_quota: int | None = Field(None, serialization_alias="node-quota")
 
 
-class PoolsResult(GetResult):
-    """The pools that lend nodes."""
-
-    pools: list[ListedPool]
-
-
-class PoolResult(GetResult):
-    """A pool."""
-
-    pool: ShownPool
+def pool_values(pool: NodePool, nodes: Iterable[PoolNode]) -> dict[str, Any]:
+    """Return the values of a pool with a level."""
+    own = [node for node in nodes if node.pool == pool.name]
+    states = Counter(node.state.value for node in own)
+    levels = {name: states[name] for name in PoolLevels.model_fields}
+    levels["ready"] = sum(node.is_ready for node in own)
+    return {"name": pool.name, "fill_level": pool.fill_level, "levels": levels, "node_quota": pool.node_quota}
 
 
-class NodeBody(LeasingBody):
+class NodeBody(SessionNodeBody):
     """A node; `data` has the result of its provisioning, the last request that took it, and its failure."""
 
-    id: int
-    state: str
-    hostname: str | None
-    ipaddr: str | None
-    comment: str | None
-    pool: str | None
-    reusable: bool
-    data: dict[str, Any]
-    created_at: datetime
-    retired_at: datetime | None
-    active: bool
-
-    @classmethod
-    def of(cls, node: PoolNode) -> "NodeBody":
-        """Return a node."""
-        return cls(
-            id=node.id,
-            state=node.state.value,
-            hostname=node.hostname,
-            ipaddr=node.ipaddr,
-            comment=node.comment,
-            pool=node.pool,
-            reusable=node.reusable,
-            data=dict(node.data),
-            created_at=time_of(node.created_at),
-            retired_at=optional_time(node.retired_at),
-            active=node.is_active,
-        )
+    state: Annotated[str, _STATE]
+    created_at: Annotated[datetime, _TIME]
+    retired_at: Annotated[datetime | None, _TIME]
+    active: bool = Field(validation_alias="is_active")
 
 
-def _host_name(given: str) -> str:
-    problem = name_problem(NameKind.HOST_NAME, given)
-    if problem is not None:
-        raise ValueError(problem)
-    return given
+#: The most bytes of the data of a new node: all nodes are read together.
+_LONGEST_DATA = 64 << 10
 
 
-def _storable(given: dict[str, Any]) -> dict[str, Any]:
-    length = len(json.dumps(given))
-    if length > _LONGEST_DATA:
-        raise ValueError(f"expected at most {_LONGEST_DATA} bytes of JSON, found {length}")
-    return given
+def _size_problem(data: dict[str, Any]) -> str | None:
+    length = len(json.dumps(data))
+    return f"expected at most {_LONGEST_DATA} bytes of JSON, found {length}" if length > _LONGEST_DATA else None
 
 
 class NewNodeBody(LeasingBody):
     """A machine that becomes an unused node."""
 
-    hostname: Annotated[str, AfterValidator(_host_name)]
+    hostname: Annotated[str, _without(partial(name_problem, NameKind.HOST_NAME))]
     ipaddr: IPvAnyAddress
     comment: Annotated[str, Field(max_length=1000), AfterValidator(sanitize)] | None = None
     pool: str | None = Field(None, description="Has no effect: a node belongs to the pool that takes it.")
     reusable: bool = True
-    data: Annotated[dict[str, Any], AfterValidator(_storable)] = Field(default_factory=dict)
-
-
-class NodesResult(GetResult):
-    """All nodes that are not done."""
-
-    nodes: list[NodeBody]
-
-
-class NodeResult(GetResult):
-    """A node."""
-
-    node: NodeBody
-
-
-class NewNodeResult(PostResult):
-    """The new node."""
-
-    node: NodeBody
+    data: Annotated[dict[str, Any], _without(_size_problem)] = Field(default_factory=dict)
 
 
 class PlaybookRunBody(LeasingBody):
@@ -581,18 +388,7 @@ class PlaybookRunBody(LeasingBody):
     pool: str
     playbook: str
     nodes: list[int]
-    begun: datetime
+    begun: Annotated[datetime, _TIME]
     seconds: float
     succeeded: bool
     output: str
-
-    @classmethod
-    def of(cls, run: PlaybookRun) -> "PlaybookRunBody":
-        """Return a run."""
-        return cls(**{**run.to_json(), "begun": time_of(run.begun)})
-
-
-class NodeLogResult(GetResult):
-    """The runs of playbooks for a node."""
-
-    runs: list[PlaybookRunBody]

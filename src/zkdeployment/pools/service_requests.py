@@ -19,18 +19,13 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.log import get_logger
 from zkdeployment.pools.acts.sessions import (
-    SessionActor,
     SessionDetails,
-    extend_session,
-    find_active_session,
     request_session,
-    retire_session,
-    retire_tenant,
 )
 from zkdeployment.pools.opening import PoolAdapters, pool_adapters_of
 from zkdeployment.pools.rules.queue import RequestRefusal
 from zkdeployment.service.act import Actor
-from zkdeployment.service.users.user import IssuedKey, NewUser, Right, Role, User
+from zkdeployment.service.users.user import Right, Role, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,36 +110,6 @@ def order_session(
             raise TreeError(f"can't find tenant with id {tenant}")
         owner = found
     return request_session(owner, specs, pool_adapters_of(adapters), by=user.name, ssh_key=ssh_key)
-
-
-def change_session(
-    adapters: ServerAdapters,
-    user: User,
-    number: int,
-    *,
-    ends: bool,
-    until: float | None = None,
-    delta: float | None = None,
-) -> SessionDetails:
-    """Change the end of a session, or end it, and return it; raises what ``find_active_session`` raises."""
-    details = find_active_session(number, pool_adapters_of(adapters), SessionActor.of_user(user))
-    if until is not None or delta is not None:
-        details = extend_session(
-            number, pool_adapters_of(adapters), SessionActor.of_user(user), until=until, delta=delta or 0.0
-        )
-    return retire_session(number, pool_adapters_of(adapters), SessionActor.of_user(user)) if ends else details
-
-
-def add_tenant(adapters: ServerAdapters, user: User, new: NewUser) -> IssuedKey:
-    """Add a tenant; raises ``RefusedError`` if there is, or was, a user of this name."""
-    return adapters.users.add(new, Actor.of_user(adapters, user).note(f"add user {new.name} ({new.role.value})"))
-
-
-def end_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
-    """Retire a tenant, whose sessions end at once; raises what ``find_active_tenant`` raises."""
-    tenant = find_active_tenant(adapters, user, number)
-    act = Actor.of_user(adapters, user).note(f"retire user {tenant}")
-    return retire_tenant(tenant, adapters.users, pool_adapters_of(adapters), act)
 
 
 def find_active_tenant(adapters: ServerAdapters, user: User, number: int) -> User:
