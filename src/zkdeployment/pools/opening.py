@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.pools.acts.sessions import retire_tenant
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from zkdeployment.pools.documents import NodePool
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun
+    from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
     from zkdeployment.pools.rules.usage import SessionUse
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
@@ -63,6 +65,10 @@ class PoolMechanism(Protocol):
         """Remove the tenant's keys from a node and end the tenant's connections; other keys stay."""
 
 
+#: Attempts to change records that other processes change concurrently.
+_ATTEMPTS = 20
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolAdapters:
     """The adapters with which verbs and the service see pools and act on them.
@@ -82,6 +88,20 @@ class PoolAdapters:
     runs: Callable[[int], Sequence[PlaybookRun]]
     uses: Callable[[], Sequence[SessionUse]]
     is_ending: Callable[[], bool] = lambda: False
+
+    def commit(self, subject: str, decide: Callable[[PoolSnapshot], PoolChange | None]) -> bool:
+        """Write the change that ``decide`` returns for the present records; return false if it returns ``None``.
+
+        After a concurrent change, decide again; raises ``ConflictError`` if ``subject`` is changed all the time.
+        """
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(ConflictError):
+                read = self.store.read()
+                change = decide(read)
+                if change is not None:
+                    self.store.commit(change, read)
+                return change is not None
+        raise ConflictError(f"{subject} is changed all the time; try again")
 
 
 @contextlib.contextmanager

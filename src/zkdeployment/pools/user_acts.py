@@ -6,21 +6,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from zkdeployment.base.act import Act, sanitize
+from zkdeployment.base.act import sanitize
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError
 from zkdeployment.base.text import counted
 from zkdeployment.pools.acts.nodes import (
     add_node,
-    drain_node,
+    change_node,
     fill_pool,
     find_node,
-    forgive_node,
-    retire_node,
 )
 from zkdeployment.pools.acts.sessions import SessionActor, extend_session, find_session, retire_session
 from zkdeployment.pools.opening import PoolAdapters, pool_adapters_of
-from zkdeployment.pools.rules.node import NewPoolNode, NodeState, PoolNode, node_data, node_of_host, split_values
+from zkdeployment.pools.rules.node import (
+    NewPoolNode,
+    NodeState,
+    PoolNode,
+    drained,
+    forgiven,
+    node_data,
+    node_of_host,
+    retired,
+    split_values,
+)
 from zkdeployment.pools.rules.overview import PoolOverview, find_pool, pool_overviews
 from zkdeployment.pools.rules.snapshot import (
     NodeProperty,
@@ -405,7 +413,7 @@ class _ActOnNode(_PoolAct["PoolNode"]):
     FORM_NEEDS_REASON = True
     VERB: ClassVar[str]
     CONSEQUENCES: ClassVar[Mapping[NodeState, tuple[str, ...]]]
-    CHANGE: ClassVar[staticmethod[[int, PoolAdapters, Act], PoolNode]]
+    CHANGE: ClassVar[staticmethod[[PoolNode, float], PoolNode]]
 
     node: int = given(hidden=True)
 
@@ -431,7 +439,8 @@ class _ActOnNode(_PoolAct["PoolNode"]):
         return self.CONSEQUENCES.get(found.state, ())
 
     def perform(self, adapters: PoolAdapters, actor: Actor) -> PoolNode:
-        return self.CHANGE(self.node, adapters, actor.record(self, f"{self.VERB} node {self.node}"))
+        act = actor.record(self, f"{self.VERB} node {self.node}")
+        return change_node(self.node, adapters, act, self.CHANGE)
 
 
 class DrainNode(_ActOnNode):
@@ -445,7 +454,7 @@ class DrainNode(_ActOnNode):
         NodeState.DEPLOYED: ("Its session continues. After it, the node is cleaned, and not used again.",),
         NodeState.UNUSED: ("The node is taken off the list of nodes at once.",),
     }
-    CHANGE = staticmethod(drain_node)
+    CHANGE = staticmethod(drained)
 
 
 class RetireNode(_ActOnNode):
@@ -462,7 +471,7 @@ class RetireNode(_ActOnNode):
             "It is not cleaned: the key and data of a tenant may be on it.",
         ),
     }
-    CHANGE = staticmethod(retire_node)
+    CHANGE = staticmethod(retired)
 
 
 class ForgiveNode(_ActOnNode):
@@ -474,7 +483,7 @@ class ForgiveNode(_ActOnNode):
     CONSEQUENCES = {
         NodeState.FAILED: ("The node is deprovisioned again. If that succeeds, it can be used again.",)
     }
-    CHANGE = staticmethod(forgive_node)
+    CHANGE = staticmethod(forgiven)
 
 
 ACTS: tuple[type[FormAct[Any, Any]], ...] = (

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.errors import ConflictError, NotFoundError, RefusedError, WaitTimeoutError
-from zkdeployment.pools.rules.node import NewPoolNode, PoolNode, added, check_new_node, drained, forgiven, retired
+from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError
+from zkdeployment.pools.rules.node import NewPoolNode, PoolNode, added, check_new_node
 from zkdeployment.pools.rules.overview import PoolOverview, ShortageCause, find_pool, pool_overviews
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolChange, PoolSnapshot
 
@@ -26,9 +26,6 @@ BEGINNING = 10.0
 
 #: The longest time in seconds between two reads of a pool.
 _LOOK = 1.0
-
-#: Attempts to change the record of a pool while workers change it.
-_ATTEMPTS = 20
 
 
 def read_pools(adapters: PoolAdapters) -> tuple[PoolSnapshot, tuple[PoolOverview, ...]]:
@@ -55,7 +52,10 @@ def fill_pool(
         raise RefusedError(
             f"pool {name} has no fill-level, so that there is nothing to fill; set one in its document"
         )
-    _forget_failures(name, adapters)
+    adapters.commit(
+        f"pool {name}",
+        lambda read: PoolChange(filling={name: read.filling.get(name, FillingRecord()).after_success()}),
+    )
     adapters.acts.record(act)
     begin = idle_since = adapters.clock.monotonic()
     while True:
@@ -75,19 +75,6 @@ def _is_under_way(pool: PoolOverview) -> bool:
     """Whether a worker makes nodes for the pool, or cleans nodes that the pool can use afterwards."""
     has_worker = pool.shortage is not None and pool.shortage.cause is not ShortageCause.NO_WORKER
     return has_worker and bool(pool.provisioning or pool.deprovisioning)
-
-
-def _forget_failures(name: str, adapters: PoolAdapters) -> None:
-    for attempt in range(1, _ATTEMPTS + 1):
-        read = adapters.store.read()
-        record = read.filling.get(name, FillingRecord()).after_success()
-        try:
-            adapters.store.commit(PoolChange(filling={name: record}), read)
-        except ConflictError:
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            return
 
 
 def find_node(number: int, adapters: PoolAdapters) -> PoolNode:
@@ -116,57 +103,33 @@ def add_node(new: NewPoolNode, adapters: PoolAdapters, act: Act) -> PoolNode:
     node.
     """
     check_new_node(new)
-    number, now = 0, adapters.clock.now()
-    for attempt in range(1, _ATTEMPTS + 1):
-        read = adapters.store.read()
-        node = added(new, number, read.nodes.values(), now)
+    number = 0
+
+    def decide(read: PoolSnapshot) -> PoolChange:
+        nonlocal number
+        node = added(new, number, read.nodes.values(), adapters.clock.now())
         if not number:  # ids are taken only for nodes that can be added
             (number,) = adapters.store.take_ids(1)
-            node = replace(node, id=number)
-        try:
-            adapters.store.commit(PoolChange(nodes=(node,)), read)
-        except ConflictError:
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            break
+        return PoolChange(nodes=(replace(node, id=number),))
+
+    adapters.commit(f"node {new.hostname}", decide)
     adapters.acts.record(act)
     return find_node(number, adapters)
 
 
-def drain_node(number: int, adapters: PoolAdapters, act: Act) -> PoolNode:
-    """Take a node out of the pools, after its session if it has one; return the node afterwards.
-
-    Raises ``NotFoundError`` and ``RefusedError``.
-    """
-    return _change(number, adapters, act, drained)
-
-
-def retire_node(number: int, adapters: PoolAdapters, act: Act) -> PoolNode:
-    """Retire a node that is unused or failed, and return it; raises ``NotFoundError`` and ``RefusedError``."""
-    return _change(number, adapters, act, retired)
-
-
-def forgive_node(number: int, adapters: PoolAdapters, act: Act) -> PoolNode:
-    """Let a failed node be deprovisioned again, and return it; raises ``NotFoundError`` and ``RefusedError``."""
-    return _change(number, adapters, act, forgiven)
-
-
-def _change(
+def change_node(
     number: int, adapters: PoolAdapters, act: Act, change: Callable[[PoolNode, float], PoolNode]
 ) -> PoolNode:
-    """Change a node and record the act; after a concurrent change of the node, decide again."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        read, before = adapters.store.read(), find_node(number, adapters)
+    """Change a node, record the act if the node was changed, and return the node.
+
+    ``change`` returns a node afterwards, for its time. Raises ``NotFoundError``, and what ``change`` raises.
+    """
+
+    def decide(_: PoolSnapshot) -> PoolChange | None:
+        before = find_node(number, adapters)
         after = change(before, adapters.clock.now())
-        if after == before:
-            return before
-        try:
-            adapters.store.commit(PoolChange(nodes=(after,)), read)
-        except ConflictError:
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            adapters.acts.record(act)
-            return find_node(number, adapters)
-    raise ConflictError(f"node {number} is changed all the time; try again")
+        return None if after == before else PoolChange(nodes=(after,))
+
+    if adapters.commit(f"node {number}", decide):
+        adapters.acts.record(act)
+    return find_node(number, adapters)

@@ -452,19 +452,15 @@ def _change(
     change: Callable[[TenantSession, PoolSnapshot], PoolChange],
 ) -> SessionDetails:
     """Change an active session that the actor may change; return it afterwards."""
-    for attempt in range(1, _ATTEMPTS + 1):
+
+    def decide(read: PoolSnapshot) -> PoolChange:
         find_active_session(number, adapters, actor)
-        read = adapters.store.read()
         if number not in read.sessions:
-            continue  # the session has just ended, which the next read finds
-        try:
-            adapters.store.commit(change(read.sessions[number], read), read)
-        except ConflictError:
-            if attempt == _ATTEMPTS:
-                raise
-        else:
-            return find_session(number, adapters, actor)
-    raise ConflictError(f"session {number} is changed all the time; try again")
+            raise ConflictError(f"session {number} has just ended, which the next read finds")
+        return change(read.sessions[number], read)
+
+    adapters.commit(f"session {number}", decide)
+    return find_session(number, adapters, actor)
 
 
 def _nodes(session: TenantSession, adapters: PoolAdapters) -> tuple[PoolNode, ...]:
@@ -635,17 +631,17 @@ def _end(request: WaitingRequest) -> str:
 
 def _end_request(number: int, adapters: PoolAdapters, outcome: str) -> WaitingRequest | None:
     """End a request that waits, and return it; ``None`` if it does not wait."""
-    for _ in range(_ATTEMPTS):
-        request = adapters.store.waiting(number)
-        if request is None or not request.is_waiting:
-            return None
-        ended = request.ended(outcome, adapters.clock.now())
-        try:
-            adapters.store.commit(PoolChange(waiting=(ended,)), PoolSnapshot())
-        except ConflictError:
-            continue
-        return ended
-    raise ConflictError(f"request {number} is changed all the time; try again")
+    ended: WaitingRequest | None = None
+
+    def decide(read: PoolSnapshot) -> PoolChange | None:
+        nonlocal ended
+        request = read.waiting.get(number)
+        ended = (
+            request.ended(outcome, adapters.clock.now()) if request is not None and request.is_waiting else None
+        )
+        return None if ended is None else PoolChange(waiting=(ended,))
+
+    return ended if adapters.commit(f"request {number}", decide) else None
 
 
 def _write_new(request: WaitingRequest, adapters: PoolAdapters) -> None:

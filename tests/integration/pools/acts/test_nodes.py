@@ -12,9 +12,9 @@ from support.waiting import ManualClock
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.store.audit import read_acts
-from zkdeployment.pools.acts.nodes import BEGINNING, add_node, drain_node, fill_pool, retire_node
+from zkdeployment.pools.acts.nodes import BEGINNING, add_node, change_node, fill_pool
 from zkdeployment.pools.opening import pool_adapters
-from zkdeployment.pools.rules.node import NewPoolNode, NodeEvent, NodeState
+from zkdeployment.pools.rules.node import NewPoolNode, NodeEvent, NodeState, drained, retired
 from zkdeployment.pools.rules.overview import ShortageCause
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.zookeeper.session import Session
@@ -46,7 +46,7 @@ def test_a_host_becomes_one_node_however_many_operators_add_it(adapters, zookeep
         assert outcomes.count(f"host h1 is node {number} already (unused)") == 3
         assert [*adapters.store.read().nodes] == [number]
         assert adapters.store.read().hosts == {"h1": number}
-        assert retire_node(number, adapters, ACT).state is NodeState.DONE
+        assert change_node(number, adapters, ACT, retired).state is NodeState.DONE
     with Session(zookeeper) as session:
         assert len(read_acts(session)) == 4
 
@@ -69,7 +69,7 @@ def test_an_act_decides_again_when_the_node_has_changed_meanwhile(adapters):
             store.commit(change, read)
 
     with pytest.raises(RefusedError, match=f"cannot drain node {number}: it is contextualizing; try again"):
-        drain_node(number, replace(adapters, store=Overtaken()), ACT)
+        change_node(number, replace(adapters, store=Overtaken()), ACT, drained)
     assert store.node(number).state is NodeState.CONTEXTUALIZING
 
 
