@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.errors import NotFoundError
+from zkdeployment.base.records import APART, Record, shown
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import IN_SESSION, NodeState, PoolNode
 from zkdeployment.pools.rules.usage import tenant_name
 from zkdeployment.pools.rules.work import next_filling
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from zkdeployment.pools.rules.snapshot import (
         FillingRecord,
@@ -37,7 +39,7 @@ class ShortageCause(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PoolShortage:
+class PoolShortage(Record):
     """The reason why a pool has fewer ready nodes than its level.
 
     ``since`` is when it fell below its level; ``None`` if that is unknown. ``reason`` is a clause for people.
@@ -50,56 +52,70 @@ class PoolShortage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolOverview:
+class PoolOverview(Record):
     """A pool and the number of its nodes in each state.
 
     ``shortage`` is ``None`` for a pool at its level, or without a level. ``failures`` is the number of failures of
     provisioning in a row, ``next_filling`` the time of the next attempt after them.
     """
 
-    pool: NodePool
-    states: Mapping[NodeState, int]
+    pool: Annotated[NodePool, APART]
+    states: Annotated[Mapping[NodeState, int], APART]
     shortage: PoolShortage | None = None
-    unreachable: int = 0
+    unreachable: Annotated[int, APART] = 0
     failures: int = 0
     next_filling: float | None = None
 
     @property
+    @shown("name")
     def name(self) -> str:
         """The name of the pool."""
         return self.pool.name
 
     @property
+    @shown("mechanism")
     def mechanism(self) -> str:
         """The name of the mechanism in documents."""
         return "role" if isinstance(self.pool.mechanism, RoleMechanism) else "ansible"
 
     @property
+    @shown("level")
     def level(self) -> int | None:
         """The number of nodes that the pool keeps ready; ``None``: the pool lends no nodes."""
         return self.pool.fill_level
 
     @property
+    @shown("node_quota")
+    def node_quota(self) -> int | None:
+        """The number of nodes that a tenant may have; ``None``: only the quota for all pools counts."""
+        return self.pool.node_quota
+
+    @property
+    @shown("ready")
     def ready(self) -> int:
         """The number of nodes that can be leased."""
         return self.states.get(NodeState.READY, 0) - self.unreachable
 
     @property
+    @shown("provisioning")
     def provisioning(self) -> int:
         """The number of nodes that are made for the pool."""
         return self.states.get(NodeState.PROVISIONING, 0)
 
     @property
+    @shown("leased")
     def leased(self) -> int:
         """The number of nodes in sessions."""
         return sum(self.states.get(state, 0) for state in IN_SESSION)
 
     @property
+    @shown("deprovisioning")
     def deprovisioning(self) -> int:
         """The number of nodes that are cleaned after their sessions."""
         return self.states.get(NodeState.DEPROVISIONING, 0)
 
     @property
+    @shown("failed")
     def failed(self) -> int:
         """The number of failed nodes, which an operator has to repair."""
         return self.states.get(NodeState.FAILED, 0)
@@ -254,69 +270,18 @@ def _below_since(
     return max((began.get(node.session or 0, node.changed) for node in nodes), default=None)
 
 
-def pools_to_json(pools: Iterable[PoolOverview], workers: Collection[str]) -> dict[str, Value]:
-    """Return pools as the schema ``pools`` describes them; ``workers`` are the names of the present workers."""
-    return {"workers": [*workers], "pools": [pool_to_json(pool) for pool in pools]}
-
-
-def pool_to_json(pool: PoolOverview) -> dict[str, Value]:
-    """Return a pool as one of the schema ``pools``; times are in seconds since the epoch."""
-    shortage = pool.shortage
-    return {
-        "name": pool.name,
-        "mechanism": pool.mechanism,
-        "level": pool.level,
-        "node_quota": pool.pool.node_quota,
-        "ready": pool.ready,
-        "provisioning": pool.provisioning,
-        "leased": pool.leased,
-        "deprovisioning": pool.deprovisioning,
-        "failed": pool.failed,
-        "failures": pool.failures,
-        "next_filling": pool.next_filling,
-        "shortage": None
-        if shortage is None
-        else {
-            "missing": shortage.missing,
-            "cause": shortage.cause.value,
-            "reason": shortage.reason,
-            "since": shortage.since,
-        },
-    }
-
-
-def pool_with_nodes_to_json(pool: PoolOverview, nodes: Iterable[PoolNode]) -> dict[str, Value]:
-    """Return a pool as the schema ``pool`` describes it, with its nodes."""
-    return {**pool_to_json(pool), "nodes": [pool_node_to_json(node) for node in nodes]}
-
-
-def nodes_to_json(nodes: Iterable[PoolNode]) -> dict[str, Value]:
-    """Return nodes as the schema ``pool-nodes`` describes them."""
-    return {"nodes": [pool_node_to_json(node) for node in nodes]}
+#: The keys of leased nodes in JSON, and the further keys of all nodes, except ``state``, ``ssh`` and ``error``.
+_LEASED = ("id", "pool", "hostname", "ipaddr")
+_MORE = ("session", "host", "comment", "reusable", "created_at", "changed", "retired_at")
 
 
 def pool_node_to_json(node: PoolNode) -> dict[str, Value]:
     """Return a node as one of the schema ``pool-nodes``."""
     return {
-        "id": node.id,
+        **{name: getattr(node, name) for name in _LEASED + _MORE},
         "state": node.state.value,
-        "pool": node.pool,
-        "session": node.session,
-        "hostname": node.hostname,
-        "ipaddr": node.ipaddr,
-        "host": node.host,
-        "comment": node.comment,
-        "reusable": node.reusable,
-        "created_at": node.created_at,
-        "changed": node.changed,
-        "retired_at": node.retired_at,
         "error": failure_of(node),
     }
-
-
-def sessions_to_json(sessions: Iterable[SessionOverview]) -> dict[str, Value]:
-    """Return sessions as the schema ``sessions`` describes them."""
-    return {"sessions": [session_view_to_json(session) for session in sessions]}
 
 
 def session_view_to_json(view: SessionOverview) -> dict[str, Value]:
@@ -341,10 +306,7 @@ def _leased_to_json(node: LeasedNode, view: SessionOverview) -> dict[str, Value]
     """Return a node of a session; ``state`` and ``ssh`` are ``None`` if the session no longer has it."""
     state = view.states.get(node.id)
     return {
-        "id": node.id,
-        "pool": node.pool,
-        "hostname": node.hostname,
-        "ipaddr": node.ipaddr,
+        **{name: getattr(node, name) for name in _LEASED},
         "state": None if state is None else state.value,
         "ssh": None if state is None else ssh_command(node),
     }
@@ -464,13 +426,7 @@ def _levels(pool: PoolOverview | None) -> object:
 
 
 def _counts(pool: PoolOverview) -> dict[str, Value]:
-    return {
-        "ready": pool.ready,
-        "provisioning": pool.provisioning,
-        "leased": pool.leased,
-        "deprovisioning": pool.deprovisioning,
-        "failed": pool.failed,
-    }
+    return {name: getattr(pool, name) for name in ("ready", "provisioning", "leased", "deprovisioning", "failed")}
 
 
 def _missing(pool: PoolOverview | None) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.records import Record
 from zkdeployment.pools.rules.node import NodeEvent, PoolNode
 from zkdeployment.pools.rules.snapshot import (
     KEPT,
@@ -266,7 +267,7 @@ class TenantStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolPlace:
+class PoolPlace(Record):
     """The place of a request among those that wait for nodes of a pool; the first place is 1."""
 
     pool: str
@@ -543,22 +544,9 @@ def _end(request: WaitingRequest, configuration: PoolConfiguration, tenant: User
 def request_place_to_json(request: WaitingRequest, place: RequestPlace | None, tenant: str) -> dict[str, Value]:
     """Return a request with its places, but without places after its end; times are in seconds since the epoch."""
     return {
-        "id": request.id,
+        **{name: getattr(request, name) for name in ("id", "created_at", "expires_at", "ended_at", "outcome")},
         "tenant": tenant,
         "waiting": request.is_waiting,
-        "created_at": request.created_at,
-        "expires_at": request.expires_at,
-        "ended_at": request.ended_at,
-        "outcome": request.outcome,
         "excess": None if place is None else place.excess,
-        "pools": [
-            {
-                "pool": found.pool,
-                "place": found.place,
-                "waiting": found.waiting,
-                "ready": found.ready,
-                "wanted": found.wanted,
-            }
-            for found in (() if place is None else place.pools)
-        ],
+        "pools": [] if place is None else [found.to_json() for found in place.pools],
     }

@@ -40,17 +40,13 @@ class NodeLease:
     def to_json(self) -> dict[str, Value]:
         """Return the lease as one of the schema ``session-history``."""
         return {
+            **{name: getattr(self.node, name) for name in ("pool", "hostname", "ipaddr")},
+            **{name: getattr(self.session, name) for name in ("expires_at", "requested_by", "retired_by")},
             "node": self.node.id,
-            "pool": self.node.pool,
-            "hostname": self.node.hostname,
-            "ipaddr": self.node.ipaddr,
             "session": self.session.id,
             "tenant": self.tenant,
             "begin": self.begin,
             "end": self.end,
-            "expires_at": self.session.expires_at,
-            "requested_by": self.session.requested_by,
-            "retired_by": self.session.retired_by,
         }
 
 

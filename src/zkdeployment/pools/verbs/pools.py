@@ -24,12 +24,8 @@ from zkdeployment.pools.rules.overview import (
     ShortageCause,
     failure_of,
     find_pool,
-    nodes_to_json,
     pool_node_to_json,
     pool_nodes,
-    pool_to_json,
-    pool_with_nodes_to_json,
-    pools_to_json,
 )
 from zkdeployment.pools.rules.usage import TenantUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.user_acts import DrainNode, ForgiveNode, RetireNode
@@ -94,7 +90,8 @@ def list_pools(connection: Servers, output: str) -> None:
     with open_pools(connection) as adapters:
         read, pools = read_pools(adapters)
     if output != "table":
-        emit(pools_to_json(pools, read.workers), output, schema="pools")
+        body = {"workers": [*read.workers], "pools": [pool.to_json() for pool in pools]}
+        emit(body, output, schema="pools")
         return
     if not pools:
         echo(_NO_POOLS, err=True)
@@ -131,7 +128,7 @@ def show(connection: Servers, name: str, output: str) -> None:
         read, pools = read_pools(adapters)
     pool, nodes, now = find_pool(name, pools), pool_nodes(read, name), time.time()
     if output != "table":
-        emit(pool_with_nodes_to_json(pool, nodes), output, schema="pool")
+        emit({**pool.to_json(), "nodes": [*map(pool_node_to_json, nodes)]}, output, schema="pool")
         return
     level = "no level: the pool lends no nodes" if pool.level is None else f"level {pool.level}"
     counts = f"{pool.ready} ready, {pool.provisioning} provisioning, {pool.leased} leased, {pool.failed} failed"
@@ -207,7 +204,7 @@ def command(*, connection: Servers, name: str, timeout: float, reason: str, outp
     if shortage is not None:
         raise ZkdeploymentError(f"pool {name} is not filled; it lacks {describe_shortage(pool, time.time())}")
     if output != "table":
-        emit(pool_to_json(pool), output, schema="pool-level")
+        emit(pool.to_json(), output, schema="pool-level")
     else:
         echo(_counts(pool))
 
@@ -304,7 +301,7 @@ def list_nodes(*, connection: Servers, pool: str | None, state: str | None, outp
         find_pool(pool, pools)
     nodes = [node for node in pool_nodes(read, pool) if state in {None, node.state.value}]
     if output != "table":
-        emit(nodes_to_json(nodes), output, schema="pool-nodes")
+        emit({"nodes": [*map(pool_node_to_json, nodes)]}, output, schema="pool-nodes")
     elif nodes:
         print_nodes(nodes, time.time())
     else:

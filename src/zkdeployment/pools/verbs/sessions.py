@@ -36,7 +36,6 @@ from zkdeployment.pools.rules.overview import (
     SessionOverview,
     session_overviews,
     session_view_to_json,
-    sessions_to_json,
     ssh_command,
 )
 from zkdeployment.pools.rules.queue import RequestPlace, RequestProblem, RequestRefusal, request_place_to_json
@@ -377,7 +376,8 @@ def list_sessions(connection: Servers, tenant: str | None, output: str) -> None:
         queue = [
             request_place_to_json(place.request, place, names.get(place.request.tenant, "")) for place in places
         ]
-        emit({**sessions_to_json(shown), "waiting": [*queue]}, output, schema="sessions")
+        body = {"sessions": [*map(session_view_to_json, shown)], "waiting": [*queue]}
+        emit(body, output, schema="sessions")
         return
     if shown:
         now = time.time()

@@ -19,13 +19,10 @@ from zkdeployment.pools.rules.overview import (
     PoolShortage,
     ShortageCause,
     failure_of,
-    nodes_to_json,
     pool_nodes,
     pool_overviews,
-    pool_with_nodes_to_json,
-    pools_to_json,
     session_overviews,
-    sessions_to_json,
+    session_view_to_json,
 )
 from zkdeployment.pools.rules.snapshot import FillingRecord, LeasedNode, NodesSpec, PoolSnapshot, TenantSession
 
@@ -123,35 +120,28 @@ def test_the_nodes_of_a_pool_are_counted_by_state_and_printed_for_programs() -> 
         workers=("w1",),
     )
     (pool,) = pool_overviews(PoolConfiguration({"metal": METAL}), snapshot)
-    body = pools_to_json([pool], ["w1"])
-    assert body == {
-        "workers": ["w1"],
-        "pools": [
-            {
-                "name": "metal",
-                "mechanism": "ansible",
-                "level": 2,
-                "node_quota": None,
-                "ready": 1,
-                "provisioning": 0,
-                "leased": 2,
-                "deprovisioning": 0,
-                "failed": 1,
-                "failures": 1,
-                "next_filling": 100.0,
-                "shortage": {
-                    "missing": 1,
-                    "cause": "failures",
-                    "reason": "filling failed once: no answer",
-                    "since": 70,
-                },
-            }
-        ],
-    }
-    assert pool_with_nodes_to_json(pool, pool_nodes(snapshot, "metal")) == {
-        **body["pools"][0],  # type: ignore[index, dict-item]
-        **nodes_to_json(nodes),
-    }
+    assert [pool.to_json()] == [
+        {
+            "name": "metal",
+            "mechanism": "ansible",
+            "level": 2,
+            "node_quota": None,
+            "ready": 1,
+            "provisioning": 0,
+            "leased": 2,
+            "deprovisioning": 0,
+            "failed": 1,
+            "failures": 1,
+            "next_filling": 100.0,
+            "shortage": {
+                "missing": 1,
+                "cause": "failures",
+                "reason": "filling failed once: no answer",
+                "since": 70,
+            },
+        }
+    ]
+    assert [*pool_nodes(snapshot, "metal")] == nodes
     assert pool_nodes(snapshot, "web") == ()
     assert [failure_of(found) for found in nodes] == [None, None, None, "the disk is full"]
 
@@ -160,35 +150,31 @@ def test_a_session_has_the_name_of_its_tenant_and_the_nodes_that_it_still_has() 
     snapshot = PoolSnapshot({2: node(2, DEPLOYED, session=9), 3: node(3, READY)}, {9: SESSION})
     known, unknown = session_overviews([SESSION, replace(SESSION, id=10, tenant=6)], snapshot, {5: "ci"})
     assert (known.tenant, unknown.tenant) == ("ci", "tenant 6")
-    assert sessions_to_json([known]) == {
-        "sessions": [
+    assert session_view_to_json(known) == {
+        "id": 9,
+        "tenant": "ci",
+        "active": True,
+        "created_at": 50,
+        "expires_at": 100,
+        "retired_at": None,
+        "requested": [{"pool": "metal", "quantity": 1, "properties": []}],
+        "nodes": [
             {
-                "id": 9,
-                "tenant": "ci",
-                "active": True,
-                "created_at": 50,
-                "expires_at": 100,
-                "retired_at": None,
-                "requested": [{"pool": "metal", "quantity": 1, "properties": []}],
-                "nodes": [
-                    {
-                        "id": 2,
-                        "pool": "metal",
-                        "hostname": "n2",
-                        "ipaddr": "192.0.2.2",
-                        "state": "deployed",
-                        "ssh": "ssh root@192.0.2.2",
-                    },
-                    {
-                        "id": 3,
-                        "pool": "metal",
-                        "hostname": "n3",
-                        "ipaddr": None,
-                        "state": None,
-                        "ssh": None,
-                    },
-                ],
-            }
-        ]
+                "id": 2,
+                "pool": "metal",
+                "hostname": "n2",
+                "ipaddr": "192.0.2.2",
+                "state": "deployed",
+                "ssh": "ssh root@192.0.2.2",
+            },
+            {
+                "id": 3,
+                "pool": "metal",
+                "hostname": "n3",
+                "ipaddr": None,
+                "state": None,
+                "ssh": None,
+            },
+        ],
     }
     assert unknown.states == {}
