@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,7 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.pools.acts.sessions import (
-    SessionDetails,
-    request_session,
-)
+from zkdeployment.pools.acts.sessions import SessionDetails, request_session
 from zkdeployment.pools.opening import PoolAdapters, pool_adapters_of
 from zkdeployment.pools.rules.queue import RequestRefusal
 from zkdeployment.service.act import Actor
@@ -175,62 +173,50 @@ class SessionRequests:
         """
         if not self._places.acquire(blocking=False):
             raise BusyError("the service is busy with other requests for sessions; try again")
+        reserved: Future[int] = Future()
+        work = threading.Thread(
+            target=self._follow, args=(reserved, tenant, specs, adapters), name="session-request", daemon=True
+        )
         try:
-            return self._begin(_Request(tenant, specs, adapters))
-        finally:
-            self._places.release()
-
-    def _begin(self, request: _Request) -> int:
-        threading.Thread(target=self._follow, args=(request,), name="session-request", daemon=True).start()
-        if not request.answered.wait(_RESERVED):
+            work.start()
+            return reserved.result(_RESERVED)
+        except TimeoutError as error:
             raise WaitTimeoutError(
                 f"no nodes were reserved within {_RESERVED:g} s; the list of sessions shows whether they are later"
-            )
-        if request.number is None:
-            raise RefusedError(request.failure)
-        return request.number
+            ) from error
+        finally:
+            self._places.release()
 
     def failure(self, number: int, tenant: User) -> str:
         """Return the reason why a session of a tenant did not begin; empty if unknown."""
         with self._lock:
             return self._failures.get((number, tenant.id), "")
 
-    def _follow(self, request: _Request) -> None:
-        request.run()
-        if request.number is not None and request.failure:
-            with self._lock:
-                self._failures[request.number, request.tenant.id] = request.failure
-                while len(self._failures) > _REMEMBERED:
-                    self._failures.popitem(last=False)
+    def _follow(
+        self, reserved: Future[int], tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters
+    ) -> None:
+        """Request a session, and wait until it has begun or failed; ``reserved`` becomes its id."""
 
+        def note(details: SessionDetails) -> None:
+            if not reserved.done():
+                reserved.set_result(details.session.id)
 
-class _Request:
-    """One request; ``answered`` is set when ``number`` or ``failure`` is."""
-
-    def __init__(self, tenant: User, specs: tuple[NodesSpec, ...], adapters: PoolAdapters) -> None:
-        self.tenant, self._specs, self._adapters = tenant, specs, adapters
-        self.answered = threading.Event()
-        self.number: int | None = None
-        self.failure = ""
-
-    def run(self) -> None:
-        """Request the session, and wait until it has begun or failed."""
+        failure = ""
         try:
-            outcome = request_session(
-                self.tenant, self._specs, self._adapters, by=self.tenant.name, progress=self._note
-            )
+            outcome = request_session(tenant, specs, adapters, by=tenant.name, progress=note)
             if isinstance(outcome, RequestRefusal):
-                self.failure = outcome.message
+                failure = outcome.message
             else:
-                self._note(outcome)
+                note(outcome)
         except ZkdeploymentError as error:
-            self.failure = str(error)
+            failure = str(error)
         except Exception:  # noqa: BLE001  the tenant gets an answer in any case
             get_logger().exception("session-request-failed")
-            self.failure = "the service failed; its log has the details"
-        finally:
-            self.answered.set()
-
-    def _note(self, details: SessionDetails) -> None:
-        self.number = details.session.id
-        self.answered.set()
+            failure = "the service failed; its log has the details"
+        if failure and not reserved.done():
+            reserved.set_exception(RefusedError(failure))
+        elif failure:
+            with self._lock:
+                self._failures[reserved.result(), tenant.id] = failure
+                while len(self._failures) > _REMEMBERED:
+                    self._failures.popitem(last=False)

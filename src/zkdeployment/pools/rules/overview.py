@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +16,6 @@ from zkdeployment.pools.rules.usage import tenant_name
 from zkdeployment.pools.rules.work import next_filling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from zkdeployment.pools.rules.snapshot import (
         FillingRecord,
         LeasedNode,
