@@ -135,8 +135,7 @@ class TaskRuns:
         clean = self._without_keys(task, [node for node in task.nodes if node.has_key])
         failed = [node for node in clean.nodes if node.state is NodeState.FAILED]
         rest = [node for node in task.nodes if node.id not in {node.id for node in failed}]
-        none = MechanismOutcome((), (), ())
-        outcome = self.mechanism(task.pool).deprovision(task.pool, rest) if rest else none
+        outcome = self.mechanism(task.pool).deprovision(task.pool, rest) if rest else MechanismOutcome()
         together = MechanismOutcome(
             (*outcome.nodes, *failed), outcome.deleted, (*outcome.problems, *clean.problems)
         )

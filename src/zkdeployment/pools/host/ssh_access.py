@@ -49,7 +49,7 @@ class SshDirectory:
         """Record the directory, unless a record exists, which has the state before the first tenant."""
         if self.record.exists():
             return
-        with self._errors(), self._home() as home:
+        with self._errors(), _opened(self.root / "root") as home:
             content = None if home is None else self._read(home)
             files.replace(self.record, json.dumps(content).encode(), mode=0o600)
 
@@ -65,7 +65,7 @@ class SshDirectory:
             raise HostFilesError(
                 f"{self.record} is damaged: expected JSON; remove it to keep {self._path}"
             ) from error
-        with self._errors(), self._home() as home:
+        with self._errors(), _opened(self.root / "root") as home:
             if home is not None:
                 self._write(home, recorded)
             files.remove(self.record)
@@ -83,23 +83,9 @@ class SshDirectory:
                 f"cannot restore {self._path}: {error.strerror}; a former tenant may have changed it: repair it"
             ) from error
 
-    @contextlib.contextmanager
-    def _home(self) -> Iterator[int | None]:
-        """Yield a descriptor of root's home directory; ``None`` if it does not exist."""
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            descriptor = os.open(self.root / "root", flags)
-        except FileNotFoundError:
-            yield None
-            return
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
     def _read(self, home: int) -> dict[str, Any] | None:
         """Return the mode, the files and the links in the directory; ``None`` if there is no directory."""
-        with _opened(home) as directory:
+        with _opened(_SAVED_NAME, home) as directory:
             if directory is None:
                 return None
             paths = sorted(Path(f"/proc/self/fd/{directory}").iterdir())
@@ -122,7 +108,7 @@ class SshDirectory:
             return
         if status is None:
             os.mkdir(_SAVED_NAME, mode=0o700, dir_fd=home)
-        with _opened(home) as directory:
+        with _opened(_SAVED_NAME, home) as directory:
             if directory is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             for path in list(Path(f"/proc/self/fd/{directory}").iterdir()):
@@ -135,9 +121,10 @@ class SshDirectory:
 
 
 @contextlib.contextmanager
-def _opened(home: int) -> Iterator[int | None]:
+def _opened(name: str | Path, above: int | None = None) -> Iterator[int | None]:
+    """Yield a descriptor of a directory that is no symbolic link; ``None`` if it does not exist."""
     try:
-        descriptor = os.open(_SAVED_NAME, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=home)
+        descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     except FileNotFoundError:
         yield None
         return
@@ -305,12 +292,10 @@ class AuthorizedKeys:
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, mode=0o700, dir_fd=descriptor)
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                descriptor = os.open(name, flags, dir_fd=descriptor)
-            except FileNotFoundError:
+            found = stack.enter_context(_opened(name, descriptor))
+            if found is None:
                 return None
-            stack.callback(os.close, descriptor)
+            descriptor = found
         if make:
             os.fchown(descriptor, os.geteuid(), os.getegid())
             os.fchmod(descriptor, 0o700)

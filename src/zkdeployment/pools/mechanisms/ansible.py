@@ -78,10 +78,6 @@ class AnsiblePlaybooks:
     permitted: Callable[[], float] = lambda: math.inf
     record: Callable[[PlaybookRun], object] = lambda _run: None
 
-    def render(self, value: Any, values: Mapping[str, Any]) -> Any:
-        """Return a value with all texts in it rendered as templates; raises ``ProgramError`` for invalid ones."""
-        return rendered(value, values)
-
     def run(
         self,
         mechanism: AnsibleMechanism,
@@ -483,7 +479,7 @@ class AnsibleNodes:
     def reuse_values(self, pool: NodePool) -> Mapping[str, int | str] | None:
         if pool.reuse is None:
             return None
-        return {key: self._playbooks.render(value, pool.values) for key, value in pool.reuse.items()}
+        return {key: rendered(value, pool.values) for key, value in pool.reuse.items()}
 
     def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         mechanism = _mechanism(pool)
@@ -509,7 +505,7 @@ class AnsibleNodes:
         mechanism = _mechanism(pool)
         if mechanism.deprovision is None:
             ended = (end_of_deprovisioning(node, self._clock.now()) for node in nodes)
-            return MechanismOutcome(tuple(ended), (), ())
+            return MechanismOutcome(tuple(ended))
         given = [{**_given(node), "data": dict(node.data)} for node in nodes]
         output = self._playbooks.run(mechanism, mechanism.deprovision, pool.values, given)
         return deprovisioned(nodes, output, self._clock.now())

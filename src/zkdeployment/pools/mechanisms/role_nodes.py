@@ -61,22 +61,17 @@ class RoleNodes:
     def provision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         role = _mechanism(pool)
         failures = self._change_roles({_host(node): role.leased for node in nodes}, needs_version=True)
-        kept: list[PoolNode] = []
-        deleted: list[int] = []
+        after: dict[int, PoolNode | None] = {}
         problems: list[str] = []
         for node in nodes:
             reason = failures.get(_host(node))
             if reason is None:
-                kept.append(self._ready(node))
+                after[node.id] = self._ready(node)
                 continue
             reason += self._give_back(_host(node), role)
             problems.append(f"node {node.id}, host {node.host}, did not take the role {role.leased}: {reason}")
-            rest = end_of_provisioning(node, self._clock.now())
-            if rest is None:
-                deleted.append(node.id)
-            else:
-                kept.append(rest)
-        return MechanismOutcome(tuple(kept), tuple(deleted), tuple(problems))
+            after[node.id] = end_of_provisioning(node, self._clock.now())
+        return MechanismOutcome.of(after, problems)
 
     def deprovision(self, pool: NodePool, nodes: Sequence[PoolNode]) -> MechanismOutcome:
         role = _mechanism(pool)
@@ -106,7 +101,7 @@ class RoleNodes:
         lease.
         """
         if role.reset is None:
-            return MechanismOutcome((), (), ())
+            return MechanismOutcome()
         for host_id, wanted in idle.items():
             with contextlib.suppress(TreeError):  # reported later, when the role is awaited
                 self._give(host_id, wanted, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -31,9 +31,15 @@ class MechanismOutcome:
     be provisioned, and ``problems`` sentences about failures.
     """
 
-    nodes: tuple[PoolNode, ...]
-    deleted: tuple[int, ...]
-    problems: tuple[str, ...]
+    nodes: tuple[PoolNode, ...] = ()
+    deleted: tuple[int, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, after: Mapping[int, PoolNode | None], problems: Iterable[str]) -> MechanismOutcome:
+        """Return the outcome with nodes by id, ``None`` for nodes that no longer exist."""
+        kept = tuple(node for node in after.values() if node is not None)
+        return cls(kept, tuple(number for number, node in after.items() if node is None), tuple(problems))
 
 
 def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
@@ -43,23 +49,18 @@ def provisioned(nodes: Sequence[PoolNode], output: object, now: float) -> Mechan
     is the provisional name. A node without a result, or with a template in its result, was not provisioned.
     """
     results, problems = _results(output)
-    kept: list[PoolNode] = []
-    deleted: list[int] = []
+    after: dict[int, PoolNode | None] = {}
     for position, node in enumerate(nodes):
         result = results[position] if position < len(results) else None
         problem = "there is no result" if result is None else _result_problem(result)
         if result is not None and problem is None:
-            kept.append(_ready(node, result, now))
-            continue
-        problems.append(f"node {node.id} was not provisioned: {problem}")
-        rest = end_of_provisioning(node, now)
-        if rest is None:
-            deleted.append(node.id)
+            after[node.id] = _ready(node, result, now)
         else:
-            kept.append(rest)
+            problems.append(f"node {node.id} was not provisioned: {problem}")
+            after[node.id] = end_of_provisioning(node, now)
     if len(results) > len(nodes):
         problems.append(f"{len(results)} results for {len(nodes)} nodes; the last ones are ignored")
-    return MechanismOutcome(tuple(kept), tuple(deleted), tuple(problems))
+    return MechanismOutcome.of(after, problems)
 
 
 def deprovisioned(nodes: Sequence[PoolNode], output: object, now: float) -> MechanismOutcome:
@@ -199,9 +200,7 @@ def all_failed(task: NodeTask, reason: str, now: float) -> MechanismOutcome:
     if task.kind is not TaskKind.PROVISION:
         detail = f"deprovisioning mechanism failed: {reason}"
         return MechanismOutcome(tuple(fail(node, detail, now) for node in task.nodes), (), (reason,))
-    rest = {node.id: end_of_provisioning(node, now) for node in task.nodes}
-    kept = tuple(node for node in rest.values() if node is not None)
-    return MechanismOutcome(kept, tuple(number for number, node in rest.items() if node is None), (reason,))
+    return MechanismOutcome.of({node.id: end_of_provisioning(node, now) for node in task.nodes}, (reason,))
 
 
 def fail_with_keys(task: NodeTask, left: Mapping[int, str], now: float) -> MechanismOutcome:
@@ -211,7 +210,7 @@ def fail_with_keys(task: NodeTask, left: Mapping[int, str], now: float) -> Mecha
     """
     mechanism = task.pool.mechanism
     if not isinstance(mechanism, AnsibleMechanism) or mechanism.deprovision is not None:
-        return MechanismOutcome((), (), ())
+        return MechanismOutcome()
     details = {
         number: f"the tenant's key cannot be removed, and the pool {task.pool.name} has no playbook that resets"
         f" the node: {reason}"

@@ -41,7 +41,7 @@ from zkdeployment.zookeeper.shared_nodes import late_read
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, TransactionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
@@ -386,20 +386,22 @@ class ZooKeeperPools:
     def _operations(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
         yield Set(paths.POOL_CHANGES, b"")
         yield from self._guarding(change, read)
-        yield from (_writing_filling(pool, record) for pool, record in sorted(change.filling.items()))
+        yield from (
+            _written(f"{paths.POOL_FILLING}/{pool}", record) for pool, record in sorted(change.filling.items())
+        )
         written = {node.id for node in change.nodes}
         claimed = (read.nodes[number] for number in sorted(change.claimed - written) if number in read.nodes)
         for node in (*change.nodes, *claimed):
-            yield from _writing_node(node)
+            yield from _writing(node, paths.POOL_NODES, paths.POOL_NODES_DONE)
             if node.stamp is None and node.host is not None:
                 yield self._naming_host(node.host, node.id, read)
         yield from (Delete(_path(paths.POOL_NODES, node.id), _version(node)) for node in change.deleted)
         for session in change.sessions:
-            yield from _writing_session(session)
+            yield from _writing(session, paths.POOL_SESSIONS, paths.POOL_SESSIONS_ENDED)
         for session in change.dropped:
             yield Delete(_path(paths.POOL_SESSIONS, session.id), _version(session))
         for request in change.waiting:
-            yield _writing_request(request)
+            yield _written(_path(paths.POOL_WAITING, request.id), request)
         yield from (
             Delete(_path(paths.POOL_WAITING, request.id), _version(request)) for request in change.answered
         )
@@ -491,40 +493,24 @@ class ZooKeeperPools:
             self._has_directories = True
 
 
-def _writing_node(node: PoolNode) -> Iterator[Operation]:
-    return _writing(node, node.to_json(), paths.POOL_NODES, paths.POOL_NODES_DONE)
+def _written(path: str, record: PoolNode | TenantSession | WaitingRequest | FillingRecord) -> Operation:
+    """Return the operation that writes a record; a record without a stamp is new."""
+    data = pack(record.to_json())
+    return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
 
 
-def _writing_session(session: TenantSession) -> Iterator[Operation]:
-    return _writing(session, session.to_json(), paths.POOL_SESSIONS, paths.POOL_SESSIONS_ENDED)
-
-
-def _writing(
-    written: PoolNode | TenantSession, record: Mapping[str, Any], active: str, ended: str
-) -> Iterator[Operation]:
-    """Yield the operations that write the record of a node or a session below ``active``.
+def _writing(record: PoolNode | TenantSession, active: str, ended: str) -> Iterator[Operation]:
+    """Yield the operations that write a node or a session below ``active``.
 
     A node that is done and a session that has ended move to ``ended``, because everything below ``active`` is read
     often.
     """
-    data, path = pack(record), _path(active, written.id)
-    if not written.is_active:
-        yield Create(record_path(ended, written.id), data)
-        yield Delete(path, _version(written))
-    elif written.stamp is None:
-        yield Create(path, data)
+    path = _path(active, record.id)
+    if record.is_active:
+        yield _written(path, record)
     else:
-        yield Set(path, data, written.stamp)
-
-
-def _writing_request(request: WaitingRequest) -> Operation:
-    data, path = pack(request.to_json()), _path(paths.POOL_WAITING, request.id)
-    return Create(path, data) if request.stamp is None else Set(path, data, request.stamp)
-
-
-def _writing_filling(pool: str, record: FillingRecord) -> Operation:
-    data, path = pack(record.to_json()), f"{paths.POOL_FILLING}/{pool}"
-    return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
+        yield Create(record_path(ended, record.id), pack(record.to_json()))
+        yield Delete(path, _version(record))
 
 
 def _named_node(record: Node) -> int | None:
