@@ -1,7 +1,8 @@
-"""Requests by properties: their form, the matching nodes, and the refusals."""
+"""Demands on nodes, warnings before the end of sessions, and records of filling."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,12 +19,17 @@ from zkdeployment.pools.rules.queue import (
     reserve,
 )
 from zkdeployment.pools.rules.snapshot import (
+    FillingRecord,
     NodeProperty,
     NodesSpec,
+    TenantSession,
+    due_warnings,
     meets,
+    next_warning,
     node_properties,
     read_properties,
     read_property,
+    warning_time,
 )
 from zkdeployment.service.users.user import Role, TenantLimits
 
@@ -197,3 +203,59 @@ def test_lent_nodes_have_properties_and_nodes_in_the_making_have_no_properties_y
     refused = chosen(spec(1, "arch=s390x"), nodes=(made,))
     assert isinstance(refused, RequestRefusal)
     assert refused.problem is RequestProblem.TOO_FEW
+
+
+LONG = TenantSession(
+    id=9, tenant=4, specs=(NodesSpec("metal", 1),), nodes=(1,), created_at=0.0, expires_at=6 * 3600.0
+)
+SHORT = replace(LONG, id=10, expires_at=600.0)
+
+
+def test_tenants_are_warned_half_an_hour_before_the_end_or_after_half_of_a_short_session():
+    assert warning_time(LONG) == 5.5 * 3600
+    assert warning_time(SHORT) == 300.0
+
+
+@pytest.mark.parametrize(
+    ("now", "due"),
+    [(0.0, []), (299.0, []), (300.0, [10]), (599.0, [10]), (600.0, []), (5.5 * 3600, [9]), (6 * 3600.0, [])],
+)
+def test_a_warning_is_due_between_its_time_and_the_end(now, due):
+    assert [session.id for session in due_warnings((LONG, SHORT), now)] == due
+
+
+def test_one_expiry_has_one_warning_and_an_extension_needs_another_one():
+    (warned,) = due_warnings((LONG,), 5.6 * 3600)
+    assert warned.is_warned
+    assert due_warnings((warned,), 5.7 * 3600) == ()
+    extended = replace(warned, expires_at=7 * 3600.0)
+    assert due_warnings((extended,), 5.7 * 3600) == ()
+    assert [session.id for session in due_warnings((extended,), 6.5 * 3600)] == [9]
+
+
+def test_a_session_that_ended_has_no_warning():
+    assert due_warnings((replace(LONG, retired_at=5.0),), 5.6 * 3600) == ()
+
+
+def test_the_next_warning_is_the_earliest_that_is_still_to_come():
+    assert next_warning((LONG, SHORT), 0.0) == 300.0
+    assert next_warning((LONG, SHORT), 300.0) == 5.5 * 3600
+    assert next_warning((replace(LONG, warned_expiry=LONG.expires_at),), 0.0) is None
+
+
+def test_failures_of_nodes_that_were_chosen_together_count_once() -> None:
+    record = FillingRecord().after_failure("no power", begun=100, now=110)
+    assert (record.failures, record.last_failure, record.reason) == (1, 110, "no power")
+    same = record.after_failure("no net", begun=100, now=115)
+    assert (same.failures, same.last_failure, same.reason) == (1, 115, "no net")
+    assert same.after_failure("no net", begun=180, now=190).failures == 2
+
+
+def test_a_success_ends_the_failures_and_keeps_the_description_of_the_pool() -> None:
+    record = FillingRecord(3, 9.0, "no power", {"name": "metal"}, stamp=4)
+    assert record.after_success() == FillingRecord(values={"name": "metal"})
+    assert record.after_success().stamp == 4
+
+
+def test_a_long_reason_is_recorded_in_part() -> None:
+    assert len(FillingRecord().after_failure("x" * 100_000, begun=100, now=110).reason) == 2000
