@@ -105,9 +105,13 @@ def _service_parts(adapters: ServerAdapters) -> Sequence[ServicePart]:
 
 
 def _retire_user(operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act) -> Sequence[str] | None:
-    from zkdeployment.pools.opening import retire_pool_tenant
+    from zkdeployment.pools.acts.sessions import retire_tenant
+    from zkdeployment.pools.opening import pool_adapters
 
-    return retire_pool_tenant(operator, user, users, act)
+    if not user.is_tenant:
+        return None
+    retire_tenant(user, users, operator.of(pool_adapters), act)
+    return ()
 
 
 FEATURE = Feature(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
-from zkdeployment.pools.acts.sessions import retire_tenant
 from zkdeployment.pools.store.store import (
     ZooKeeperPlaybookLog,
     ZooKeeperPools,
@@ -23,16 +22,12 @@ from zkdeployment.zookeeper.session import Session, verb_session
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from zkdeployment.base.act import Act
-    from zkdeployment.fleet.ports import OperatorAdapters
     from zkdeployment.pools.documents import NodePool
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun
     from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
     from zkdeployment.pools.rules.usage import SessionUse
     from zkdeployment.service.dependencies import ServerAdapters
-    from zkdeployment.service.users.user import User
-    from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -129,13 +124,3 @@ def pool_adapters(session: Session) -> PoolAdapters:
 def pool_adapters_of(adapters: ServerAdapters) -> PoolAdapters:
     """Return the adapters of pools among those of the service."""
     return replace(adapters.operator.of(pool_adapters), is_ending=adapters.is_ending)
-
-
-def retire_pool_tenant(
-    operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act
-) -> tuple[str, ...] | None:
-    """Retire a tenant and end its sessions; return no warnings, or ``None`` for another user."""
-    if not user.is_tenant:
-        return None
-    retire_tenant(user, users, operator.of(pool_adapters), act)
-    return ()

@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from zkdeployment.base.act import sanitize
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError
 from zkdeployment.base.text import counted
@@ -86,11 +85,24 @@ def _whole(text: str, name: str, most: int) -> int:
     return int(text)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _PoolAct(FormAct[Snapshot, "PoolAdapters"]):
+    """An act on pools; ``visit`` is the request of the form from which it comes."""
+
     PAGE_AFTER: ClassVar[str] = _PAGE
     RIGHT = Right.MANAGE_POOLS
     FORM_NEEDS_REASON = False
     NEEDS_REASON = False
+
+    visit: Visit | None = None
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+        act = super().of_form(values, visit)
+        ids: dict[str, Any] = {
+            name: _number(values, name) for name, kind, *_ in cls.given_fields() if kind == "int"
+        }
+        return act and replace(act, visit=visit, **ids)
 
     @classmethod
     def served(cls, visit: Visit) -> PoolAdapters:
@@ -128,7 +140,6 @@ class RequestNodes(_PoolAct[Lending]):
     )
     chosen: str = ""
     quantities: Mapping[str, str] = field(default_factory=dict)
-    visit: Visit | None = None
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
@@ -136,7 +147,7 @@ class RequestNodes(_PoolAct[Lending]):
         quantities = {
             name.removeprefix(QUANTITY): text for name, text in values.items() if name.startswith(QUANTITY)
         }
-        return act and replace(act, chosen=values.get("pool", ""), quantities=quantities, visit=visit)
+        return act and replace(act, chosen=values.get("pool", ""), quantities=quantities)
 
     def read(self, visit: Visit) -> Lending:
         reading = _pools(visit)
@@ -228,11 +239,6 @@ class _ActOnSession(_PoolAct[ShownSession]):
     ASKS_REASON = False
 
     session: int = given(hidden=True)
-
-    @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        act = super().of_form(values, visit)
-        return act and replace(act, session=_number(values, "session"))
 
     def read(self, visit: Visit) -> ShownSession:
         """Return the session; raises ``NotFoundError``, and ``ForbiddenError`` for that of another tenant."""
@@ -366,12 +372,6 @@ class AddNode(_PoolAct[None]):
     once: bool = given(
         default=False, label="Use it once", explanation="It leaves the pools after its first session."
     )
-    visit: Visit | None = None
-
-    @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        act = super().of_form(values, visit)
-        return act and replace(act, visit=visit)
 
     def read(self, visit: Visit) -> None:
         """Read nothing."""
@@ -416,10 +416,6 @@ class _ActOnNode(_PoolAct["PoolNode"]):
     CHANGE: ClassVar[staticmethod[[PoolNode, float], PoolNode]]
 
     node: int = given(hidden=True)
-
-    @classmethod
-    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
-        return cls(node=_number(values, "node"), reason=sanitize(values.get("reason", "")))
 
     def read(self, visit: Visit) -> PoolNode:
         """Return the node; raises ``NotFoundError``."""

@@ -501,14 +501,6 @@ class PoolChange:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolHistory:
-    """Sessions that ended and nodes that are done, in the order of their ids."""
-
-    sessions: tuple[TenantSession, ...] = ()
-    nodes: tuple[PoolNode, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class PoolReading:
     """The published pools and their content.
 

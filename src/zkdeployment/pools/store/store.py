@@ -28,7 +28,6 @@ from zkdeployment.pools.rules.results import PlaybookRun
 from zkdeployment.pools.rules.snapshot import (
     FillingRecord,
     PoolChange,
-    PoolHistory,
     PoolSnapshot,
     TenantSession,
     WaitingRequest,
@@ -319,14 +318,10 @@ class ZooKeeperPools:
         if node is None:
             self._session.commit(Create(path, ephemeral=True), Set(paths.POOL_CHANGES, b""))
 
-    def history(self, since: float) -> PoolHistory:
-        """Return the sessions that ended and the nodes that were done at ``since`` or later."""
-        sessions = [decode_record(path, node, TenantSession) for path, node in self._ended.read()]
-        nodes = [decode_record(path, node, PoolNode) for path, node in self._done.read()]
-        return PoolHistory(
-            tuple(session for session in sessions if session is not None and _ended_at(session) >= since),
-            tuple(node for node in nodes if node is not None and _ended_at(node) >= since),
-        )
+    def history(self, since: float) -> tuple[TenantSession, ...]:
+        """Return the sessions that ended at ``since`` or later, in the order of their ids."""
+        sessions = (decode_record(path, node, TenantSession) for path, node in self._ended.read())
+        return tuple(session for session in sessions if session is not None and _ended_at(session) >= since)
 
     def prune(self, before: float) -> int:
         """Remove the sessions that ended and the nodes that were done before a time; return their number.

@@ -543,7 +543,7 @@ def history(connection: Servers, node: str | None, tenant: str | None, since: fl
     """
     with open_pools(connection) as adapters:
         read, ended, users = adapters.store.read(), adapters.store.history(since), adapters.users.users()
-    sessions = {session.id: session for session in (*read.sessions.values(), *ended.sessions)}
+    sessions = {session.id: session for session in (*read.sessions.values(), *ended)}
     wanted = LeaseFilter(node=node, tenant=tenant, since=since)
     leases = lease_history(sessions.values(), tenant_names(users), wanted)
     if output != "table":

@@ -76,7 +76,7 @@ def test_a_session_goes_from_filled_pools_to_its_expiry_and_the_pools_are_filled
     assert sorted(fleet.states()) == ["ready"] * 4 + ["unused"]
     assert set(machines.machines.values()) == {None}
     assert len(machines.machines) == 4
-    assert [node.state.value for node in fleet.store.history(0).nodes] == ["done"]
+    assert [fleet.store.node(number).state.value for number in session.nodes].count("done") == 1
 
 
 def test_of_a_session_that_cannot_be_prepared_the_good_nodes_are_ready_again(worker, fleet, machines):
