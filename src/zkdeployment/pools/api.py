@@ -46,7 +46,7 @@ from zkdeployment.pools.opening import pool_adapters_of
 from zkdeployment.pools.rules.node import NewPoolNode
 from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal
 from zkdeployment.pools.rules.usage import PoolUsage, UsageFilter, pool_usage, usage_window
-from zkdeployment.service.access.rights import PoolReader, Tenant, require
+from zkdeployment.service.access.identity import PoolReader, Tenant, require
 from zkdeployment.service.act import Actor
 from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters

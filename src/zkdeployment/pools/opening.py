@@ -16,7 +16,7 @@ from zkdeployment.pools.store.store import (
     ZooKeeperSessionUses,
     registered_hosts,
 )
-from zkdeployment.service.users.user_records import ZooKeeperUserReader
+from zkdeployment.service.users.user_store import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.service.users.user_records import ZooKeeperUserReader
+    from zkdeployment.service.users.user_store import ZooKeeperUserReader
     from zkdeployment.zookeeper.servers import Servers
 
 
