@@ -32,7 +32,7 @@ TURNS = {kind.event: 0 for kind in FAILURE_KINDS}
 EXPORTED = {
     metric.name: metric
     for metric in (
-        *agent_metrics(AgentFacts(process=PROCESS, host=make_host(1), cluster=Cluster("r1"), looked=1.0)),
+        *agent_metrics(PROCESS, make_host(1), AgentFacts(cluster=Cluster("r1"), looked=1.0)),
         *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
         *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=begun_rollout())),
         *server_metrics(ServerFacts(process=PROCESS, further=tuple(pool_metrics(PoolReading(POOLS))))),

@@ -20,8 +20,6 @@ from zkdeployment.base.daemon.metrics import (
 from zkdeployment.base.deployment import DeploymentResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.daemon.metrics import DaemonProcess
     from zkdeployment.base.host import Host
@@ -36,23 +34,21 @@ class LastDeployment:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class AgentFacts:
-    """The facts behind an agent's metrics; all times are in seconds since the epoch.
+    """The facts behind an agent's metrics, beside its process and its host; times are in seconds since the epoch.
 
     ``looked`` is when the agent read ``cluster``. ``since`` is when the host reached or left the cluster version,
     as far as this process observed it. ``begun`` is the start of the present deployment. ``ended`` counts the
     deployments of this process by result.
     """
 
-    process: DaemonProcess
-    host: Host
     cluster: Cluster | None = None
     looked: float | None = None
     since: float | None = None
     begun: float | None = None
     last: LastDeployment | None = None
-    ended: Mapping[DeploymentResult, int] = field(default_factory=dict)
+    ended: dict[DeploymentResult, int] = field(default_factory=dict)
 
 
 def is_current(host: Host, cluster: Cluster | None) -> bool | None:
@@ -61,14 +57,14 @@ def is_current(host: Host, cluster: Cluster | None) -> bool | None:
     return None if wanted is None else host.has(wanted)
 
 
-def agent_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
+def agent_metrics(process: DaemonProcess, host: Host, facts: AgentFacts) -> tuple[Metric, ...]:
     """Return an agent's metrics, ``zkdeployment_agent_…``."""
-    host, identity = facts.host, facts.host.identity
+    identity = host.identity
     current = ClusterState.STOPPED if facts.cluster is None else facts.cluster.state
     states = {} if facts.looked is None else {state.value: float(state is current) for state in ClusterState}
     revision = None if facts.cluster is None else facts.cluster.revision
     return (
-        *process_metrics("agent", facts.process),
+        *process_metrics("agent", process),
         Metric(
             "zkdeployment_agent_host_info",
             "The id, name and role of this host, as labels.",
@@ -97,19 +93,19 @@ def agent_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
             "1 if this host's last deployment failed, or if its agent refuses to deploy.",
             host.error is not None,
         ),
-        *_deployment_metrics(facts),
+        *_deployment_metrics(host, facts),
     )
 
 
-def _deployment_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
+def _deployment_metrics(host: Host, facts: AgentFacts) -> tuple[Metric, ...]:
     """Return the metrics of the present and of past deployments."""
-    done, total = facts.host.steps or (None, None)
-    waiting = facts.host.is_waiting
+    done, total = host.steps or (None, None)
+    waiting = host.is_waiting
     time, seconds, success = None, None, None
     if facts.last is not None:
         time, seconds, success = facts.last.time, facts.last.seconds, facts.last.result is DeploymentResult.DONE
     return (
-        gauge("agent_deploying", "1 while this host deploys.", facts.host.deploying is not None and not waiting),
+        gauge("agent_deploying", "1 while this host deploys.", host.deploying is not None and not waiting),
         gauge("agent_waiting", "1 while this host waits for its rollout.", waiting),
         gauge(
             "agent_deploying_since_timestamp_seconds",
@@ -136,56 +132,37 @@ def _deployment_metrics(facts: AgentFacts) -> tuple[Metric, ...]:
 
 
 class AgentTelemetry(AgentEvents):
-    """Records the events of one agent and writes its metrics."""
+    """Records the events of one agent and writes its metrics, at most once in ``PACE`` seconds while it beats."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         self._clock = probe.clock
-        self._cluster: Cluster | None = None
-        self._looked: float | None = None
+        self._facts = AgentFacts()
         self._current: bool | None = None
-        self._since: float | None = None
-        self._begun: tuple[float, float] | None = None  # seconds since the epoch, monotonic seconds
-        self._last: LastDeployment | None = None
-        self._ended = dict.fromkeys(DeploymentResult, 0)
+        self._begun = 0.0  # monotonic
         self._due = 0.0
 
     def observe(self, cluster: Cluster | None) -> None:
-        """Record the cluster version that was just read."""
-        self._cluster, self._looked = cluster, self._clock.now()
+        self._facts.cluster, self._facts.looked = cluster, self._clock.now()
 
     def begin(self) -> None:
-        """Record the start of a deployment."""
-        self._begun = self._clock.now(), self._clock.monotonic()
+        self._facts.begun, self._begun = self._clock.now(), self._clock.monotonic()
 
     def end(self, result: DeploymentResult) -> None:
-        """Record the outcome of the deployment in progress, if there is one."""
-        if self._begun is None:
-            return
-        self._last = LastDeployment(result, self._clock.now(), self._clock.monotonic() - self._begun[1])
-        self._ended[result] += 1
-        self._begun = None
+        facts = self._facts
+        if facts.begun is not None:
+            facts.begun = None
+            facts.last = LastDeployment(result, self._clock.now(), self._clock.monotonic() - self._begun)
+            facts.ended[result] = facts.ended.get(result, 0) + 1
 
     def beat(self, host: Host) -> None:
-        """Write all metrics unless they were written within the last ``PACE`` seconds."""
         if self._clock.monotonic() >= self._due:
             self.write(host)
 
     def write(self, host: Host, *, up: bool = True) -> None:
-        """Write all metrics; ``up``: whether the agent continues."""
         self._due = self._clock.monotonic() + PACE
         process = self._probe.process(up=up)
-        current = is_current(host, self._cluster)
+        current = is_current(host, self._facts.cluster)
         if current is not self._current:
-            self._current, self._since = current, process.now
-        facts = AgentFacts(
-            process=process,
-            host=host,
-            cluster=self._cluster,
-            looked=self._looked,
-            since=None if current is None else self._since,
-            begun=None if self._begun is None else self._begun[0],
-            last=self._last,
-            ended=self._ended,
-        )
-        self._probe.file.write(agent_metrics(facts))
+            self._current, self._facts.since = current, None if current is None else process.now
+        self._probe.file.write(agent_metrics(process, host, self._facts))

@@ -22,7 +22,7 @@ from zkdeployment.agent.daemon.deployment import HostCommands
 from zkdeployment.agent.daemon.plans import preview
 from zkdeployment.agent.files.filesystem import Filesystem
 from zkdeployment.agent.files.run_directory import RunDirectory, identity_file, sole_agent_of
-from zkdeployment.agent.reporting.host_reporting import AgentEvents, make_host_reporting
+from zkdeployment.agent.reporting.host_reporting import AgentEvents, HostReporting
 from zkdeployment.agent.rules.lease import HostRole
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.adapters import HostLeases, PackageManager
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
-    from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Host, Identity
@@ -145,10 +144,10 @@ def build_agent(
             return reporting.host.identity.role
 
         def tick() -> None:
-            reporting.heartbeat.tick()
+            reporting.tick()
 
         adapters = _adapters(settings, session, run, packages=packages, role=role, tick=tick, verbose=verbose)
-        reporting = make_host_reporting(host, adapters, control, telemetry)
+        reporting = HostReporting(host, adapters, control, telemetry)
         commands = HostCommands(settings.after, settings.after_failure)
         lease = _host_role(settings, adapters, reporting)
         yield Agent(adapters, reporting, control, commands=commands, lease=lease), control

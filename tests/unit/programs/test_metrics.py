@@ -27,10 +27,10 @@ PROCESS = DaemonProcess(
     "1.2.3", started=1000.0, now=2000.0, up=True, link=ConnectionStatus(connected=True, connections=3, sessions=2)
 )
 HOST = Host(Identity("h1", "app1.example.com", "web"), version="r1")
-AGENT = AgentFacts(process=PROCESS, host=HOST, cluster=Cluster("r1"), looked=1990.0, since=1500.0)
+AGENT = AgentFacts(cluster=Cluster("r1"), looked=1990.0, since=1500.0)
 SYNCER = SyncerFacts(process=PROCESS, interval=60, looks={"published": 2, "unchanged": 0})
 COORDINATOR = CoordinatorFacts(process=PROCESS, leads=True, looks={"led": 5, "queued": 1})
-ALL = [agent_metrics(AGENT), syncer_metrics(SYNCER), coordinator_metrics(COORDINATOR)]
+ALL = [agent_metrics(PROCESS, HOST, AGENT), syncer_metrics(SYNCER), coordinator_metrics(COORDINATOR)]
 
 
 def samples(metrics):
@@ -63,7 +63,7 @@ def test_the_metrics_of_two_daemons_have_different_names():
 
 
 def test_a_host_at_the_cluster_version():
-    values = samples(agent_metrics(AGENT))
+    values = samples(agent_metrics(PROCESS, HOST, AGENT))
     assert values["host_info"] == {("h1", "app1.example.com", "web"): 1}
     assert values["revision_info"] == values["cluster_revision_info"] == {("r1",): 1}
     assert values["cluster_state"] == {("running",): 1, ("stopped",): 0, ("held",): 0, ("importing",): 0}
@@ -77,7 +77,7 @@ def test_a_host_at_the_cluster_version():
 
 def test_a_host_that_deploys():
     host = replace(HOST, deploying="r2", step="deploy /web 0", steps=(2, 7))
-    values = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
+    values = samples(agent_metrics(PROCESS, host, replace(AGENT, cluster=Cluster("r2"), begun=1900.0)))
     assert values["converged"] == 0
     assert (values["deploying"], values["deploying_since_timestamp_seconds"]) == (1, 1900)
     assert (values["steps_done"], values["steps"]) == (2, 7)
@@ -87,7 +87,7 @@ def test_a_host_that_waits_for_its_turn_does_not_deploy():
     host = replace(
         HOST, deploying="r2", step="waits to deploy: rollout 7-1 has granted it only to prepare", steps=(0, 7)
     )
-    values = samples(agent_metrics(replace(AGENT, host=host, cluster=Cluster("r2"), begun=1900.0)))
+    values = samples(agent_metrics(PROCESS, host, replace(AGENT, cluster=Cluster("r2"), begun=1900.0)))
     assert (values["waiting"], values["deploying"], values["converged"]) == (1, 0, 0)
     assert values["deploying_since_timestamp_seconds"] == {}
 
@@ -98,7 +98,7 @@ def test_a_host_that_waits_for_its_turn_does_not_deploy():
 )
 def test_the_last_deployment(result, success):
     last = LastDeployment(result, time=1800.0, seconds=12.5)
-    values = samples(agent_metrics(replace(AGENT, last=last, ended={result: 4})))
+    values = samples(agent_metrics(PROCESS, HOST, replace(AGENT, last=last, ended={result: 4})))
     assert values["last_deployment_timestamp_seconds"] == 1800
     assert values["last_deployment_duration_seconds"] == 12.5
     assert values["last_deployment_success"] == success
@@ -117,7 +117,9 @@ def test_the_last_deployment(result, success):
 )
 def test_while_nothing_may_start_there_is_no_sample_of_convergence(cluster, state):
     assert is_current(HOST, cluster) is None
-    values = samples(agent_metrics(replace(AGENT, cluster=cluster, since=None, host=replace(HOST, error="boom"))))
+    values = samples(
+        agent_metrics(PROCESS, replace(HOST, error="boom"), replace(AGENT, cluster=cluster, since=None))
+    )
     assert [key for key, value in values["cluster_state"].items() if value] == [(state,)]
     assert (
         values["converged"] == values["converged_since_timestamp_seconds"] == values["cluster_revision_info"] == {}
@@ -126,14 +128,14 @@ def test_while_nothing_may_start_there_is_no_sample_of_convergence(cluster, stat
 
 
 def test_before_the_first_reading_there_are_no_samples_of_the_cluster():
-    values = samples(agent_metrics(AgentFacts(process=PROCESS, host=replace(HOST, version=None))))
+    values = samples(agent_metrics(PROCESS, replace(HOST, version=None), AgentFacts()))
     for unknown in ("cluster_state", "cluster_seen_timestamp_seconds", "converged", "revision_info"):
         assert values[unknown] == {}
 
 
 def test_numbers_are_revisions_as_well():
     assert is_current(replace(HOST, version=12), Cluster("12"))
-    assert samples(agent_metrics(replace(AGENT, host=replace(HOST, version=12))))["revision_info"] == {("12",): 1}
+    assert samples(agent_metrics(PROCESS, replace(HOST, version=12), AGENT))["revision_info"] == {("12",): 1}
 
 
 def test_a_syncer_that_published():

@@ -113,7 +113,7 @@ class PublicationReader:
         lost a publication that this host knows.
         """
         if self._adapters.trusted is None:
-            published = self._reporting.retry.retry_until_reachable(self._adapters.fleet.published)
+            published = self._reporting.retry_until_reachable(self._adapters.fleet.published)
             self._watermark.check(published)
             self._watermark.note(published)
         elif cluster is None or cluster.revision is None:
@@ -123,21 +123,21 @@ class PublicationReader:
             if isinstance(verified, CycleEvent):
                 return verified
             published = verified
-        self._reporting.refusal.clear_refusal()
+        self._reporting.deployment.clear_refusal()
         return published
 
     def _read_trusted(self, trusted: TrustedPublications, revision: Revision) -> Published | CycleEvent:
         """Return the signed publication; stop the fleet if no publisher signed the content of ZooKeeper."""
         identity = self._reporting.host.identity
         try:
-            published = self._reporting.retry.retry_until_reachable(lambda: trusted.published(identity, revision))
+            published = self._reporting.retry_until_reachable(lambda: trusted.published(identity, revision))
             with failpoints("remember-publication"):
                 trusted.remember(published)
         except UntrustedError as error:
             self._reporting.failures.fail(revision, DeploymentFailure(0, VERIFICATION), error)
             return CycleEvent.PUBLICATION_UNTRUSTED
         except HostFilesError as error:
-            self._reporting.refusal.refuse(reason(error))
+            self._reporting.deployment.refuse(reason(error))
             return CycleEvent.DEFECT_MET
         return published
 
@@ -184,13 +184,13 @@ class AgentCycle:
         try:
             self._reconcile()
         except StalePublicationError as error:
-            self._reporting.refusal.refuse(str(error))
+            self._reporting.deployment.refuse(str(error))
             self._advance(CycleEvent.PUBLICATION_LOST)
         except (ConflictError, UnreachableError) as error:
             get_logger().info("cycle-restarted", reason=str(error))
             self._advance(CycleEvent.INTERRUPTED)
         finally:
-            self._reporting.heartbeat.write_metrics()
+            self._reporting.write_metrics()
         return self._state
 
     def fail(self, error: Exception) -> CycleState:
@@ -199,7 +199,7 @@ class AgentCycle:
         If the host's node cannot be written now, the next cycle writes it.
         """
         with contextlib.suppress(ConflictError, TreeError):
-            self._reporting.refusal.stay_failed(reason(error))
+            self._reporting.deployment.stay_failed(reason(error))
         # The error may also come from writing the metrics, after the outcome.
         return CYCLE_TRANSITIONS.get((self._state, CycleEvent.DEFECT_MET), CycleState.FAILED)
 
@@ -207,12 +207,12 @@ class AgentCycle:
         self._state = CYCLE_TRANSITIONS[self._state, event]
 
     def _reconcile(self) -> None:
-        self._reporting.registration.ensure_registered()
+        self._reporting.ensure_registered()
         self._reporting.failures.report_unreported()
         self._reporting.inventory.catch_up()
         if not self._read_lease():
             return
-        cluster = self._reporting.retry.read_cluster()
+        cluster = self._reporting.read_cluster()
         # This is read after the cluster version, so that a version never lacks its strategy.
         published = self._publications.read(cluster)
         if isinstance(published, CycleEvent):
@@ -250,11 +250,12 @@ class AgentCycle:
             if gate is not None:
                 gate.confirm()
             return CycleEvent.VERSION_PRESENT
-        is_reached = published.revision == revision and has_reached and not self._is_older(published)
+        is_older = published.sequence < (self._reporting.host.sequence or 0)
+        is_reached = published.revision == revision and has_reached and not is_older
         if is_reached and is_leased and not is_resumed:
             return self._take_over(revision, published.sequence, gate)
         if gate is not None and (failure := gate.failure()) is not None:
-            self._reporting.refusal.stay_failed(failure)
+            self._reporting.deployment.stay_failed(failure)
             return CycleEvent.HOST_EXCLUDED
         return CycleEvent.HOST_EXCLUDED if self.lease.has_failed(revision) else CycleEvent.VERSION_WANTED
 
@@ -271,11 +272,7 @@ class AgentCycle:
         lacking = self._reporting.host.lacking.keys()
         if not lacking:
             return False
-        return not lacking <= self._reporting.retry.retry_until_reachable(self._adapters.fleet.stopped_groups)
-
-    def _is_older(self, published: Published) -> bool:
-        """Whether a publication is older than the one that this host completed."""
-        return published.sequence < (self._reporting.host.sequence or 0)
+        return not lacking <= self._reporting.retry_until_reachable(self._adapters.fleet.stopped_groups)
 
     def _take_over(self, revision: Revision, sequence: int, gate: RolloutGate | None) -> CycleEvent:
         """Record a publication that changed only documents since the one that the host has."""
@@ -284,7 +281,7 @@ class AgentCycle:
             try:
                 self._reporting.deployment.succeed(revision, sequence)
             except HostFilesError as error:
-                self._reporting.refusal.stay_failed(reason(error))
+                self._reporting.deployment.stay_failed(reason(error))
                 return CycleEvent.DEFECT_MET
         get_logger().info("version-taken-over", sequence=sequence)
         if gate is not None:
@@ -303,9 +300,9 @@ class AgentCycle:
 
     def _fail_lease(self, error: Exception) -> None:
         """Show why the host cannot follow its lease, and release its kept locks for the hosts that wait."""
-        self._reporting.refusal.stay_failed(reason(error))
+        self._reporting.deployment.stay_failed(reason(error))
         self.lease.note_failure()
-        self._reporting.registration.hand_on_work()
+        self._reporting.hand_on_work()
 
     def _deploy(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         try:
@@ -342,11 +339,11 @@ class AgentCycle:
         would remove these, but only if it needs the same lock; and if the cluster version returns to the host's
         version, there is no next deployment.
         """
-        self._reporting.registration.hand_on_work()
+        self._reporting.hand_on_work()
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet
         if self._may_be_queued and (
-            roles := self._reporting.retry.retry_until_reachable(lambda: fleet.roles.leave(identity))
+            roles := self._reporting.retry_until_reachable(lambda: fleet.roles.leave(identity))
         ):
             get_logger().warning("role-requests-withdrawn", roles=roles)
         self._may_be_queued = False
@@ -356,9 +353,7 @@ class AgentCycle:
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet
         if self._may_be_queued and (
-            roles := self._reporting.retry.retry_until_reachable(
-                lambda: fleet.roles.hand_on(identity, former=True)
-            )
+            roles := self._reporting.retry_until_reachable(lambda: fleet.roles.hand_on(identity, former=True))
         ):
             get_logger().warning("role-lock-handed-on", roles=roles)
 
@@ -422,14 +417,6 @@ class AgentWaits:
         while not self._control.stopping and (left := end - self._adapters.clock.monotonic()) > 0:
             self.wait_for_wake(left)
 
-    def spread_out(self, seconds: float) -> None:
-        """Wait for a random part of ``seconds``, after a change that woke all hosts."""
-        self.hold_back(spread(seconds))
-
-    def spread_out_until_wake(self, seconds: float) -> None:
-        """Wait for a wake-up during a random part of ``seconds``."""
-        self.wait_for_wake(spread(seconds))
-
 
 #: The errors of a cycle that end the agent. All other errors, such as those of damaged nodes, fail only the cycle.
 _ENDING = (DuplicateError, RestartError, ShutdownError)
@@ -492,7 +479,7 @@ class Agent:
                 elif outcome is CycleState.MOVED or self._adapters.outdated():
                     self._waits.wait_for_wake(_SETTLE)
                 elif self._waits.wait_for_cycle() and not self._cycle.lease.is_outdated:
-                    self._waits.spread_out(self._cycle.start_spread)
+                    self._waits.hold_back(spread(self._cycle.start_spread))  # a change woke all hosts
         return None
 
     def run_once(self) -> CycleState:
@@ -528,7 +515,7 @@ class Agent:
 
     def _register(self) -> None:
         self._reporting.failures.restore()
-        self._reporting.registration.register()
+        self._reporting.register()
         self._reporting.failures.report_unreported()
         get_logger().info("host-registered")
         with contextlib.ExitStack() as shown:
@@ -537,7 +524,7 @@ class Agent:
                     self._reporting.deployment.awaiting_script(revision, name)
                 )
             )
-        self._reporting.retry.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)
+        self._reporting.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)
 
     @contextlib.contextmanager
     def _unregistering(self) -> Iterator[None]:
@@ -551,7 +538,7 @@ class Agent:
                 self._adapters.notifier.stopping()
             with contextlib.suppress(UnreachableError, DeniedError, RestartError):
                 self._adapters.fleet.unregister()
-            self._reporting.heartbeat.write_metrics(up=self._succeeded)
+            self._reporting.write_metrics(up=self._succeeded)
 
     def _guarded_cycle(self) -> CycleState:
         """Run one cycle; show an error on the host and back off instead of ending the agent."""

@@ -14,6 +14,7 @@ from zkdeployment.agent.rules.waiting import Recheck
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
 from zkdeployment.base.cluster import INITIAL, ClusterState
+from zkdeployment.base.daemon.cycles import spread
 from zkdeployment.base.daemon.failpoints import failpoints, reach
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.errors import (
@@ -31,11 +32,10 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.host import WAITING_PREFIX
 from zkdeployment.base.log import bound, get_logger
 from zkdeployment.base.publication import DeploymentBasis
-from zkdeployment.base.stop import services_of
 from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from zkdeployment.agent.adapters import AgentAdapters
     from zkdeployment.agent.daemon.agent import AgentWaits
@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.deployment import Deployment
-    from zkdeployment.base.plan import Step
     from zkdeployment.base.publication import Published
-    from zkdeployment.base.stop import LackingGroup
 
 
 class RolloutGate:
@@ -112,7 +110,7 @@ class RolloutGate:
                 raise ConflictError(self._permission.failure)
             self._pause(f"{WAITING_PREFIX}{phase.value}: {self._permission.obstacle}", steps)
             if self._permission.rollout is None:
-                self._waits.spread_out_until_wake(self._spread)
+                self._waits.wait_for_wake(spread(self._spread))
             check()
             self._read_same_rollout()
         self._reporting.deployment.restart_timer()
@@ -141,11 +139,9 @@ class RolloutGate:
 
     def _hand_on_locks(self) -> None:
         """Release kept locks: the host may have to wait long for permission to continue its work under them."""
-        self._reporting.registration.hand_on_work()
+        self._reporting.hand_on_work()
         identity = self._reporting.host.identity
-        if roles := self._reporting.retry.retry_until_reachable(
-            lambda: self._adapters.fleet.roles.hand_on(identity)
-        ):
+        if roles := self._reporting.retry_until_reachable(lambda: self._adapters.fleet.roles.hand_on(identity)):
             get_logger().warning("role-lock-handed-on", roles=roles)
 
     def _read_same_rollout(self) -> None:
@@ -157,14 +153,14 @@ class RolloutGate:
 
     def _read(self, changed: Callable[[], None] | None = None) -> None:
         identity, follows = self._reporting.host.identity, self._reporting.host.is_leasable
-        self._permission = self._reporting.retry.retry_until_reachable(
+        self._permission = self._reporting.retry_until_reachable(
             lambda: self._adapters.fleet.permission(self._sequence, identity, changed, follows=follows)
         )
 
     def _report(self, phase: Phase) -> None:
         if phase not in self._permission.reports:
             with failpoints(f"report-{phase.value}"):
-                self._reporting.phases.report_success(self.rollout, phase)
+                self._reporting.failures.report_success(self.rollout, phase)
 
     def _pause(self, waiting: str, steps: int) -> None:
         """Show the reason of the wait, then wait for a change."""
@@ -172,8 +168,8 @@ class RolloutGate:
             get_logger().info("waiting-for-rollout", step=waiting)
         with contextlib.suppress(HostFilesError):  # the next step fails, too, and reports it
             self._reporting.deployment.show(self._revision, waiting, 0, steps)
-        self._reporting.registration.refresh()
-        self._reporting.heartbeat.write_metrics()
+        self._reporting.refresh()
+        self._reporting.write_metrics()
         reach("at:gate")
         self._waits.wait_for_cycle()
 
@@ -206,7 +202,7 @@ class Supervision:
     ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
     delays the deployment. A deployment that waits at the gate is abandoned when ``disturbed`` returns true.
     ``changed`` is whether this deployment has begun to change the host. ``lease`` gives the host its role if it
-    can be leased; the failures of such a host concern no other host.
+    can be leased; the failures of such a host concern no other host. ``groups`` are the stops of groups.
     """
 
     def __init__(  # noqa: PLR0913  the facts of a deployment
@@ -229,36 +225,31 @@ class Supervision:
         self.sequence = published.sequence if is_published else 0
         self._since = published.effective_since if is_published else 0
         self.basis = DeploymentBasis(revision, self.sequence, published.stamp)
-        self._gate = gate
-        self._lease = lease
+        self.gate = gate
+        self.lease = lease
         self._disturbed = disturbed
         self._recheck = Recheck(adapters.clock, lambda: adapters.session.id)
         self._stamp: int | None = None  # of the cluster version when it was last checked
-        self._group_stops = GroupStops(adapters.fleet, reporting)
+        self.groups = GroupStops(adapters.fleet, reporting)
         self.changed = False
-
-    @property
-    def gated(self) -> bool:
-        """Whether a rollout controls this deployment."""
-        return self._gate is not None
 
     @property
     def waited(self) -> float:
         """Seconds that the deployment has waited for its rollout."""
-        return 0.0 if self._gate is None else self._gate.waited
+        return 0.0 if self.gate is None else self.gate.waited
 
     def enter(self, phase: Phase, steps: int = 0) -> None:
         """Report the previous phase, if any, and wait for permission to begin a phase.
 
         Raises as ``check`` does. ``steps`` is the number of steps of the plan, as far as it is known.
         """
-        if self._gate is not None:
-            self._gate.enter(phase, steps, self._check_waiting)
+        if self.gate is not None:
+            self.gate.enter(phase, steps, self._check_waiting)
 
     def confirm(self) -> None:
         """Report to the rollout, if any, that this host is at the revision."""
-        if self._gate is not None:
-            self._gate.confirm()
+        if self.gate is not None:
+            self.gate.confirm()
 
     def plan(self) -> HostPlan:
         """Recover from interrupted changes; return the plan for this revision."""
@@ -270,10 +261,10 @@ class Supervision:
                     self._reporting.host.identity,
                     self.revision,
                     sequence=self._since,
-                    leasable=self._lease.is_leasable,
+                    leasable=self.lease.is_leasable,
                     has_revision=self.has_revision,
                 )
-                self._group_stops.begin(made.plan)
+                self.groups.begin(made.plan)
                 return made
 
     def begin_changes(self) -> bool:
@@ -300,20 +291,32 @@ class Supervision:
         """
         self._check_cluster(midway=midway)
         if not midway:
-            self._lease.check()
-        if self._gate is not None and not midway:
-            self._gate.check()
+            self.lease.check()
+        if self.gate is not None and not midway:
+            self.gate.check()
 
     def check_waiting(self) -> None:
         """Check as ``check`` does, for a waiting host: ask ZooKeeper only if something may have changed."""
         self._control.check()
-        if not (self._recheck.is_due or self._lease.is_outdated):
+        if not (self._recheck.is_due or self.lease.is_outdated):
             return
         changed = self._recheck.begin()
         self._check_cluster(changed)
-        self._lease.check()
-        if self._gate is not None:
-            self._gate.check(changed)
+        self.lease.check()
+        if self.gate is not None:
+            self.gate.check(changed)
+
+    def retry_midway(self, call: Callable[[], None], event: str, **facts: str) -> None:
+        """Repeat a call, between two actions that belong together, until ZooKeeper answers.
+
+        Each failed attempt is logged as ``event``. The check during the wait may end it, as ``check`` does.
+        """
+        while True:
+            try:
+                return call()
+            except UnreachableError as error:
+                get_logger().warning(event, **facts, reason=str(error))
+                self.check(midway=True)
 
     def begin_locked(self, step: str, lock: ZooKeeperServiceLock) -> None:
         """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
@@ -321,7 +324,7 @@ class Supervision:
         The transaction that records it fails if the cluster version was written since the check. Therefore, if no
         other condition applies to the step, ZooKeeper is asked only if the cluster version may have changed.
         """
-        check = self.check_waiting if self._gate is None and not self._lease.is_leasable else self.check
+        check = self.check_waiting if self.gate is None and not self.lease.is_leasable else self.check
         check()
         if self.begin_changes():
             check()  # the record of the first change took time
@@ -333,7 +336,7 @@ class Supervision:
 
     def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
         """Release the locks that are kept for this host, except those of the services of ``pending``."""
-        self._reporting.registration.hand_on_work(pending)
+        self._reporting.hand_on_work(pending)
 
     def show(self, step: str, done: int, total: int) -> bool:
         """Show the current step and return whether it differs from the step before."""
@@ -341,29 +344,6 @@ class Supervision:
             changed = self._reporting.deployment.show(self.revision, step, done, total)
         self._adapters.scripts.cap_outputs()
         return changed
-
-    def withholds(self, step: Step) -> bool:
-        """Whether a step must not run, because its group is stopped; the host then lacks its service.
-
-        After such a step, the host removes no software either. Raises ``ConflictError`` if the step changes
-        software and a group of the plan was stopped: the host then plans again, without the software of that
-        group.
-        """
-        return self._group_stops.withholds(step)
-
-    def lacks(self, service: str) -> bool:
-        """Whether this deployment skipped steps of a service, or failed at them, so that its group is stopped."""
-        return service in services_of(self.lacking)
-
-    @property
-    def lacking(self) -> Mapping[str, LackingGroup]:
-        """The steps that this deployment skipped or failed at, by the stopped group."""
-        return self._group_stops.lacking
-
-    @property
-    def group_failure(self) -> tuple[DeploymentFailure, str] | None:
-        """The first failure of this deployment that stopped a group, and its reason; ``None`` without one."""
-        return self._group_stops.failure
 
     @contextlib.contextmanager
     def reporting(
@@ -387,53 +367,49 @@ class Supervision:
                 raise
             except Exception as error:  # a defect of this program must not spread over the fleet
                 is_untrusted = isinstance(error, UntrustedError)  # this concerns all hosts
-                gate = self._gate
+                part = None
                 # No rollout tolerates a failure before its first permission.
-                has_part = gate is not None and gate.rollout and not is_untrusted
-                part = RolloutPart(gate.rollout, gate.phase) if gate is not None and has_part else None
+                if self.gate is not None and self.gate.rollout and not is_untrusted:
+                    part = RolloutPart(self.gate.rollout, self.gate.phase)
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
                 failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
-                if group is not None and not self._lease.is_leasable and isinstance(error, _OF_GROUP):
-                    self._group_stops.fail(self.revision, failed, group, error)
+                if group is not None and not self.lease.is_leasable and isinstance(error, _OF_GROUP):
+                    self.groups.fail(self.revision, failed, group, error)
                     raise GroupStoppedError(step) from error
-                if part is None and self._lease.is_leasable and not is_untrusted:
+                if part is None and self.lease.is_leasable and not is_untrusted:
                     self._reporting.failures.fail_alone(self.revision, failed, error)
                 else:
                     self._reporting.failures.fail(self.revision, failed, error, part)
                 raise FailedError(step) from error
 
-    def reach_lease(self) -> None:
-        """Record that the host runs the role of its lease completely, if the host can be leased."""
-        self._lease.reach()
-
     @property
     def has_revision(self) -> bool:
         """Whether the host has the revision completely from an earlier publication, and keeps its role."""
         host = self._reporting.host
-        return self._lease.is_reached and host.version == self.revision and not host.lacking
+        return self.lease.is_reached and host.version == self.revision and not host.lacking
 
     @property
     def is_role_change(self) -> bool:
         """Whether the host has the revision, and only changes its role."""
-        return not self._lease.is_reached and self._reporting.host.version == self.revision
+        return not self.lease.is_reached and self._reporting.host.version == self.revision
 
     def _check_waiting(self) -> None:
         self._check_cluster()
-        self._lease.check()
+        self.lease.check()
         if self._disturbed():
             raise ConflictError("the configuration or the program changed; the host waits again with the new one")
 
     def _check_cluster(self, changed: Callable[[], None] | None = None, *, midway: bool = False) -> None:
         self._control.check()
-        cluster = self._reporting.retry.read_cluster(changed)
-        self._reporting.registration.refresh_session()
+        cluster = self._reporting.read_cluster(changed)
+        self._reporting.refresh_session()
         if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
             return
         if cluster is None or cluster.revision != self.revision:
             now = "missing" if cluster is None else f"{cluster.version} ({cluster.state.value})"
             raise ConflictError(f"the cluster version changed: expected {self.revision}, found {now}")
         if cluster.stamp != self._stamp:
-            self._group_stops.read()
+            self.groups.read()
         self._stamp = cluster.stamp
 
 
@@ -474,15 +450,13 @@ class DeploymentRun:
         get_logger().info("deployment-started", had=self._reporting.host.version)
         self._reporting.deployment.begin(self._supervision.revision)
         try:
-            if (
-                self._supervision.revision != INITIAL
-            ):  # before the first publication there is nothing to deploy or to undeploy
+            if self._supervision.revision != INITIAL:  # before the first publication there is nothing to do
                 self._execute()
             with failpoints("record"):
                 self._record_success()
             self._supervision.confirm()
         except FailedError as failed:
-            self._supervision.hand_on_work()
+            self._reporting.hand_on_work()
             self._reporting.inventory.publish()
             self._record_result(f"{failed}: {self._reporting.host.error}", self._reporting.host.failed)
             self._run_after_failure(str(failed), self._reporting.host.error or "")
@@ -491,7 +465,7 @@ class DeploymentRun:
             self._reporting.deployment.abandon()
             raise
         get_logger().info("deployment-succeeded")
-        if (failure := self._supervision.group_failure) is not None:
+        if (failure := self._supervision.groups.failure) is not None:
             failed_step, reason = failure
             self._run_after_failure(failed_step.step, reason)
         return True
@@ -513,14 +487,14 @@ class DeploymentRun:
             basis=self._supervision.basis,
         )
         try:
-            executor.prepare(rehearse=self._supervision.gated)
+            executor.prepare(rehearse=self._supervision.gate is not None)
             self._supervision.enter(Phase.DEPLOY, len(plan.steps))
             executor.execute()
         except ConflictError as conflict:
             get_logger().warning("deployment-abandoned", reason=str(conflict))
             if self._supervision.changed:
                 self._reporting.inventory.publish()
-                cluster = self._reporting.retry.read_cluster()
+                cluster = self._reporting.read_cluster()
                 if cluster is None or cluster.revision is None:
                     self._run_after(len(plan.steps))
             raise
@@ -553,7 +527,7 @@ class DeploymentRun:
             get_logger().error("after-failure-failed", reason=str(problem))
 
     def _record_success(self) -> None:
-        failure = self._supervision.group_failure
+        failure = self._supervision.groups.failure
         if failure is None:
             self._record_result()
         else:
@@ -561,9 +535,9 @@ class DeploymentRun:
             self._record_result(f"{failed.step}: {reason}", failed)
         with self._supervision.reporting("record the version"):
             self._reporting.deployment.succeed(
-                self._supervision.revision, self._supervision.sequence, self._supervision.lacking
+                self._supervision.revision, self._supervision.sequence, self._supervision.groups.lacking
             )
-            self._supervision.reach_lease()
+            self._supervision.lease.reach()
 
     def _record_result(self, error: str | None = None, failed: DeploymentFailure | None = None) -> None:
         if self._is_role_change:

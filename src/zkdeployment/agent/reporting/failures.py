@@ -8,7 +8,7 @@ written neither to ZooKeeper nor to the disk, the agent tries both, and does not
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.deployment import DeploymentResult
@@ -27,13 +27,7 @@ from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.strategies.permission import Failure, PhaseReport
 
 if TYPE_CHECKING:
-    from zkdeployment.agent.adapters import AgentAdapters
-    from zkdeployment.agent.reporting.host_reporting import (
-        AgentEvents,
-        LocalHost,
-        RegistrationUpdater,
-        ZooKeeperRetry,
-    )
+    from zkdeployment.agent.reporting.host_reporting import HostPresence
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import DeploymentFailure
     from zkdeployment.strategies.permission import Phase, RolloutPart
@@ -86,53 +80,31 @@ def failure_mail(
     )
 
 
-@dataclass(eq=False, repr=False)
-class PhaseReporter:
-    """Writes phase reports, together with the host's node."""
-
-    local: LocalHost
-    adapters: AgentAdapters
-    registration: RegistrationUpdater
-    retry: ZooKeeperRetry
-
-    def report_success(self, rollout: str, phase: Phase) -> None:
-        """Report that this host finished a phase, once ZooKeeper answers."""
-        report = PhaseReport(self.adapters.clock.now())
-        self.retry.retry_until_reachable(lambda: self.send(rollout, phase, report))
-
-    def send(self, rollout: str, phase: Phase, report: PhaseReport) -> None:
-        """Write one report; raises ``UnreachableError`` if the report has to be sent again."""
-        try:
-            self.adapters.fleet.report_phase(rollout, phase, self.local.host, report)
-        except ConflictError as error:
-            raise UnreachableError(str(error)) from error  # the coordinator waits for the report
-        self.registration.note_written()
-
-
 #: The most bytes of a failure's reason in ZooKeeper, status file and mail.
 MAX_REASON_BYTES = 2048
 
 
 class FailureReporter:
-    """Reports failures of this host's deployments."""
+    """Reports failures of this host's deployments, and the outcomes of phases to rollouts."""
 
-    def __init__(
-        self,
-        local: LocalHost,
-        adapters: AgentAdapters,
-        registration: RegistrationUpdater,
-        phases: PhaseReporter,
-        retry: ZooKeeperRetry,
-        telemetry: AgentEvents,
-    ) -> None:
-        self._local = local
-        self._adapters = adapters
-        self._registration = registration
-        self._phases = phases
-        self._retry = retry
-        self._telemetry = telemetry
+    def __init__(self, presence: HostPresence) -> None:
+        self._presence = presence
+        self._adapters = presence.adapters
         self._unreported: Failure | None = None
         self._is_kept = False
+
+    def report_success(self, rollout: str, phase: Phase) -> None:
+        """Report that this host finished a phase, once ZooKeeper answers."""
+        report = PhaseReport(self._adapters.clock.now())
+        self._presence.retry_until_reachable(lambda: self._send(rollout, phase, report))
+
+    def _send(self, rollout: str, phase: Phase, report: PhaseReport) -> None:
+        """Write one phase report with the host's node; raises ``UnreachableError`` if it has to be sent again."""
+        try:
+            self._adapters.fleet.report_phase(rollout, phase, self._presence.host, report)
+        except ConflictError as error:
+            raise UnreachableError(str(error)) from error  # the coordinator waits for the report
+        self._presence.note_written()
 
     def restore(self) -> None:
         """Read the failure that an earlier agent kept and did not report, and show its error on the host."""
@@ -147,13 +119,13 @@ class FailureReporter:
         if failure is None:
             return
         self._show_unreported(failure)
-        self._retry.retry_until_reachable(lambda: self._attempt(failure))
+        self._presence.retry_until_reachable(lambda: self._attempt(failure))
         self._forget()
         get_logger().critical("deployment-failed", reason=failure.stop.reason, reported="later")
 
     def _show_unreported(self, failure: Failure) -> None:
         if failure.group is None:
-            self._local.set_failure(failure.stop.reason, failure.failed)
+            self._set_failure(failure.stop.reason, failure.failed)
 
     def fail(
         self,
@@ -196,7 +168,7 @@ class FailureReporter:
             tail = getattr(error, "tail", "")
             self._adapters.mailer.send(*failure_mail(failure, tail, reported=reported, obsolete=obsolete))
         if not reported:
-            self._retry.retry_until_overdue(lambda: self._attempt(failure))
+            self._presence.retry_until_overdue(lambda: self._attempt(failure))
         self._forget()
         self._publish_output(failure.stop, tail)
         log.critical("deployment-failed", **({} if failure.group is None else {"group": failure.group}))
@@ -209,7 +181,7 @@ class FailureReporter:
         stop = self._show(revision, failed, error)
         tail = getattr(error, "tail", "")
         self._adapters.mailer.send(*failure_mail(Failure(stop, failed), tail, reported=True, alone=True))
-        self._registration.refresh()
+        self._presence.refresh()
         self._publish_output(stop, tail)
         get_logger().critical("deployment-failed", reason=stop.reason)
 
@@ -229,9 +201,9 @@ class FailureReporter:
         """Log an error and show it on the host; return the stop that records it."""
         cause = reason(error)
         get_logger().error("deployment-error", reason=cause, exc_info=error)
-        self._telemetry.end(DeploymentResult.FAILED)
-        self._local.set_failure(cause, failed)
-        self._local.end_deployment()
+        self._presence.telemetry.end(DeploymentResult.FAILED)
+        self._set_failure(cause, failed)
+        self._presence.end_deployment()
         try:
             self._adapters.run.write_status(revision, "error")
         except HostFilesError as problem:
@@ -239,8 +211,11 @@ class FailureReporter:
         self._adapters.notifier.status(f"{revision}: error: {cause}")
         return self._stop(revision, failed, cause)
 
+    def _set_failure(self, error: str, failed: DeploymentFailure | None) -> None:
+        self._presence.host = replace(self._presence.host, error=error, failed=failed)
+
     def _stop(self, revision: Revision, failed: DeploymentFailure, cause: str) -> Stop:
-        identity = self._local.host.identity
+        identity = self._presence.host.identity
         return Stop(identity.id, identity.name, revision, failed.step, cause, self._adapters.clock.now())
 
     def _attempt(self, failure: Failure) -> bool:
@@ -284,7 +259,7 @@ class FailureReporter:
         Raises ``UnreachableError`` if the call has to be repeated.
         """
         if failure.part is not None:
-            self._phases.send(
+            self._send(
                 failure.part.rollout, failure.part.phase, PhaseReport(failure.stop.time, failure.stop.reason)
             )
             return True
@@ -292,14 +267,14 @@ class FailureReporter:
             if failure.group is not None:
                 sequence = 0 if failure.failed is None else failure.failed.sequence
                 return self._adapters.fleet.stop_group(GroupStop(failure.group, sequence, failure.stop))
-            stopped = self._adapters.fleet.stop_fleet(self._local.host, failure.stop)
+            stopped = self._adapters.fleet.stop_fleet(self._presence.host, failure.stop)
         except ConflictError as error:
             raise UnreachableError(str(error)) from error  # no host may start anything before the stop is written
         if stopped:
-            self._registration.note_written()
+            self._presence.note_written()
         else:
             get_logger().warning("failure-obsolete", failed=failure.stop.revision)
-            self._registration.refresh()
+            self._presence.refresh()
         return stopped
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from zkdeployment.agent.reporting.failures import FailureReporter, PhaseReporter
+from zkdeployment.agent.reporting.failures import FailureReporter
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, DeploymentResult, HostResult
 from zkdeployment.base.errors import (
     DeniedError,
@@ -52,11 +52,28 @@ class AgentEvents:
         """Write all metrics; ``up`` is whether the agent continues."""
 
 
-class LocalHost:
-    """Holds the current ``Host`` value of this agent. Only the agent's thread uses it."""
+T = TypeVar("T")
 
-    def __init__(self, host: Host) -> None:
+_UNREACHABLE_PAUSE = 0.5  # seconds between two attempts to reach ZooKeeper
+_DENIED_PAUSE = 5.0  # the same after ZooKeeper denied access, which only people correct, later
+_LOG_EVERY = 120  # attempts between two log lines
+_PACE = 1.0  # seconds between two updates of the node with progress
+
+
+class HostPresence:
+    """Holds the state ``host``, keeps the host's node equal to it, and shows that the agent is alive.
+
+    Only the agent's thread uses it. Methods wait until ZooKeeper answers unless their docstrings
+    name an exception.
+    """
+
+    def __init__(self, host: Host, adapters: AgentAdapters, control: Control, telemetry: AgentEvents) -> None:
         self.host = host
+        self.adapters = adapters
+        self.control = control
+        self.telemetry = telemetry
+        self._written: tuple[Host, int | None] | None = None  # the node's content, and the session that wrote it
+        self._written_at = 0.0
 
     def end_deployment(self) -> None:
         """Clear the deployment in progress."""
@@ -65,27 +82,6 @@ class LocalHost:
     def set_error(self, error: str | None) -> None:
         """Replace the host's error; ``None`` also clears the failure."""
         self.host = replace(self.host, error=error, failed=None if error is None else self.host.failed)
-
-    def set_failure(self, error: str, failed: DeploymentFailure | None) -> None:
-        """Replace the host's error and failure."""
-        self.host = replace(self.host, error=error, failed=failed)
-
-
-T = TypeVar("T")
-
-_UNREACHABLE_PAUSE = 0.5  # seconds between two attempts to reach ZooKeeper
-_DENIED_PAUSE = 5.0  # the same after ZooKeeper denied access, which only people correct, later
-_LOG_EVERY = 120  # attempts between two log lines
-
-
-@dataclass(eq=False, repr=False)
-class ZooKeeperRetry:
-    """Repeats calls that fail with ``UnreachableError`` or ``DeniedError``."""
-
-    local: LocalHost
-    adapters: AgentAdapters
-    control: Control
-    telemetry: AgentEvents
 
     def retry_until_reachable(self, call: Callable[[], T]) -> T:
         """Repeat a call until ZooKeeper answers and return its result.
@@ -120,13 +116,13 @@ class ZooKeeperRetry:
                 pause = _DENIED_PAUSE if isinstance(error, DeniedError) else _UNREACHABLE_PAUSE
             else:
                 if attempt > 1:
-                    self._write_status(self.local.host.step)
+                    self._write_status(self.host.step)
                 return result
             time.sleep(pause)
 
     def _show_waiting(self, attempt: int, reason: str) -> None:
         self.adapters.notifier.watchdog()
-        self.telemetry.beat(self.local.host)
+        self.telemetry.beat(self.host)
         if attempt == 1:
             self._write_status("wait for ZooKeeper")
         if attempt % _LOG_EVERY == 1:
@@ -136,27 +132,10 @@ class ZooKeeperRetry:
 
     def _write_status(self, step: str | None) -> None:
         """Write the cause of a deployment's wait, or that it continues, with the time, into the status file."""
-        deploying = self.local.host.deploying
+        deploying = self.host.deploying
         if deploying is not None and step is not None:
             with contextlib.suppress(HostFilesError):  # the next step fails in the same way and reports it
                 self.adapters.run.write_status(deploying, step)
-
-
-_PACE = 1.0  # seconds between two updates of the node with progress
-
-
-class RegistrationUpdater:
-    """Keeps the host's node equal to the local host.
-
-    Methods wait until ZooKeeper answers unless their docstrings name an exception.
-    """
-
-    def __init__(self, local: LocalHost, adapters: AgentAdapters, retry: ZooKeeperRetry) -> None:
-        self._local = local
-        self._adapters = adapters
-        self._retry = retry
-        self._written: tuple[Host, int | None] | None = None  # the node's content, and the session that wrote it
-        self._written_at = 0.0
 
     def register(self) -> None:
         """Connect and create the host's node; adopt the version of a persistent node of zc.zkdeployment.
@@ -164,43 +143,41 @@ class RegistrationUpdater:
         No version is adopted from such a node if a deployment was interrupted on this host, or if the host has
         publishers: no publisher signed that the host has the content of that version.
         """
-        self._retry.retry_until_reachable(self._adapters.session.open)
+        self.retry_until_reachable(self.adapters.session.open)
         self._update_address()
-        adopt = self._adapters.trusted is None and not self._adapters.run.version.read().is_changing
-        adopted = self._retry.retry_until_reachable(
-            lambda: self._adapters.fleet.register(self._local.host, adopt=adopt)
-        )
+        adopt = self.adapters.trusted is None and not self.adapters.run.version.read().is_changing
+        adopted = self.retry_until_reachable(lambda: self.adapters.fleet.register(self.host, adopt=adopt))
         if adopted is not None:
-            self._local.host = replace(self._local.host, version=adopted, sequence=0)
+            self.host = replace(self.host, version=adopted, sequence=0)
             self._record_adopted(adopted)
-        self._written = self._local.host, self._adapters.session.id
+        self._written = self.host, self.adapters.session.id
 
     def ensure_registered(self) -> None:
         """Bring the host's node up to date, and create it again if it was removed."""
-        if not self._retry.retry_until_reachable(self._adapters.fleet.is_registered):
+        if not self.retry_until_reachable(self.adapters.fleet.is_registered):
             self._written = None
         self.refresh()
 
     def refresh(self) -> None:
         """Bring the host's node up to date if its content or its session is outdated."""
-        if self._written != (self._local.host, self._adapters.session.id):
-            self._retry.retry_until_reachable(self._write)
+        if self._written != (self.host, self.adapters.session.id):
+            self.retry_until_reachable(self._write)
 
     def refresh_session(self) -> None:
         """Register again if the session that owned the host's node has ended."""
-        if self._written is None or self._written[1] != self._adapters.session.id:
-            self._retry.retry_until_reachable(self._write)
+        if self._written is None or self._written[1] != self.adapters.session.id:
+            self.retry_until_reachable(self._write)
 
     def refresh_at_pace(self) -> None:
         """Update the host's node at most once a second; never waits for ZooKeeper or a host, and never fails.
 
         A script may be running, which the agent has to watch; an error here is left to the next step.
         """
-        if self._adapters.session.id is None:
+        if self.adapters.session.id is None:
             return
-        due = self._written is not None and self._adapters.clock.monotonic() - self._written_at >= _PACE
-        if due and self._written != (self._local.host, self._adapters.session.id):
-            self._written_at = self._adapters.clock.monotonic()
+        due = self._written is not None and self.adapters.clock.monotonic() - self._written_at >= _PACE
+        if due and self._written != (self.host, self.adapters.session.id):
+            self._written_at = self.adapters.clock.monotonic()
             try:
                 self._write(patient=False)
             except ZkdeploymentError as error:
@@ -211,51 +188,40 @@ class RegistrationUpdater:
 
         Call this when the host has finished its work under these locks, or has to wait for another host.
         """
-        fleet, identity = self._adapters.fleet, self._local.host.identity
-        if self._retry.retry_until_reachable(lambda: fleet.hand_on_work(identity, pending)):
+        fleet, identity = self.adapters.fleet, self.host.identity
+        if self.retry_until_reachable(lambda: fleet.hand_on_work(identity, pending)):
             get_logger().warning("work-handed-on")
 
     def note_written(self) -> None:
         """Note that a transaction of another kind has just written the host's node, too."""
         # In a new session the node did not belong to this agent and is still to be created.
-        if self._written is not None and self._written[1] == self._adapters.session.id:
-            self._written = self._local.host, self._written[1]
+        if self._written is not None and self._written[1] == self.adapters.session.id:
+            self._written = self.host, self._written[1]
 
     def _write(self, *, patient: bool = True) -> None:
         self._update_address()
-        self._adapters.fleet.update_host(self._local.host, patient=patient)
-        self._written = self._local.host, self._adapters.session.id
-        self._written_at = self._adapters.clock.monotonic()
+        self.adapters.fleet.update_host(self.host, patient=patient)
+        self._written = self.host, self.adapters.session.id
+        self._written_at = self.adapters.clock.monotonic()
 
     def _update_address(self) -> None:
         """Take over the host's address; while there is no connection, the last one stays."""
-        self._local.host = replace(
-            self._local.host,
-            address=self._adapters.address or self._adapters.session.local_address or self._local.host.address,
+        self.host = replace(
+            self.host,
+            address=self.adapters.address or self.adapters.session.local_address or self.host.address,
         )
 
     def _record_adopted(self, version: Revision) -> None:
         try:
-            self._adapters.run.version.write(version)
+            self.adapters.run.version.write(version)
         except HostFilesError as error:
             get_logger().warning("version-not-recorded", reason=str(error))
 
-
-@dataclass(eq=False, repr=False)
-class Heartbeat:
-    """Shows that the agent is alive, without ever waiting for ZooKeeper."""
-
-    local: LocalHost
-    adapters: AgentAdapters
-    registration: RegistrationUpdater
-    control: Control
-    telemetry: AgentEvents
-
     def beat(self) -> None:
-        """Notify the supervisor, and write metrics and the host's node if they are due."""
+        """Notify the supervisor; write metrics and the host's node if they are due; never wait for ZooKeeper."""
         self.adapters.notifier.watchdog()
-        self.telemetry.beat(self.local.host)
-        self.registration.refresh_at_pace()
+        self.telemetry.beat(self.host)
+        self.refresh_at_pace()
 
     def tick(self) -> None:
         """Beat while a script or a package transaction runs.
@@ -268,54 +234,52 @@ class Heartbeat:
 
     def write_metrics(self, *, up: bool = True) -> None:
         """Write all metrics now; ``up``: whether the agent continues."""
-        self.telemetry.write(self.local.host, up=up)
+        self.telemetry.write(self.host, up=up)
 
 
-@dataclass(eq=False, repr=False)
 class DeploymentStatus:
     """Updates the status file, the host's version on disk, its node and the metrics during a deployment.
 
     Methods wait until ZooKeeper answers unless their docstrings name an exception.
     """
 
-    local: LocalHost
-    adapters: AgentAdapters
-    registration: RegistrationUpdater
-    heartbeat: Heartbeat
-    telemetry: AgentEvents
+    def __init__(self, presence: HostPresence) -> None:
+        self._presence = presence
+        self._run = presence.adapters.run
+        self._refusal: str | None = None
 
     def begin(self, revision: Revision) -> None:
         """Show that a deployment begins and clear the error of the last one."""
-        self.telemetry.begin()
-        self.local.set_error(None)
-        self.local.host = replace(self.local.host, deploying=str(revision), step=None, steps=None)
-        self.registration.refresh()
+        self._presence.telemetry.begin()
+        self._presence.set_error(None)
+        self._presence.host = replace(self._presence.host, deploying=str(revision), step=None, steps=None)
+        self._presence.refresh()
 
     @contextlib.contextmanager
     def awaiting_script(self, revision: str, name: str) -> Iterator[None]:
         """Show, during the block, that the host waits for a script that the previous agent began."""
-        self.local.host = replace(self.local.host, deploying=revision, step=None, steps=None)
+        self._presence.host = replace(self._presence.host, deploying=revision, step=None, steps=None)
         try:
             self.show(revision, f"wait for {name}, which the previous agent began", 0, 0)
         except HostFilesError as error:
             get_logger().error("status-not-written", reason=str(error))
-        self.registration.refresh()
+        self._presence.refresh()
         try:
             yield
         finally:
-            self.local.end_deployment()
+            self._presence.end_deployment()
 
     def restart_timer(self) -> None:
         """Measure the deployment's duration from now on, after a wait that does not count."""
-        self.telemetry.begin()
+        self._presence.telemetry.begin()
 
     def give_up_version(self) -> None:
         """Record on disk, then in ZooKeeper, that the host has no version until a deployment succeeded."""
-        host = self.local.host
-        self.adapters.run.version.clear(host.version)
+        host = self._presence.host
+        self._run.version.clear(host.version)
         former = host.former if host.version is None else host.version
-        self.local.host = replace(host, version=None, sequence=0, former=former)
-        self.registration.refresh()
+        self._presence.host = replace(host, version=None, sequence=0, former=former)
+        self._presence.refresh()
 
     def show(self, revision: Revision, step: str, done: int, total: int) -> bool:
         """Show the current step: in the status file at once, in ZooKeeper at most once a second.
@@ -323,19 +287,19 @@ class DeploymentStatus:
         Returns whether it differs from the step shown before; an unchanged step keeps its time in the status file.
         Never waits for ZooKeeper.
         """
-        host = self.local.host
+        host = self._presence.host
         changed = (host.step, host.steps) != (step, (done, total))
         if changed:
-            self.adapters.run.write_status(revision, step)
-            self.adapters.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
-            self.local.host = replace(host, step=step, steps=(done, total))
-        self.heartbeat.beat()
+            self._run.write_status(revision, step)
+            self._presence.adapters.notifier.status(f"{revision}: {step} ({done} of {total} steps done)")
+            self._presence.host = replace(host, step=step, steps=(done, total))
+        self._presence.beat()
         return changed
 
     def lack(self, lacking: Mapping[str, LackingGroup]) -> None:
         """Record on disk the services that the host lacks because of stopped groups, before its version."""
-        self.adapters.run.lacking.save(dict(lacking))
-        self.local.host = replace(self.local.host, lacking=dict(lacking))
+        self._run.lacking.save(dict(lacking))
+        self._presence.host = replace(self._presence.host, lacking=dict(lacking))
 
     def succeed(
         self, revision: Revision, sequence: int, lacking: Mapping[str, LackingGroup] | None = None
@@ -347,86 +311,69 @@ class DeploymentStatus:
         Raises ``HostFilesError`` if a file cannot be written; then the local host keeps its former version, so
         that the deployment is repeated.
         """
-        if lacking is not None and lacking != self.local.host.lacking:
+        if lacking is not None and lacking != self._presence.host.lacking:
             self.lack(lacking)
-        before = self.local.host
+        before = self._presence.host
         completed = None if before.lacking else sequence or None
-        self.local.set_error(None)
-        self.local.host = replace(
-            self.local.host, version=revision, sequence=sequence, completed=completed, former=None
+        self._presence.set_error(None)
+        self._presence.host = replace(
+            self._presence.host, version=revision, sequence=sequence, completed=completed, former=None
         )
-        self.local.end_deployment()
-        self.registration.refresh()
+        self._presence.end_deployment()
+        self._presence.refresh()
         try:
-            self.adapters.run.version.write(revision, sequence)
-            self.adapters.run.write_status(revision, "done")
+            self._run.version.write(revision, sequence)
+            self._run.write_status(revision, "done")
         except HostFilesError:
-            self.local.host = replace(
-                self.local.host,
+            self._presence.host = replace(
+                self._presence.host,
                 version=before.version,
                 sequence=before.sequence,
                 completed=before.completed,
                 former=before.former,
             )
             raise
-        self.telemetry.end(DeploymentResult.DONE)
-        self.adapters.notifier.status(f"{revision}: done")
+        self._presence.telemetry.end(DeploymentResult.DONE)
+        self._presence.adapters.notifier.status(f"{revision}: done")
 
     def abandon(self) -> None:
         """Note that no deployment is in progress; the host's node is updated later."""
-        self.telemetry.end(DeploymentResult.ABANDONED)
-        self.local.end_deployment()
+        self._presence.telemetry.end(DeploymentResult.ABANDONED)
+        self._presence.end_deployment()
 
     def settle(self) -> None:
         """Show that there is nothing to do at the host's version."""
-        self.local.set_error(None)
+        self._presence.set_error(None)
         self.abandon()
-        self.registration.refresh()
-        if self.adapters.run.read_status() != "done":
-            self.adapters.run.write_status(self.local.host.version, "done")
-
-
-class RefusalStatus:
-    """Shows an error of this host, without stopping the fleet. Waits until ZooKeeper answers."""
-
-    def __init__(
-        self,
-        local: LocalHost,
-        adapters: AgentAdapters,
-        registration: RegistrationUpdater,
-        deployment: DeploymentStatus,
-    ) -> None:
-        self._local = local
-        self._adapters = adapters
-        self._registration = registration
-        self._deployment = deployment
-        self._refusal: str | None = None
+        self._presence.refresh()
+        if self._run.read_status() != "done":
+            self._run.write_status(self._presence.host.version, "done")
 
     def refuse(self, reason: str) -> None:
         """Show, until ``clear_refusal``, why this host starts no deployment; log each reason once."""
-        if self._local.host.error != reason:
+        if self._presence.host.error != reason:
             self.stay_failed(reason)
             self._refusal = reason
 
     def stay_failed(self, reason: str) -> None:
         """Show the error that excludes this host until its next deployment; log each reason once."""
-        if self._local.host.error == reason:
+        if self._presence.host.error == reason:
             return
         get_logger().error("deployment-refused", reason=reason)
-        self._local.set_error(reason)
-        self._deployment.abandon()
+        self._presence.set_error(reason)
+        self.abandon()
         try:
-            self._adapters.run.write_status(self._local.host.version, "error")
+            self._run.write_status(self._presence.host.version, "error")
         except HostFilesError as error:
             get_logger().error("status-not-written", error=str(error))
-        self._adapters.notifier.status(reason)
-        self._registration.refresh()
+        self._presence.adapters.notifier.status(reason)
+        self._presence.refresh()
 
     def clear_refusal(self) -> None:
         """Clear the error that the last ``refuse`` showed, if it is still shown."""
-        if self._refusal is not None and self._local.host.error == self._refusal:
-            self._local.set_error(None)
-            self._registration.refresh()
+        if self._refusal is not None and self._presence.host.error == self._refusal:
+            self._presence.set_error(None)
+            self._presence.refresh()
         self._refusal = None
 
 
@@ -436,9 +383,9 @@ class InventoryReporter:
     Errors are logged and never raised; ``catch_up`` publishes an inventory that could not be published before.
     """
 
-    def __init__(self, local: LocalHost, adapters: AgentAdapters) -> None:
-        self._adapters = adapters
-        self._local = local
+    def __init__(self, presence: HostPresence) -> None:
+        self._presence = presence
+        self._adapters = presence.adapters
         self._published: KnownHost | None = None
         self._session: int | None = None
 
@@ -493,7 +440,7 @@ class InventoryReporter:
         failed: DeploymentFailure | None = None,
     ) -> None:
         """Record the outcome of a deployment in the history: its duration, and its failure if it failed."""
-        identity = self._local.host.identity
+        identity = self._presence.host.identity
         result = HostResult(identity.id, identity.name, self._adapters.clock.now(), seconds, error, failed)
         try:
             self._adapters.fleet.record_result(revision, result)
@@ -501,7 +448,7 @@ class InventoryReporter:
             get_logger().warning("history-not-written", reason=str(unrecorded))
 
     def _known(self, inventory: Inventory) -> KnownHost:
-        host = self._local.host
+        host = self._presence.host
         return KnownHost(
             host.identity,
             inventory,
@@ -515,46 +462,11 @@ class InventoryReporter:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostReporting:
-    """The objects that report one host's state, with one ``LocalHost`` in common."""
+class HostReporting(HostPresence):
+    """The presence of one host, and the objects that report its deployments, inventory and failures."""
 
-    local: LocalHost
-    retry: ZooKeeperRetry
-    registration: RegistrationUpdater
-    heartbeat: Heartbeat
-    deployment: DeploymentStatus
-    refusal: RefusalStatus
-    inventory: InventoryReporter
-    phases: PhaseReporter
-    failures: FailureReporter
-
-    @property
-    def host(self) -> Host:
-        """The present state of the host as this agent knows it."""
-        return self.local.host
-
-
-def make_host_reporting(
-    host: Host, adapters: AgentAdapters, control: Control, telemetry: AgentEvents
-) -> HostReporting:
-    """Return the reporting objects of one host."""
-    local = LocalHost(host)
-    retry = ZooKeeperRetry(local, adapters, control, telemetry)
-    registration = RegistrationUpdater(local, adapters, retry)
-    heartbeat = Heartbeat(local, adapters, registration, control, telemetry)
-    deployment = DeploymentStatus(local, adapters, registration, heartbeat, telemetry)
-    refusal = RefusalStatus(local, adapters, registration, deployment)
-    inventory = InventoryReporter(local, adapters)
-    phases = PhaseReporter(local, adapters, registration, retry)
-    return HostReporting(
-        local=local,
-        retry=retry,
-        registration=registration,
-        heartbeat=heartbeat,
-        deployment=deployment,
-        refusal=refusal,
-        inventory=inventory,
-        phases=phases,
-        failures=FailureReporter(local, adapters, registration, phases, retry, telemetry),
-    )
+    def __init__(self, host: Host, adapters: AgentAdapters, control: Control, telemetry: AgentEvents) -> None:
+        super().__init__(host, adapters, control, telemetry)
+        self.deployment = DeploymentStatus(self)
+        self.inventory = InventoryReporter(self)
+        self.failures = FailureReporter(self)

@@ -116,18 +116,15 @@ class OrderedSteps:
     def finish(self, step: Step) -> None:
         """Record the end of the last deployment of a service that other hosts wait for."""
         if not isinstance(step, Deploy) or step.deployment.path not in self._plan.awaited:
-            return None
+            return
         path = step.deployment.path
         self._remaining[path] -= 1
-        if self._remaining[path] or self._supervisor.lacks(path):
-            return None
+        if self._remaining[path] or self._supervisor.groups.lacks(path):
+            return
         with failpoints("order"):
-            while True:
-                try:
-                    return self._order.finish(path, self._identity.id)
-                except UnreachableError as error:
-                    get_logger().warning("order-not-recorded", service=path, reason=str(error))
-                    self._supervisor.check(midway=True)
+            self._supervisor.retry_midway(
+                lambda: self._order.finish(path, self._identity.id), "order-not-recorded", service=path
+            )
 
     def _pause(self, waits: Sequence[tuple[Undeploy | Deploy, OrderWait]]) -> None:
         """Show the first wait and wait for a change, for one turn; fail if a host that has failed is awaited."""
@@ -147,12 +144,12 @@ class OrderedSteps:
 
     def _wait_of(self, step: Undeploy | Deploy) -> OrderWait | None:
         """Return the first unfinished wait of a step; ``None`` if the step may run or is withheld."""
-        if self._supervisor.withholds(step):
+        if self._supervisor.groups.withholds(step):
             return None
         for path, gaining in self._awaited_by(step):
             if (path, gaining) in self._over:
                 continue
-            if self._supervisor.lacks(path):
+            if self._supervisor.groups.lacks(path):
                 return OrderWait(
                     path, failure=f"{path} is not deployed on this host, because its group is stopped"
                 )
@@ -238,7 +235,7 @@ class RoleLockHold:
             self._enter()
         yield
         with failpoints("role-release"):
-            self._retry_until_reachable(self._lock.release)
+            self._retry(self._lock.release)
 
     def check(self) -> None:
         """Raise ``ConflictError`` unless the deployment may continue and the lock is still held.
@@ -247,7 +244,7 @@ class RoleLockHold:
         deployment is abandoned, and the next one queues again.
         """
         self._supervisor.check(midway=True)
-        self._retry_until_reachable(self._check_lock)
+        self._retry(self._check_lock)
 
     def _check_lock(self) -> None:
         try:
@@ -280,14 +277,8 @@ class RoleLockHold:
             get_logger().warning("role-lock-not-acquired", role=self._role, reason=str(error))
             return False
 
-    def _retry_until_reachable(self, call: Callable[[], None]) -> None:
-        """Repeat a call until ZooKeeper answers; the supervisor's check runs during the wait and may end it."""
-        while True:
-            try:
-                return call()
-            except UnreachableError as error:
-                get_logger().warning("role-lock-unreachable", role=self._role, reason=str(error))
-                self._supervisor.check(midway=True)
+    def _retry(self, call: Callable[[], None]) -> None:
+        self._supervisor.retry_midway(call, "role-lock-unreachable", role=self._role)
 
 
 def needs_lock(step: Step) -> bool:

@@ -78,7 +78,7 @@ class StepRunner:
         the step stops the group. Raises ``LockLostError``, before the step changes anything, if the lock is lost.
         """
         with contextlib.suppress(GroupStoppedError):
-            if not self._supervisor.withholds(step):
+            if not self._supervisor.groups.withholds(step):
                 self._run(step, lock, check or self._supervisor.check)
         self._done += 1
 
@@ -92,7 +92,7 @@ class StepRunner:
         ):
             self.show(step.title)
             self._authorize(step, lock, check)  # last, because its result soon becomes outdated
-            if self._supervisor.withholds(step):
+            if self._supervisor.groups.withholds(step):
                 return
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
             with failpoints(step.kind.replace(" ", "-")):

@@ -18,7 +18,7 @@ from zkdeployment.base.plan import (
     Undeploy,
     group_of,
 )
-from zkdeployment.base.stop import LackingGroup
+from zkdeployment.base.stop import LackingGroup, services_of
 
 if TYPE_CHECKING:
     from zkdeployment.agent.reporting.host_reporting import HostReporting
@@ -60,14 +60,15 @@ class GroupStops:
     def read(self) -> None:
         """Read the stops again, if the plan has steps of groups that can be stopped."""
         if self._plan.groups:
-            stopped = self._reporting.retry.retry_until_reachable(self._fleet.stopped_groups)
+            stopped = self._reporting.retry_until_reachable(self._fleet.stopped_groups)
             self._stopped = stopped | {group for group in self._stopped if group in self.lacking}
 
     def withholds(self, step: Step) -> bool:
         """Whether a step must not run, because its group is stopped; the host then lacks its service.
 
         After such a step, the host removes no software either. Raises ``ConflictError`` if the step changes
-        software and a group of the plan was stopped.
+        software and a group of the plan was stopped: the host then plans again, without the software of that
+        group.
         """
         newly_stopped = self._stopped & self._plan.groups
         if not newly_stopped:
@@ -87,6 +88,10 @@ class GroupStops:
                 return True
             case _:
                 return False
+
+    def lacks(self, service: str) -> bool:
+        """Whether this deployment skipped steps of a service, or failed at them, so that its group is stopped."""
+        return service in services_of(self.lacking)
 
     def fail(self, revision: Revision, failed: DeploymentFailure, group: str, error: Exception) -> None:
         """Record that a step of a ``group`` failed here, and stop the group; return when ZooKeeper has both."""

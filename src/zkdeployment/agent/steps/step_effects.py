@@ -258,9 +258,5 @@ class StepEffects:
             name=step.title,
             revision=self._basis.revision,
             facts=facts,
-            last_check=_nothing if lock is None else lock.check_lease,
+            last_check=(lambda: None) if lock is None else lock.check_lease,
         )
-
-
-def _nothing() -> None:
-    """Check nothing, for a step without a lock."""

@@ -169,7 +169,7 @@ class LeaseFollower(HostRole):
             self._record = first_record(self._adapters.run.lease.load(), self._idle_role, has_version=has_version)
             self._is_loaded = True
         self._changed.clear()
-        lease = self._reporting.retry.retry_until_reachable(lambda: self._adapters.lease(host.identity))
+        lease = self._reporting.retry_until_reachable(lambda: self._adapters.lease(host.identity))
         self._lease = Lease(self._idle_role, 0) if lease is None else lease
         _check_number(self._lease, self._record)
         if self._record == LeaseRecord(self._lease, is_reached=True):
@@ -196,12 +196,12 @@ class LeaseFollower(HostRole):
         identity = self._host.identity
         self._keep_baseline()
         get_logger().info("role-changed", was=identity.role, now=self._lease.role, number=self._lease.number)
-        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.roles.leave(identity))
+        self._reporting.retry_until_reachable(lambda: self._adapters.fleet.roles.leave(identity))
         with failpoints("take-role"):
             self._adapters.run.version.forget_sequences()
             keys = self._record.lease.keys
             self._store(LeaseRecord(replace(self._lease, keys=keys), is_reached=False))
-        self._reporting.local.host = replace(
+        self._reporting.host = replace(
             self._host, identity=replace(identity, role=self._lease.role), sequence=0, completed=None
         )
 
@@ -261,14 +261,14 @@ class LeaseFollower(HostRole):
     def fail(self, revision: Revision, *, is_gated: bool) -> None:
         """Note that a deployment failed, and release the role's lock, because no host waits for this one."""
         identity = self._host.identity
-        self._reporting.retry.retry_until_reachable(lambda: self._adapters.fleet.roles.hand_on(identity))
+        self._reporting.retry_until_reachable(lambda: self._adapters.fleet.roles.hand_on(identity))
         self._failed = None if is_gated else (revision, self._lease.number)
 
     def note_failure(self) -> None:
         """Show that the host cannot follow its present lease, even if its error is from an earlier lease."""
         if self._host.lease_failed != self._lease.number:
-            self._reporting.local.host = replace(self._host, lease_failed=self._lease.number)
-            self._reporting.registration.refresh()
+            self._reporting.host = replace(self._host, lease_failed=self._lease.number)
+            self._reporting.refresh()
 
     def forget_failure(self) -> None:
         """Permit another attempt of the failed deployment."""
@@ -284,8 +284,8 @@ class LeaseFollower(HostRole):
         waiting = f"{_WAITS_FOR_ROLE}{self._lease.role} (lease {self._lease.number}): the cluster is {state.value}"
         step = None if self.is_reached else waiting
         if host.step != step and (step is not None or (host.step or "").startswith(_WAITS_FOR_ROLE)):
-            self._reporting.local.host = replace(host, step=step)
-            self._reporting.registration.refresh()
+            self._reporting.host = replace(host, step=step)
+            self._reporting.refresh()
 
     @property
     def _host(self) -> Host:
@@ -330,8 +330,8 @@ class LeaseFollower(HostRole):
                 self._adapters.run.lease.save(record)
             self._record = record
         leased = record.lease.reached if record.is_reached else None
-        self._reporting.local.host = replace(self._host, leased=leased)
-        self._reporting.registration.refresh()
+        self._reporting.host = replace(self._host, leased=leased)
+        self._reporting.refresh()
 
 
 def _check_number(lease: Lease, record: LeaseRecord) -> None:
@@ -351,7 +351,7 @@ def lease_follower(
     """
     host, run = reporting.host, adapters.run
     record = first_record(run.lease.load(), idle_role, has_version=host.version is not None)
-    reporting.local.host = replace(
+    reporting.host = replace(
         host,
         identity=replace(host.identity, role=record.lease.role),
         idle_role=idle_role,

@@ -14,7 +14,7 @@ import pytest
 from support.waiting import wait_until
 from support.web.servers import MailServer
 from support.zookeeper import through
-from zkdeployment.agent.reporting.host_reporting import Heartbeat
+from zkdeployment.agent.reporting.host_reporting import HostPresence
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ def test_a_script_is_supervised_while_zookeeper_is_unreachable(fleet, host, prox
         proxy.cut()
         wait_until(lambda: agent.agent._adapters.session.id is None, "the connection is gone")
         beats, written = [], []
-        beat = Heartbeat.beat
+        beat = HostPresence.beat
         with monkeypatch.context() as patch:
             patch.setattr(ZooKeeperFleet, "update_host", lambda *_: written.append("waits for ZooKeeper"))
-            patch.setattr(Heartbeat, "beat", lambda heartbeat: beats.append(beat(heartbeat)))
+            patch.setattr(HostPresence, "beat", lambda presence: beats.append(beat(presence)))
             wait_until(lambda: len(beats) > 8, "more than a second of heartbeats")
         assert written == []
         block.unlink()

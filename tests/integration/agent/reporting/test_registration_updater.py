@@ -11,8 +11,9 @@ import pytest
 from support.waiting import ManualClock
 from support.zookeeper import renew_session
 from zkdeployment.agent.files.run_directory import RunDirectory
-from zkdeployment.agent.reporting.host_reporting import LocalHost, RegistrationUpdater
+from zkdeployment.agent.reporting.host_reporting import AgentEvents, HostPresence
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.zookeeper.session import Session
 
@@ -23,7 +24,7 @@ HOST = Host(Identity(id="1", name="web1.example.com"), version="abc")
 def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id_or_name(
     zookeeper, tmp_path, rival
 ):
-    local, clock = LocalHost(HOST), ManualClock()
+    clock = ManualClock()
     with Session(zookeeper) as session, Session(zookeeper) as other:
         adapters = SimpleNamespace(
             session=session,
@@ -33,15 +34,14 @@ def test_an_update_during_a_script_never_waits_for_another_host_with_the_same_id
             clock=clock,
             trusted=None,
         )
-        retry = SimpleNamespace(retry_until_reachable=lambda call: call())
-        registration = RegistrationUpdater(local, adapters, retry)
+        registration = HostPresence(HOST, adapters, Control(clock), AgentEvents())
         registration.register()
         renew_session(session)
         taken = ZooKeeperFleet(other)
         taken.register(replace(HOST, identity=rival, step="of the rival"))
         begun = time.monotonic()
         for step in range(3):
-            local.host = replace(HOST, step=f"deploy /a {step}")
+            registration.host = replace(HOST, step=f"deploy /a {step}")
             clock.time += 2
             registration.refresh_at_pace()
         assert time.monotonic() - begun < 200
