@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks.bench_publish import running_server
 from benchmarks.results import Result, Scale, seconds
-from zkdeployment.agent.files.session_file import JoinedRoles
+from zkdeployment.agent.files.run_directory import JoinedRoles
 from zkdeployment.agent.rules.waiting import Recheck, asks_for_holder
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.role_locks import RoleRequestLock, RoleRequests, requests

@@ -1,6 +1,7 @@
-"""The composition root of the agent: builds its adapters from the settings and runs it.
+"""The composition root of the agent: builds its adapters from the settings, and runs it in this process.
 
-Decisions and reactions belong in ``agent.daemon``.
+The functions here work without click; options and output belong to ``agent_verb``. Decisions and reactions belong
+in ``agent.daemon``.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from zkdeployment.agent.reporting.host_reporting import AgentEvents, HostReporti
 from zkdeployment.agent.rules.lease import HostRole
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
-from zkdeployment.base.daemon.control import Control
+from zkdeployment.base import log
+from zkdeployment.base.daemon.control import Control, obey_signals
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError
-from zkdeployment.base.log import bind_process, get_logger
+from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
 from zkdeployment.base.machine.program import Program, late_import
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.cli.process import arm_failpoints, build_probe
+from zkdeployment.cli.process import arm_failpoints, build_control, build_probe
 from zkdeployment.config.settings import Settings, load, machine_name
 from zkdeployment.zookeeper.access import check_addresses, encryption
 from zkdeployment.zookeeper.session import Session
@@ -211,7 +213,7 @@ def run_agent(
         current = wait_for_full_name(current, control)
         if current is None:
             return
-        bind_process(host=str(current.require_identity()))
+        log.bind_process(host=str(current.require_identity()))
         reread = partial(_reread, current, accept)
         with build_agent(current, verbose=verbose, control=control) as (agent, _):
             current = agent.run(reread)
@@ -352,6 +354,37 @@ def _home() -> str:
         get_logger().warning("home-corrected", found=os.environ.get("HOME"), home=home)
         os.environ["HOME"] = home
     return home
+
+
+def run_daemon(config: Path, *, verbose: bool = False, addresses: Collection[str] = ()) -> None:
+    """Run the agent of the configured host until a signal ends it.
+
+    Raises ``RefusedError`` unless all configured ZooKeeper servers are among ``addresses``, if any are given.
+    """
+    settings = read_settings(config, verbose=verbose, addresses=addresses)
+    run_agent(
+        settings,
+        signalled_control(),
+        verbose=verbose,
+        accept=lambda reloaded: check_zookeeper(reloaded, addresses),
+    )
+
+
+def read_settings(config: Path, *, verbose: bool = False, addresses: Collection[str] = ()) -> Settings:
+    """Return the settings of the configured host, and set up the log of this process for that host."""
+    log.configure(verbose=verbose)
+    check_zookeeper(load(config, host=False), addresses)  # before a file or a server is asked for the host's id
+    os.umask(0o022)  # all users may read what packages and scripts write
+    settings = load(config)
+    log.bind_process(host=str(settings.require_identity()))
+    return settings
+
+
+def signalled_control() -> Control:
+    """Return the control that SIGTERM and SIGINT stop, and that SIGHUP reloads."""
+    control = build_control()
+    obey_signals(control, hangup=control.reload)
+    return control
 
 
 def check_zookeeper(settings: Settings, addresses: Collection[str]) -> None:

@@ -10,8 +10,7 @@ import click
 from zkdeployment.agent.daemon.agent import CycleState
 from zkdeployment.agent.rules.plan_text import removed_files, sentence, unchanged_sentence
 from zkdeployment.cli.terminal import echo
-from zkdeployment.programs.agent import build_agent, preview_plan
-from zkdeployment.programs.agent_process import read_settings, run_daemon, signalled_control
+from zkdeployment.programs.agent import build_agent, preview_plan, read_settings, run_daemon, signalled_control
 
 if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings

@@ -76,7 +76,7 @@ def _run(argv: list[str]) -> int:
     """
     match argv:
         case ["agent", config] if not config.startswith("-"):
-            from zkdeployment.programs.agent_process import run_daemon  # noqa: PLC0415
+            from zkdeployment.programs.agent import run_daemon  # noqa: PLC0415
 
             gc.freeze()  # the imported modules stay, and are not searched for garbage
             run_daemon(Path(config))

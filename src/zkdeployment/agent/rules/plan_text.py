@@ -83,64 +83,55 @@ def _lock(step: Undeploy | Deploy, controller: Assignment | None) -> str:
 
 def describe(plan: Plan) -> list[Value]:
     """Return a plan as JSON: one record for each step, always with ``step`` and ``reason``."""
-    return [_record(step, plan.controller) | _waits(step) | _removal(step) for step in plan.steps]
+    return [
+        {"step": step.kind, **_details(step, plan.controller), "reason": step.reason, **_effects(step)}
+        for step in plan.steps
+    ]
 
 
-def _waits(step: Step) -> dict[str, Value]:
+def _effects(step: Step) -> dict[str, Value]:
+    """Return the services or the hosts that a step waits for, and the files that the agent removes in it."""
+    files = removed_files(step)
+    effects: dict[str, Value] = {"removed_files": [*files]} if files else {}
     match step:
         case Deploy(assignment=assignment) if assignment.after:
-            return {"after": [*assignment.after]}
+            return {"after": [*assignment.after], **effects}
         case Undeploy(last=True):
-            return {"last": True}
-    return {}
+            return {"last": True, **effects}
+    return effects
 
 
-def _removal(step: Step) -> dict[str, Value]:
-    files = removed_files(step)
-    return {"removed_files": [*files]} if files else {}
-
-
-def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
+def _details(step: Step, controller: Assignment | None) -> dict[str, Value]:
     match step:
-        case ChangeController():
+        case ChangeController() | ChangePackages():
+            removed = step.removed if isinstance(step, ChangeController) else sorted(step.change.remove)
             return {
-                "step": "change role controller",
                 "install": dict(sorted(step.change.want.items())),
                 "reinstall": [*sorted(step.change.reinstall)],
-                "remove": [*step.removed],
-                "reason": step.reason,
+                "remove": [*removed],
             }
         case StartDeployments() | EndDeployments():
-            return _bracket_record(step)
+            return {
+                "path": step.controller.path,
+                "package": step.controller.package,
+                "version": step.controller.version,
+                "script": step.kind,
+                "arguments": [*step.arguments],
+                "lock": step.controller.role,
+            }
         case Undeploy():
             return {
-                "step": "undeploy",
                 "path": step.deployment.path,
                 "number": step.deployment.number,
                 "application": step.application,
                 "script": step.script or "zookeeper-deploy",
                 "arguments": [*step.arguments],
                 "lock": step.deployment.lock_name if step.last or (step.locked and controller is None) else None,
-                "reason": step.reason,
-            }
-        case ChangePackages():
-            return {
-                "step": "change packages",
-                "install": dict(sorted(step.change.want.items())),
-                "reinstall": [*sorted(step.change.reinstall)],
-                "remove": [*sorted(step.change.remove)],
-                "reason": step.reason,
             }
         case CheckOut() | RemoveCheckout():
-            return {
-                "step": "check out" if isinstance(step, CheckOut) else "remove checkout",
-                "package": step.package,
-                "version": step.version,
-                "reason": step.reason,
-            }
+            return {"package": step.package, "version": step.version}
         case Deploy(assignment=assignment):
             return {
-                "step": "deploy",
                 "path": step.deployment.path,
                 "number": step.deployment.number,
                 "application": assignment.application,
@@ -150,28 +141,11 @@ def _record(step: Step, controller: Assignment | None) -> dict[str, Value]:
                 "script": "zookeeper-deploy",
                 "arguments": [*step.arguments],
                 "lock": step.deployment.lock_name if controller is None else None,
-                "reason": step.reason,
             }
     return {
-        "step": "remove software",
         "remove": [*sorted(step.change.remove)],
         "packages": [*step.packages],
         "applications": [*step.applications],
-        "reason": step.reason,
-    }
-
-
-def _bracket_record(step: StartDeployments | EndDeployments) -> dict[str, Value]:
-    script, controller = step.kind, step.controller
-    return {
-        "step": script,
-        "path": controller.path,
-        "package": controller.package,
-        "version": controller.version,
-        "script": script,
-        "arguments": [controller.path],
-        "lock": controller.role,
-        "reason": step.reason,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.session_file import JoinedRoles
+from zkdeployment.agent.files.run_directory import JoinedRoles
 from zkdeployment.agent.rules.lease import lease_from_properties
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequests
@@ -52,7 +52,7 @@ from zkdeployment.zookeeper.transactions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from zkdeployment.agent.files.session_file import SessionFile
+    from zkdeployment.agent.files.run_directory import SessionFile
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Deployment, DesiredState, HostResult

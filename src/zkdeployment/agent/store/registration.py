@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.session_file import JoinedQueues
+from zkdeployment.agent.files.run_directory import JoinedQueues
 from zkdeployment.agent.store.service_locks import keep_works, remove_stale_contenders
 from zkdeployment.base.errors import ConflictError, DuplicateError, HostFilesError
 from zkdeployment.base.host import Host
@@ -23,7 +23,7 @@ from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, make_skeleton
 
 if TYPE_CHECKING:
-    from zkdeployment.agent.files.session_file import SessionFile
+    from zkdeployment.agent.files.run_directory import SessionFile
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Identity
     from zkdeployment.zookeeper.nodes import Node

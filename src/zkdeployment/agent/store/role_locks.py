@@ -23,7 +23,7 @@ from zkdeployment.zookeeper.transactions import Delete, TransactionError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from zkdeployment.agent.files.session_file import JoinedRoles
+    from zkdeployment.agent.files.run_directory import JoinedRoles
     from zkdeployment.base.host import Identity
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session

@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.session_file import JoinedQueues
+from zkdeployment.agent.files.run_directory import JoinedQueues
 from zkdeployment.base.errors import ConflictError, DeniedError, LockLostError, RestartError, UnreachableError
 from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.log import get_logger

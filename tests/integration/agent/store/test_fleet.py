@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, renew_session, sent_requests, through
-from zkdeployment.agent.files.session_file import SessionFile
+from zkdeployment.agent.files.run_directory import SessionFile
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailure, DesiredState

@@ -10,7 +10,7 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import expire_session, sent_requests
-from zkdeployment.agent.files.session_file import JoinedRoles
+from zkdeployment.agent.files.run_directory import JoinedRoles
 from zkdeployment.agent.store.role_locks import RoleRequests, read_out_of_service, requests
 from zkdeployment.base.errors import HostFilesError, LockLostError, TreeError, UnreachableError
 from zkdeployment.base.host import Identity

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from support.zookeeper import write_node
-from zkdeployment.agent.files.session_file import JoinedRoles
+from zkdeployment.agent.files.run_directory import JoinedRoles
 from zkdeployment.agent.store.role_locks import RoleRequests
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
 from zkdeployment.base.errors import LockLostError
