@@ -4,7 +4,9 @@
 #   explain "$@"              prints what the script does and ends it, if these words ask for help
 #   explain_by MODULE "$@"    the same, from the Python program that the script runs, which needs nothing for that
 #   become_root "$0" "$@"     packages and their databases are root's business; sudo is used where there is one
-#   prepare [EXTRA]           makes .venv with the project (and an extra of it) and installs the system's packages
+#   prepare [EXTRA [SYSTEM]]  makes .venv with the project (and an extra of it) and installs the system's packages:
+#                             those that the extra needs, or SYSTEM: "test", "" for fleets (as demo),
+#                             "packages" for tests of packages
 #
 # What is installed is found again by the second run, which then takes no time.
 
@@ -41,15 +43,17 @@ become_root() {
 }
 
 prepare() {
-    local extra=${1:-}
+    local extra=${1:-} system=${2-${1:-}}
     local stamp=.venv/ready${extra:+-$extra}
+    [ "$system" = "$extra" ] || stamp+=-for-${system:-fleets}
     mkdir -p build
-    if ! is_current "$stamp" "$extra"; then
+    if ! is_current "$stamp" "$system"; then
         make_environment "$extra"
-        install_system_packages "$extra"
+        install_system_packages "$system"
         pwd >"$stamp"
     fi
-    find_zookeeper || fail "there is still no ZooKeeper; remove $PWD/$stamp and run this again"
+    [ "$system" = packages ] || find_zookeeper ||
+        fail "there is still no ZooKeeper; remove $PWD/$stamp and run this again"
     PATH=$PWD/.venv/bin:$PATH
     unset PYTHONDONTWRITEBYTECODE # programs start often, and would compile their modules each time
 }
@@ -113,9 +117,8 @@ install_system_packages() {
 
 install_debian() {
     local -a wanted=()
-    has java || wanted+=(default-jre-headless)
     { has rpm && has rpmbuild && has rpmsign; } || wanted+=(rpm)
-    has dnf || wanted+=(dnf)
+    has dnf || has dnf5 || wanted+=(dnf)
     has createrepo_c || wanted+=(createrepo-c)
     has git || wanted+=(git)
     has gpg || wanted+=(gnupg)
@@ -130,12 +133,13 @@ install_debian() {
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
     [ "$1" != test ] || has_chromium || wanted+=(chromium)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
-    if ! has_zookeeper; then
+    [ "$1" = packages ] || has java || wanted+=(default-jre-headless)
+    if [ "$1" != packages ] && ! has_zookeeper; then
         refresh_apt
         if apt-cache show zookeeper >/dev/null 2>&1; then wanted+=(zookeeper); else wanted+=(maven); fi
     fi
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" apt_install "${wanted[@]}"
-    has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
+    [ "$1" = packages ] || has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
     [ "$1" != test ] || has_nagios || { refresh_apt && quietly "Nagios" fetch_nagios; }
     [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
     [ "$1" != test ] || prepare_prometheus
@@ -144,11 +148,9 @@ install_debian() {
 
 install_fedora() {
     local -a wanted=()
-    has java || wanted+=(java-headless)
     has rpmbuild || wanted+=(rpm-build)
     has rpmsign || wanted+=(rpm-sign)
     has createrepo_c || wanted+=(createrepo_c)
-    has dnf-3 || wanted+=(python3-dnf) # dnf 4, where dnf is dnf 5
     has git || wanted+=(git-core)
     has gpg || wanted+=(gnupg2)
     has ssh-keygen || wanted+=(openssh-clients)
@@ -161,9 +163,10 @@ install_fedora() {
     [ "$1" != test ] || has_chromium || wanted+=(chromium)
     [ "$1" != test ] || has_prometheus || wanted+=(golang-github-prometheus)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
-    has_zookeeper || has mvn || wanted+=(maven)
+    [ "$1" = packages ] || has java || wanted+=(java-headless)
+    [ "$1" = packages ] || has_zookeeper || has mvn || wanted+=(maven)
     [ ${#wanted[@]} = 0 ] || quietly "${wanted[*]}" dnf --assumeyes --quiet install "${wanted[@]}"
-    has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
+    [ "$1" = packages ] || has_zookeeper || quietly "ZooKeeper" fetch_zookeeper
     [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
 }
 

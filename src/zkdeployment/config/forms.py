@@ -9,6 +9,7 @@ default, and below it the text for the manual and for ``etc/zkdeployment.cfg``. 
 from __future__ import annotations
 
 import configparser
+import io
 import math
 import re
 import shlex
@@ -74,7 +75,8 @@ def parse(
     except configparser.MissingSectionHeaderError as error:
         return {}, [f"line {error.lineno}: expected a section like [{next(iter(sections))}], found {error.line!r}"]
     except configparser.ParsingError as error:
-        problems += [f"line {line}: expected key = value, found {text}" for line, text in error.errors]
+        lines = [*io.StringIO(text)]
+        problems += [f"line {line}: expected key = value, found {lines[line - 1]!r}" for line, _ in error.errors]
     values: Values = {}
     for section in parser.sections():
         if section not in sections:

@@ -23,6 +23,9 @@ STRING_VALUE = "string_value"
 #: One encoder for all calls; ``json.dumps`` would build one for each.
 _JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
+#: The number of nested containers that a property may have.
+_DEEPEST = 500
+
 #: Characters that ZooKeeper refuses in a path. A lone surrogate would break the client's connection permanently.
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff]")
 _LONGEST_PATH = 32768
@@ -52,8 +55,26 @@ def decode(data: bytes) -> dict[str, Value]:
             properties: dict[str, Value] = json.loads(stripped, parse_constant=_refuse)
         except (ValueError, RecursionError):
             return {STRING_VALUE: text}
-        return properties
+        return {STRING_VALUE: text} if _is_too_deep(properties, stripped) else properties
     return {STRING_VALUE: text}
+
+
+def _is_too_deep(properties: dict[str, Value], text: str) -> bool:
+    """Whether properties are nested too deeply for recursive functions; ``text`` is their JSON.
+
+    Newer versions of Python parse values that these functions cannot handle.
+    """
+    if text.count("{") + text.count("[") <= _DEEPEST:
+        return False
+    level: list[object] = [properties]
+    for _ in range(_DEEPEST):
+        level = [
+            child
+            for value in level
+            if isinstance(value, dict | list)
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+    return bool(level)
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -113,6 +113,7 @@ def test_lines_on_a_terminal_are_coloured_unless_that_is_not_wanted(monkeypatch,
 def test_a_library_that_repeats_itself_is_heard_once_a_minute(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("time.time", lambda: now[0])
+    monkeypatch.setattr("time.time_ns", lambda: int(now[0] * 1e9))  # from Python 3.13 on
 
     def tell() -> None:
         for seconds in (0, 2, 30, 40):
