@@ -23,7 +23,7 @@ from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
-from zkdeployment.publishing.store import builder, cluster
+from zkdeployment.publishing.store import cluster, sections
 from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper import session as session_module
@@ -101,7 +101,7 @@ def role_lock_kept() -> contextlib.AbstractContextManager[Any]:
 
 def new_tops_not_listed() -> contextlib.AbstractContextManager[Any]:
     """Begin a large publication without a list of its new top-level nodes."""
-    return mock.patch.object(builder, "made_tops", return_value=frozenset())
+    return mock.patch.object(sections, "made_tops", return_value=frozenset())
 
 
 def imports_unseen() -> contextlib.AbstractContextManager[Any]:
@@ -226,7 +226,7 @@ def stops_uncompared() -> Iterator[None]:
         return [operation for operation in forgetting(recorded) if isinstance(operation, Delete)]
 
     control = "zkdeployment.fleet.store.cluster_control.forgetting_stops"
-    with mock.patch(control, loose), mock.patch.object(builder, "forgetting_stops", loose):
+    with mock.patch(control, loose), mock.patch.object(sections, "forgetting_stops", loose):
         yield
 
 

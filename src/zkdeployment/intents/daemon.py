@@ -47,9 +47,9 @@ from zkdeployment.intents.store.records import (
 )
 from zkdeployment.publishing.section import (
     NO_CHANGE,
-    SectionChange,
     SectionKeeper,
     SectionOperations,
+    SectionWriter,
     StandingGovernance,
     standing_list,
 )
@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
+    from zkdeployment.publishing.section import After, Before
     from zkdeployment.publishing.signing.standing import SigningRecord
     from zkdeployment.publishing.store.store import ZooKeeperPublications
-    from zkdeployment.zookeeper.session import Session
 
 
 def accepted_file(file: Path) -> JsonFile[AcceptanceRecord]:
@@ -135,7 +135,7 @@ class IntentKeeper(SectionKeeper):
             )
         return StandingGovernance(revision, left)
 
-    def judge(self, draft: Draft, published: Published) -> SectionChange:
+    def judge(self, draft: Draft, published: Published) -> SectionWriter:
         """Return the changes of intents by a draft; ``NO_CHANGE`` if there are no intents before and after it.
 
         Raises ``RefusedError`` if the draft breaks the life cycle of an intent. Without intents nothing is read.
@@ -207,7 +207,7 @@ class IntentKeeper(SectionKeeper):
         services = {service.assignment.path for record in records for service in record.instances[-1].services}
         return read_reports(self._store.session, services)
 
-    def accept(self, change: SectionChange, publication: Publication, published: Published) -> None:
+    def accept(self, change: SectionWriter, publication: Publication, published: Published) -> None:
         """Record durably the acceptance of a coming publication; raises ``HostFilesError``."""
         last = self._last(published)
         if not isinstance(change, PublishedIntents) and last is None:
@@ -250,19 +250,20 @@ def _shown(digest: str | None) -> str:
     return "unknown, because /zkdeployment/targets lacks 'left'" if digest is None else f"sha256:{digest[:12]}…"
 
 
-class PublishedIntents(SectionChange):
+class PublishedIntents(SectionWriter):
     """The change that a publication makes to the records of intents, and to the stops of their groups."""
 
     def __init__(self, change: IntentsChange) -> None:
         self.change = change
 
-    def operations(self, session: Session, publication: Publication, sequence: int) -> SectionOperations:
+    def operations(self, before: Before, after: After) -> SectionOperations:
         """Return the operations that write the records of intents that a publication changes."""
-        record, change = publication.record, self.change
+        session, publication, change = before.session, after.publication, self.change
+        record = publication.record
         time = 0.0 if record is None else record.time
         origin = None if record is None else record.origin
         author, reason = ("", "") if origin is None else (origin.author, origin.subject)
-        records = change.records(InstanceChange(sequence, time, author, str(publication.revision), reason))
+        records = change.records(InstanceChange(after.sequence, time, author, str(publication.revision), reason))
         nodes = read_intent_nodes(session, records.keys(), change.after.keys())
         operations = intent_operations(records, nodes, publication.withheld, publication.left)
         removed = removed_histories(session, nodes.indexes.keys() - set(map(subject_name, change.after)))

@@ -10,7 +10,7 @@ plans and acts know only these classes. ``left_service`` has the services that l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from zkdeployment.base.features import installed
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.targets.compilation import Compilation
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Tree
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
 
@@ -140,25 +141,77 @@ def standing_list(published: Published, signed: SigningRecord | None) -> tuple[R
 
 
 @dataclass(frozen=True, slots=True)
-class SectionOperations:
-    """Operations that write the records of a section.
+class SectionReads:
+    """The reads of a section: the data of ``nodes``, the children of ``lists``, and all nodes ``below`` others."""
 
-    The ``parts`` may be in earlier transactions than the ``closing`` ones, which count.
+    nodes: Collection[str] = ()
+    lists: Collection[str] = ()
+    below: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """ZooKeeper before a publication: the nodes and the names of children that the sections read, by path.
+
+    ``None`` is a node that does not exist.
+    """
+
+    session: Session
+    nodes: Mapping[str, Node | None]
+    children: Mapping[str, Sequence[str]]
+
+    def under(self, directory: str) -> dict[str, Node]:
+        """Return the existing nodes below a directory that were read, by path."""
+        return {path: node for path, node in self.nodes.items() if node and path.startswith(f"{directory}/")}
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """A publication under its final sequence.
+
+    ``since`` is the sequence of the last publication that changed something for hosts.
+    """
+
+    publication: Publication
+    sequence: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class SectionOperations:
+    """Operations that write a section.
+
+    The ``parts`` may be in earlier transactions than the ``closing`` ones, which count. If they are, the
+    ``opening`` ones precede them.
     """
 
     parts: Sequence[Operation] = ()
     closing: Sequence[Operation] = ()
+    opening: Sequence[Operation] = ()
 
 
-class SectionChange:
-    """The change of the section's records by a publication; this class has no records."""
+class SectionWriter:
+    """Writes one section of a publication; this class has nothing to write.
 
-    def operations(self, session: Session, publication: Publication, sequence: int) -> SectionOperations:
-        """Return the operations that write the records with a publication under its final sequence."""
+    ``needs`` are the reads for every publication.
+    """
+
+    needs: ClassVar[SectionReads] = SectionReads()
+
+    def reads(self, publication: Publication) -> SectionReads:
+        """Return the reads whose answers ``concerns_hosts`` and ``operations`` need."""
+        return self.needs
+
+    def concerns_hosts(self, before: Before, publication: Publication) -> bool:
+        """Whether the section of the publication changes something for hosts."""
+        return False
+
+    def operations(self, before: Before, after: After) -> SectionOperations:
+        """Return the operations that lead from the state before a publication to the section after it."""
         return SectionOperations()
 
 
-NO_CHANGE = SectionChange()
+NO_CHANGE = SectionWriter()
 
 
 class SectionKeeper:
@@ -173,14 +226,14 @@ class SectionKeeper:
         """
         return StandingGovernance(standing_list(published, signed)[0])
 
-    def judge(self, draft: Draft, published: Published) -> SectionChange:
+    def judge(self, draft: Draft, published: Published) -> SectionWriter:
         """Return the changes by a draft; raises ``RefusedError`` if it breaks the rules of the section."""
         return NO_CHANGE
 
     def complete_records(self, published: Published) -> None:
         """Add the facts to the last publication's records that are known only after hosts have deployed it."""
 
-    def accept(self, change: SectionChange, publication: Publication, published: Published) -> None:
+    def accept(self, change: SectionWriter, publication: Publication, published: Published) -> None:
         """Record durably the forms that a publication is about to accept; raises ``HostFilesError``.
 
         ``published`` is the publication that stands. Call ``settle`` when the coming one was written.

@@ -10,7 +10,14 @@ from zkdeployment.programs import FEATURES
 from zkdeployment.publishing.rules.changes import Baseline, draft
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.review import review
-from zkdeployment.publishing.section import NO_CHANGE, ChangeFindings, SectionKeeper, SectionOperations, section
+from zkdeployment.publishing.section import (
+    NO_CHANGE,
+    ChangeFindings,
+    SectionKeeper,
+    SectionOperations,
+    SectionReads,
+    section,
+)
 from zkdeployment.publishing.signing.standing import SigningRecord
 from zkdeployment.tree.values import LiveTree, Tree
 
@@ -43,6 +50,7 @@ def test_no_path_needs_governance_and_no_change_of_files_is_refused():
 def test_a_syncer_judges_and_writes_no_records():
     keeper, made = SectionKeeper(), None
     assert keeper.judge(made, Published()) is NO_CHANGE
-    assert NO_CHANGE.operations(None, made, 1) == SectionOperations()
+    assert NO_CHANGE.reads(made) == SectionReads()
+    assert NO_CHANGE.operations(None, None) == SectionOperations()
     assert keeper.standing(Published(revision="r1"), None).revision == "r1"
     assert keeper.standing(Published(revision="r9"), SigningRecord(8, 8, 8, "r8")).revision == "r8"

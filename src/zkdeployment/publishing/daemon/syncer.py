@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import PublicationRequest
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.convergence import PublishedState
-    from zkdeployment.publishing.section import Governance, SectionChange, SectionKeeper, StandingGovernance
+    from zkdeployment.publishing.section import Governance, SectionKeeper, SectionWriter, StandingGovernance
     from zkdeployment.publishing.signing.standing import SigningRecord
     from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.strategies.strategy import Strategy
@@ -509,7 +509,7 @@ class Syncer:
         finally:
             lock.release()
 
-    def _prepare_to_sign(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionChange]:
+    def _prepare_to_sign(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionWriter]:
         """Do as ``_prepare``, while the sequence is recorded and the signature is made."""
         if self._signer is None:
             return self._prepare(candidate)
@@ -524,7 +524,7 @@ class Syncer:
                 self._sequences.withdraw(before)
         return prepared, change
 
-    def _prepare(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionChange]:
+    def _prepare(self, candidate: _Candidate) -> tuple[PreparedPublication | None, SectionWriter]:
         """Return the publication and its change of the section; no publication if the published tip stays."""
         decision = candidate.decision
         prepared = self._builder.prepare(decision, candidate.standing, sequence=candidate.sequence)
@@ -537,7 +537,7 @@ class Syncer:
             self._packages.check(decision.snapshot, draft.revision, draft)
         return prepared, change
 
-    def _publish(self, prepared: PreparedPublication, change: SectionChange, candidate: _Candidate) -> int:
+    def _publish(self, prepared: PreparedPublication, change: SectionWriter, candidate: _Candidate) -> int:
         """Write the publication; return the sequence of the last one that changed something for hosts."""
         publication = prepared.build(candidate.decision, sequence=candidate.sequence, now=self._clock.now())
         coming = Published(revision=publication.revision, sequence=publication.sequence)

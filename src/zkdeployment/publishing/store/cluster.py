@@ -35,19 +35,14 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.transactions import Operation
 
 
-def changing_cluster(
-    hosts: Node, event: ClusterEvent, revision: Revision | None = None, *, later: int = 0
-) -> Operation:
+def changing_cluster(hosts: Node, event: ClusterEvent, revision: Revision | None = None) -> Operation:
     """Return the operation that changes ``/hosts`` for an event; raises ``RefusedError`` as ``advance`` does."""
-    return setting_cluster(hosts, advance(Cluster.from_properties(hosts.properties), event, revision), later=later)
+    return setting_cluster(hosts, advance(Cluster.from_properties(hosts.properties), event, revision))
 
 
-def setting_cluster(hosts: Node, cluster: Cluster, *, later: int = 0) -> Operation:
-    """Return the operation that writes ``cluster`` to ``/hosts``.
-
-    The operation fails unless ``/hosts`` was changed exactly ``later`` times since ``hosts`` was read.
-    """
-    return Set(paths.HOSTS, encode(cluster.properties(hosts.properties)), hosts.version + later)
+def setting_cluster(hosts: Node, cluster: Cluster) -> Operation:
+    """Return the operation that writes ``cluster`` to ``/hosts``, unless that has changed since it was read."""
+    return Set(paths.HOSTS, encode(cluster.properties(hosts.properties)), hosts.version)
 
 
 FIRST = 64

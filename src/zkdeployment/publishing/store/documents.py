@@ -14,14 +14,13 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode_content, pack, unpack
-from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
+from zkdeployment.zookeeper.nodes import pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection
 
     from zkdeployment.documents.kinds import Subject
-    from zkdeployment.publishing.records import DocumentKey, Publication
+    from zkdeployment.publishing.records import DocumentKey
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -60,25 +59,6 @@ def read_document_nodes(session: Session, kinds: Collection[str] | None = None) 
     found = [f"{above}/{name}" for above, names in zip(directories, listed, strict=True) for name in names or ()]
     nodes = zip(found, session.get_many(found), strict=True)
     return {path: node for path, node in nodes if node is not None}
-
-
-def document_operations(
-    publication: Publication, kinds: Collection[str], nodes: Mapping[str, Node]
-) -> Iterator[Operation]:
-    """Yield the operations that write the documents of a publication; unchanged documents are not written.
-
-    ``kinds`` are the kinds that have a node, ``nodes`` the existing nodes of the documents that may change.
-    """
-    keys = publication.documents.keys() if publication.touched_documents is None else publication.touched_documents
-    wanted = {document_path(key): publication.documents[key] for key in keys if key in publication.documents}
-    yield from (Create(f"{paths.DOCUMENTS}/{kind}") for kind in sorted({key[0] for key in keys} - set(kinds)))
-    for path, content in sorted(wanted.items()):
-        data, node = encode_content(content), nodes.get(path)
-        if node is None:
-            yield Create(path, data)
-        elif node.data != data:
-            yield Set(path, data, node.version)
-    yield from (Delete(path, nodes[path].version) for path in sorted(nodes.keys() - wanted.keys()))
 
 
 def _key(path: str) -> DocumentKey:

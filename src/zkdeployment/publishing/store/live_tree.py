@@ -126,7 +126,8 @@ class ZooKeeperLiveTree:
         (``None``: the same as before). The compiled targets become invalid; with an empty change they stay valid.
         Raises ``ConflictError`` if a node changed since it was read at ``versions`` (path → version).
         """
-        nodes = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.MANAGED])
+        read = [paths.HOSTS, paths.TARGETS, paths.MANAGED]
+        nodes = dict(zip(read, self._session.get_many(read), strict=True))
         withholding: tuple[Operation, ...] = ()
         if withheld is not None:
             withholding = tuple(withheld_operations(withheld, self._session.get(paths.WITHHELD)))

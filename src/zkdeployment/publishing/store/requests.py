@@ -56,17 +56,6 @@ def answer_request(session: Session, request: PublicationRequest, error: str | N
     return True
 
 
-def carrying_out(session: Session, request_id: str) -> Operation:
-    """Return the operation that removes a request, for the transaction that carries it out.
-
-    Raises ``ConflictError`` if the request is gone or was replaced.
-    """
-    node = session.get(paths.REQUEST)
-    if node is None or request_of(node).id != request_id:
-        raise ConflictError("the request for a publication was withdrawn or replaced")
-    return Delete(paths.REQUEST, node.version)
-
-
 def server_time(session: Session) -> float:
     """Return ZooKeeper's time, in seconds since the epoch; clocks of hosts and operators may differ from it."""
     path = session.enqueue(f"{paths.OURS}/time-", b"")

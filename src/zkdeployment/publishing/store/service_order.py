@@ -15,30 +15,16 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.publication import OrderEntry
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack, unpack
-from zkdeployment.zookeeper.transactions import Create, Delete, Operation
+from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection
 
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: The number of deletions in one transaction.
 _CHUNK = 1000
-
-
-def order_operations(order: Mapping[str, OrderEntry], sequence: int, *, is_first: bool) -> Iterator[Operation]:
-    """Yield the operations that create the nodes of a publication with an order.
-
-    ``is_first``: no earlier publication had an order, so that the node above all of them is missing.
-    """
-    if not order:
-        return
-    if is_first:
-        yield Create(paths.ORDER)
-    yield Create(paths.order_path(sequence))
-    for service, entry in sorted(order.items()):
-        yield Create(paths.awaited_path(sequence, service), encode_entry(entry))
 
 
 def encode_entry(entry: OrderEntry, *, is_complete: bool = False) -> bytes:

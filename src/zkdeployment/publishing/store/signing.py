@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.publishing.signing.standing import SignedTargets
+from zkdeployment.publishing.section import SectionOperations, SectionReads, SectionWriter
+from zkdeployment.publishing.signing.standing import SignedTargets, coming_publication, implausible
 from zkdeployment.publishing.signing.statement import (
     BUCKETS,
     SignedStatement,
@@ -16,7 +18,7 @@ from zkdeployment.publishing.signing.statement import (
     left_digest,
     strategy_digest,
 )
-from zkdeployment.publishing.store.assignments import ROLES, encode_targets
+from zkdeployment.publishing.store.assignments import ROLES, encode_targets, writing
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.publication import Targets
     from zkdeployment.publishing.ports import PublicationSigner
+    from zkdeployment.publishing.records import Publication
+    from zkdeployment.publishing.section import After, Before
     from zkdeployment.publishing.signing.standing import StandingPublication
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -59,12 +63,20 @@ class FollowedBuckets:
         return node is not None and digest_of(node.data) == digest
 
 
-@dataclass(frozen=True, slots=True)
-class SignedOperations:
-    """Operations that write buckets, and then the statement that names them, in one transaction."""
+class SignatureWriter(SectionWriter):
+    """The signature of publications; without a key, that of an earlier publication is removed.
 
-    buckets: Sequence[Operation] = ()
-    statement: Sequence[Operation] = ()
+    ``encoded`` are the data of the nodes of those of the last targets that had changed, by path.
+    """
+
+    encoded: Mapping[str, bytes] = MappingProxyType({})
+
+    needs = SectionReads([paths.SIGNED])
+
+    def operations(self, before: Before, after: After) -> SectionOperations:  # noqa: ARG002
+        """Return the operation that empties the statement of an earlier publication."""
+        node = before.nodes[paths.SIGNED]
+        return SectionOperations(closing=[] if node is None else [*writing(paths.SIGNED, b"", node)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +88,19 @@ class StartedSignature:
     wait: Callable[[], str]
 
 
-@dataclass(slots=True)
-class PublicationSigning:
-    """Signs with ``signer``.
+class PublicationSigning(SignatureWriter):
+    """Signs publications with ``signer``.
 
     The object keeps the digests of the last targets, so that only changed ones are computed, and the data of the
-    statement that it wrote last. Neither is ever taken from ZooKeeper. ``encoded`` are the data of the nodes of
-    those of the last targets that had changed, by path.
+    statement that it wrote last. Neither is ever taken from ZooKeeper.
     """
 
-    signer: PublicationSigner
-    encoded: Mapping[str, bytes] = field(default_factory=dict)
-    _targets: Targets = field(default_factory=dict)
-    _digests: SignedTargets = field(default_factory=SignedTargets)
-    _written: tuple[bytes, SignedTargets] | None = None
-    _started: StartedSignature | None = None
+    def __init__(self, signer: PublicationSigner) -> None:
+        self._signer = signer
+        self._targets: Targets = {}
+        self._digests = SignedTargets()
+        self._written: tuple[bytes, SignedTargets] | None = None
+        self._started: StartedSignature | None = None
 
     def has_written(self, data: bytes | None, buckets: int) -> bool:
         """Whether these are the data of the statement that was written last, and the number of its buckets."""
@@ -108,24 +118,42 @@ class PublicationSigning:
             left_digest(publication.left),
         )
         if self._started is None or self._started.statement != statement:
-            self._started = StartedSignature(statement, digests, self.signer.start(statement.to_text()))
+            self._started = StartedSignature(statement, digests, self._signer.start(statement.to_text()))
         return self._started
 
-    def changed(self, started: StartedSignature) -> Sequence[str]:
+    def reads(self, publication: Publication) -> SectionReads:
+        """Begin to sign the publication; return the statement and the buckets that will change."""
+        started = self.start(coming_publication(publication))
+        return SectionReads([paths.SIGNED, *map(paths.bucket_path, self._changed(started))])
+
+    def operations(self, before: Before, after: After) -> SectionOperations:
+        """Return the operations that write the signed publication."""
+        publication = after.publication
+        if (
+            after.sequence != publication.sequence
+        ):  # it was recorded before as signed, and ZooKeeper cannot raise it
+            raise implausible(after.sequence - 1, publication.sequence)
+        started = self._restarted(self.start(coming_publication(publication)), after)
+        known = None
+        if publication.touched is not None:
+            known = {name: before.nodes[paths.bucket_path(name)] for name in self._changed(started)}
+        return self.renewal(before.session, started, before.nodes[paths.SIGNED], known)
+
+    def _changed(self, started: StartedSignature) -> Sequence[str]:
         """Return the names of the buckets that differ from those that were written last; all if none were."""
         if self._written is None:
             return BUCKETS
         before, after = self._written[1].digests, started.digests.digests
         return [name for name in BUCKETS if before.get(name) != after.get(name)]
 
-    def restart(self, started: StartedSignature, sequence: int, since: int) -> StartedSignature:
-        """Return a signature for these sequences: what was started, if it is for them."""
-        statement = replace(started.statement, sequence=sequence, since=since)
+    def _restarted(self, started: StartedSignature, after: After) -> StartedSignature:
+        """Return a signature for the final sequences: what was started, if it is for them."""
+        statement = replace(started.statement, sequence=after.sequence, since=after.since)
         if statement == started.statement:
             return started
-        return replace(started, statement=statement, wait=self.signer.start(statement.to_text()))
+        return replace(started, statement=statement, wait=self._signer.start(statement.to_text()))
 
-    def operations(
+    def renewal(
         self,
         session: Session,
         started: StartedSignature,
@@ -133,7 +161,7 @@ class PublicationSigning:
         known: Mapping[str, Node | None] | None = None,
         *,
         kept: bytes | None = None,
-    ) -> SignedOperations:
+    ) -> SectionOperations:
         """Return the operations that write a signed publication.
 
         ``node`` is the present statement's, ``known`` are the nodes of the buckets that changed, by name. All
@@ -158,8 +186,8 @@ class PublicationSigning:
             data = kept
         self._written = data, started.digests
         if node is not None and node.data == data:
-            return SignedOperations(buckets)
-        return SignedOperations(buckets, [Set(paths.SIGNED, data, 0 if node is None else node.version)])
+            return SectionOperations(buckets)
+        return SectionOperations(buckets, [Set(paths.SIGNED, data, 0 if node is None else node.version)])
 
     def _signature(self, started: StartedSignature) -> str:
         try:
@@ -181,13 +209,6 @@ class PublicationSigning:
         self._digests = self._digests.after(named, gone)
         self._targets = targets
         return self._digests
-
-
-def unsigned_operations(node: Node | None) -> SignedOperations:
-    """Return the operations of a publication that is not signed: they empty the statement of an earlier one."""
-    if node is None or not node.data:
-        return SignedOperations()
-    return SignedOperations(statement=[Set(paths.SIGNED, b"", node.version)])
 
 
 def _bucket_operations(name: str, node: Node | None, data: bytes | None) -> Iterator[Operation]:

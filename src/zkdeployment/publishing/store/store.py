@@ -6,24 +6,16 @@ import contextlib
 import os
 import socket
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from zkdeployment.base.cluster import INITIAL, Cluster
+from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError, DeniedError, ZkdeploymentError
 from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
 from zkdeployment.publishing.section import NO_CHANGE
-from zkdeployment.publishing.signing.standing import coming_publication, implausible
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
-from zkdeployment.publishing.store.builder import (
-    StoredPublication,
-    chunks,
-    read_stored,
-    sequences_of,
-    transactions_for,
-)
+from zkdeployment.publishing.store.builder import chunks, final_publication, read_before, transactions_for
 from zkdeployment.publishing.store.cluster import decode_published, read_stops, remove_outputs
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
@@ -31,21 +23,27 @@ from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
 from zkdeployment.publishing.store.live_tree import read_live_nodes, read_live_tree
 from zkdeployment.publishing.store.requests import (
     answer_request,
-    carrying_out,
     read_request,
     refused_revision,
     server_time,
     write_refusal,
     write_report,
 )
-from zkdeployment.publishing.store.service_order import read_unfinished, remove_orders_before
-from zkdeployment.publishing.store.signing import (
-    FollowedBuckets,
-    PublicationSigning,
-    SignedOperations,
-    StartedSignature,
-    unsigned_operations,
+from zkdeployment.publishing.store.sections import (
+    ClusterWriter,
+    DocumentWriter,
+    LastPublicationWriter,
+    ManagedWriter,
+    OrderWriter,
+    RecordWriter,
+    RequestWriter,
+    RoleLockWriter,
+    StrategyWriter,
+    TargetWriter,
+    TreeWriter,
 )
+from zkdeployment.publishing.store.service_order import read_unfinished, remove_orders_before
+from zkdeployment.publishing.store.signing import FollowedBuckets, PublicationSigning, SignatureWriter
 from zkdeployment.strategies.store.records import read_rollout
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.collection import PublishedDocuments
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.records import Publication, PublicationRequest, Refusal
-    from zkdeployment.publishing.section import SectionChange, SectionOperations
+    from zkdeployment.publishing.section import After, Before, SectionOperations, SectionWriter
     from zkdeployment.publishing.signing.standing import StandingPublication
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Strategy
@@ -114,6 +112,7 @@ class ZooKeeperPublications:
         self._history = history
         self._reach = reach
         self._signing = None if signer is None else PublicationSigning(signer)
+        self._signature = self._signing or SignatureWriter()
         self._buckets = FollowedBuckets(session)
         self._lock: ContenderLock | None = None
         self._identity = identity or f"syncer on {socket.gethostname()} (process {os.getpid()})"
@@ -183,7 +182,7 @@ class ZooKeeperPublications:
             self.session.commit(*transaction)
             self._reach(f"after:{place}")
 
-    def publish(self, publication: Publication, change: SectionChange = NO_CHANGE) -> int:
+    def publish(self, publication: Publication, change: SectionWriter = NO_CHANGE) -> int:
         """Write a publication: in one transaction if it fits, otherwise in several under an ``importing`` mark.
 
         ``change`` is that of the section. Return the sequence of the last publication that changed something for
@@ -193,25 +192,11 @@ class ZooKeeperPublications:
         either nothing was written, or the mark stays and the next publication completes the work. Raises
         ``TreeError``, before anything is written, if a node is too large for ZooKeeper.
         """
-        expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
-        started = None if self._signing is None else self._signing.start(coming_publication(publication))
-        request = None if publication.request is None else carrying_out(self.session, publication.request)
-        buckets = () if self._signing is None or started is None else self._signing.changed(started)
-        encoded = {} if self._signing is None else self._signing.encoded
-        snapshot = replace(read_stored(self.session, publication, buckets), request=request, encoded=encoded)
-        current = Cluster.from_properties(snapshot.hosts.properties)
-        if current != expected:
-            raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")
-        if publication.published is not None and publication.published.stamp != snapshot.targets.version:
-            raise ConflictError("another publication, or an import by hand, changed the targets in the meantime")
-        if publication.stops not in {None, snapshot.stops.version}:
-            raise ConflictError("the fleet was stopped, or resumed, in the meantime")
-        sequence, since = sequences_of(publication, snapshot)
-        operations = change.operations(self.session, publication, sequence)
-        snapshot = replace(snapshot, section=operations)
-        snapshot = replace(snapshot, signing=self._signed(publication, snapshot, started, sequence, since))
-        first, *others = transactions_for(publication, snapshot, sequence, since, self.session.acl_size)
-        recent = recent_publications(snapshot.recorded)
+        sections = self._sections(change)
+        before = read_before(self.session, publication, sections)
+        after = final_publication(publication, before, sections)
+        first, *others = transactions_for(before, after, sections, self.session.acl_size)
+        recent = recent_publications(paths.sequences(before.children[paths.HISTORY]))
         if others:
             self._commit([first])
             self._commit(others[:-1])
@@ -220,26 +205,40 @@ class ZooKeeperPublications:
         leftovers = _logging_errors(lambda: self.session.look((), listed)[1])  # sent meanwhile
         finish()
         if leftovers is not None:
-            _logging_errors(lambda: self._clean_up(publication, snapshot, since, recent, leftovers))
-        return since
+            _logging_errors(lambda: self._clean_up(before, after, recent, leftovers))
+        return after.since
+
+    def _sections(self, change: SectionWriter) -> tuple[SectionWriter, ...]:
+        """Return the sections of a publication, in the order of their operations; ``change`` is a feature's."""
+        return (
+            TreeWriter(),
+            TargetWriter(self._signature),
+            RoleLockWriter(),
+            DocumentWriter(),
+            RecordWriter(),
+            ManagedWriter(),
+            StrategyWriter(),
+            change,
+            self._signature,
+            OrderWriter(),
+            LastPublicationWriter(),
+            ClusterWriter(),
+            RequestWriter(),
+        )
 
     def _clean_up(
-        self,
-        publication: Publication,
-        snapshot: StoredPublication,
-        since: int,
-        recent: Sequence[str],
-        leftovers: Sequence[Collection[str] | None],
+        self, before: Before, after: After, recent: Sequence[str], leftovers: Sequence[Collection[str] | None]
     ) -> None:
         """Remove the unneeded nodes of earlier publications.
 
-        ``since`` is that of the new publication. ``leftovers`` are the children of the ``recent`` records, and of
-        the nodes of outputs and of agents' locks.
+        ``leftovers`` are the children of the ``recent`` records, and of the nodes of outputs and of agents' locks.
         """
+        publication = after.publication
         *results, outputs, locks = leftovers
-        tidy(self.session, snapshot.recorded, dict(zip(recent, results, strict=True)), limit=self._history)
-        if publication.order or snapshot.order is not None:
-            remove_orders_before(self.session, since)
+        recorded = paths.sequences(before.children[paths.HISTORY])
+        tidy(self.session, recorded, dict(zip(recent, results, strict=True)), limit=self._history)
+        if publication.order or before.nodes[paths.ORDER] is not None:
+            remove_orders_before(self.session, after.since)
         remove_outputs(self.session, outputs or ())
         if locks:
             targets = publication.targets.values()
@@ -284,28 +283,11 @@ class ZooKeeperPublications:
         present = {path: node.data for path, node in zip(read, nodes, strict=True) if node is not None}
         if present != encode_targets(standing.targets, standing.targets):
             return False
-        operations = self._signing.operations(self.session, started, signed, kept=kept)
+        operations = self._signing.renewal(self.session, started, signed, kept=kept)
         check = [] if targets is None else [Check(paths.TARGETS, targets.version)]
-        for chunk in chunks([*operations.buckets, *operations.statement], self.session.acl_size):
+        for chunk in chunks([*operations.parts, *operations.closing], self.session.acl_size):
             self._commit([[*check, *chunk]])
         return True
-
-    def _signed(
-        self,
-        publication: Publication,
-        snapshot: StoredPublication,
-        started: StartedSignature | None,
-        sequence: int,
-        since: int,
-    ) -> SignedOperations:
-        """Return the operations that write the signature of a publication, or remove that of an earlier one."""
-        if self._signing is None or started is None:
-            return unsigned_operations(snapshot.signed)
-        if sequence != publication.sequence:  # it was recorded before as signed, and ZooKeeper cannot raise it
-            raise implausible(sequence - 1, publication.sequence)
-        started = self._signing.restart(started, sequence, since)
-        known = None if publication.touched is None else snapshot.buckets
-        return self._signing.operations(self.session, started, snapshot.signed, known)
 
     def _commit(self, transactions: Iterable[Sequence[Operation]]) -> None:
         """Commit transactions in order, each under the lock; send the next while the previous one is executed."""

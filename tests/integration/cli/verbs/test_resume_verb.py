@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from zkdeployment.programs.main import main
-from zkdeployment.publishing.store.requests import carrying_out
+from zkdeployment.publishing.store.requests import answer_request
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
 
@@ -58,7 +58,7 @@ def test_resume_reports_the_answer_of_the_syncer(run, zookeeper, client, error, 
                 if (request := store.request()) is not None:
                     reasons.append(request.reason)
                     if error is None:
-                        session.commit(carrying_out(session, request.id))
+                        answer_request(session, request, None)
                     else:
                         store.answer(request, error)
 
