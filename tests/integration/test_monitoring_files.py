@@ -13,12 +13,12 @@ from support.pools.builders import POOLS
 from support.strategies import begun_rollout
 from zkdeployment.agent.telemetry import AgentFacts, agent_metrics
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.daemon.metrics import DaemonProcess
+from zkdeployment.base.daemon.metrics import DaemonProcess, cycle_metrics
 from zkdeployment.pools.feed import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
 from zkdeployment.publishing.daemon.follower import SyncerFacts, syncer_metrics
-from zkdeployment.rollouts.daemon import FAILURE_KINDS, CoordinatorFacts, coordinator_metrics
+from zkdeployment.rollouts.daemon import FAILURE_KINDS, coordinator_metrics
 from zkdeployment.service.api.health import ServerFacts, server_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
@@ -33,8 +33,10 @@ EXPORTED = {
     metric.name: metric
     for metric in (
         *agent_metrics(PROCESS, make_host(1), AgentFacts(cluster=Cluster("r1"), looked=1.0)),
-        *syncer_metrics(SyncerFacts(process=PROCESS, interval=60, looks=LOOKS)),
-        *coordinator_metrics(CoordinatorFacts(process=PROCESS, leads=True, looks=TURNS, rollout=begun_rollout())),
+        *cycle_metrics("syncer", PROCESS, LOOKS),
+        *syncer_metrics(SyncerFacts(interval=60)),
+        *cycle_metrics("coordinator", PROCESS, TURNS),
+        *coordinator_metrics(begun_rollout(), leads=True),
         *server_metrics(ServerFacts(process=PROCESS, further=tuple(pool_metrics(PoolReading(POOLS))))),
     )
 }

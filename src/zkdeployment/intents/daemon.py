@@ -65,10 +65,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Published
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.revisions import IntentsChange
-    from zkdeployment.intents.verification import GitApprovals
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
-    from zkdeployment.publishing.section import After, Before
+    from zkdeployment.publishing.section import After, ApprovalVerifier, Before
     from zkdeployment.publishing.signing.standing import SigningRecord
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
@@ -105,7 +104,7 @@ class IntentKeeper(SectionKeeper):
         self,
         store: ZooKeeperPublications,
         memory: JsonFile[AcceptanceRecord] | None = None,
-        approvals: GitApprovals | None = None,
+        approvals: ApprovalVerifier | None = None,
     ) -> None:
         self._store = store
         self._memory = memory

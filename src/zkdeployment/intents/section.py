@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.section import (
         ApprovalObjection,
+        ApprovalVerifier,
         ChangeBasis,
         ChangeFindings,
         FormerGovernance,
@@ -111,7 +112,7 @@ class GovernanceByIntents(PublicationSection):
         return read_governance(session, left)
 
     def keeper(
-        self, store: ZooKeeperPublications, memory: Path | None = None, approvals: GitApprovals | None = None
+        self, store: ZooKeeperPublications, memory: Path | None = None, approvals: ApprovalVerifier | None = None
     ) -> IntentKeeper:
         """Return the keeper of a syncer."""
         from zkdeployment.intents.daemon import IntentKeeper, accepted_file  # noqa: PLC0415

@@ -30,6 +30,7 @@ from zkdeployment.intents.rules.approvals import (
 )
 from zkdeployment.publishing.keys.ssh_signatures import KeyOwner, read_keys, verify_text
 from zkdeployment.publishing.rules.review import Review, review
+from zkdeployment.publishing.section import ApprovalVerifier
 from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, read_usable_files
 from zkdeployment.publishing.sources.git.signatures import check_signature
 
@@ -60,7 +61,7 @@ _SEARCHED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class GitApprovals:
+class GitApprovals(ApprovalVerifier):
     """The verifier of the signatures of approvals, and of the commits that ``git`` reaches.
 
     ``approvers`` is the file of the keys that may approve. ``allowed_signers`` is that of the keys that sign

@@ -7,7 +7,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
     from zkdeployment.publishing.records import SyncerReport
+    from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -165,7 +166,7 @@ def _syncer(
     )
 
 
-def _approvals(sync: SyncSettings, source: TreeSource) -> Any:
+def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | None:
     """Return the verifier of approvals in the mirror; ``None`` if approvals need no signature."""
     if sync.approvers is None:
         return None

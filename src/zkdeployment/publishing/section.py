@@ -243,6 +243,31 @@ class SectionKeeper:
         """Record that the publication of the last ``accept`` was written."""
 
 
+class ApprovalVerifier:
+    """Verifies the approvals of documents in the commits of a repository; this class accepts each approval.
+
+    A ``snapshot`` is a document with the content that its approvals are for.
+    """
+
+    __slots__ = ()
+
+    def objection(self, snapshot: Any, revision: Revision) -> str | None:
+        """Return why an approval in a revision does not count; ``None`` if all count and are enough."""
+        return None
+
+    def missing(self, snapshot: Any) -> str | None:
+        """Return a sentence with the approvals that the document lacks; ``None`` if it has enough."""
+        return None
+
+    def counted(self, snapshot: Any) -> tuple[Any, ...]:
+        """Return the counts of approvals in a document; empty without rules."""
+        return ()
+
+    def expiry(self, snapshot: Any) -> str | None:
+        """Return why an approval is too old to begin an instance or an update; ``None`` if it is not."""
+        return None
+
+
 #: Returns why an approval does not count in a commit, ``None`` if it counts. Without such a function (``None``),
 #: approvals need no signature.
 ApprovalObjection: TypeAlias = "Callable[[Any], str | None] | None"
@@ -328,7 +353,7 @@ class PublicationSection:
         return NO_GOVERNANCE
 
     def keeper(
-        self, store: ZooKeeperPublications, memory: Path | None = None, approvals: Any = None
+        self, store: ZooKeeperPublications, memory: Path | None = None, approvals: ApprovalVerifier | None = None
     ) -> SectionKeeper:
         """Return the keeper of a syncer that publishes to ``store``.
 
@@ -337,11 +362,13 @@ class PublicationSection:
         """
         return SectionKeeper()
 
-    def mirror_approvals(self, sync: SyncSettings, source: GitSource) -> Any:
+    def mirror_approvals(self, sync: SyncSettings, source: GitSource) -> ApprovalVerifier | None:
         """Return the verifier of approvals in the mirror of a repository; ``None`` if they need no signature."""
         return None
 
-    def local_approvals(self, approvers: Path | None, allowed_signers: Path | None, rules: Path | None) -> Any:
+    def local_approvals(
+        self, approvers: Path | None, allowed_signers: Path | None, rules: Path | None
+    ) -> ApprovalVerifier | None:
         """Return the verifier of approvals in the repository around this directory, also for pushed commits.
 
         ``None`` if approvals need no signature, as without ``approvers``.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import short
 from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, DaemonLead, FailureKind, run_cycles
-from zkdeployment.base.daemon.metrics import PACE, Metric, MetricKind, gauge, labelled, process_metrics
+from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge, labelled
 from zkdeployment.base.errors import (
     ConfigurationError,
     ConflictError,
@@ -63,13 +63,13 @@ from zkdeployment.strategies.views import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import structlog
 
     from zkdeployment.base.daemon.control import Control
-    from zkdeployment.base.daemon.metrics import DaemonProcess, Probe
+    from zkdeployment.base.daemon.metrics import Probe
     from zkdeployment.base.host import Facts
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.systemd import SystemdNotifier
@@ -87,34 +87,13 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorFacts:
-    """The facts behind a coordinator's metrics.
+def coordinator_metrics(rollout: RolloutState | None, *, leads: bool) -> Iterator[Metric]:
+    """Yield the metrics of a coordinator, besides those of its process and its cycles.
 
-    ``leads`` means that this coordinator is the leader. ``looks`` counts the coordinator's cycles by outcome.
-    ``rollout`` is the newest rollout; only the leader knows it.
+    ``leads`` means that this coordinator is the leader, which alone knows the newest ``rollout``.
     """
-
-    process: DaemonProcess
-    leads: bool
-    looks: Mapping[str, int]
-    rollout: RolloutState | None = None
-
-
-def coordinator_metrics(facts: CoordinatorFacts) -> tuple[Metric, ...]:
-    """Return a coordinator's metrics, ``zkdeployment_coordinator_…``."""
-    return (
-        *process_metrics("coordinator", facts.process),
-        gauge("coordinator_leads", "1 if this coordinator is the leader.", facts.leads),
-        labelled(
-            "coordinator_looks_total",
-            "Cycles of this process, by outcome.",
-            "result",
-            facts.looks,
-            MetricKind.COUNTER,
-        ),
-        *_rollout_metrics(facts.rollout),
-    )
+    yield gauge("coordinator_leads", "1 if this coordinator is the leader.", leads)
+    yield from _rollout_metrics(rollout)
 
 
 def _rollout_metrics(state: RolloutState | None) -> Iterator[Metric]:
@@ -156,49 +135,22 @@ def _rollout_metrics(state: RolloutState | None) -> Iterator[Metric]:
 _LED, _QUEUED = "led", "queued"
 
 
-class CoordinatorTelemetry:
-    """Records the cycles of one coordinator; ``failures`` names the results of failed cycles."""
+class CoordinatorTelemetry(CycleTelemetry):
+    """Records the cycles of one coordinator, and the newest ``rollout`` while this coordinator leads."""
 
-    def __init__(self, probe: Probe, failures: Iterable[str]) -> None:
-        self._probe = probe
-        self._looks = dict.fromkeys((_LED, _QUEUED, *failures), 0)
-        self._leads = False
-        self._running: RolloutState | None = None
-        self._due = 0.0
+    def __init__(self, probe: Probe) -> None:
+        super().__init__("coordinator", probe, (_LED, _QUEUED, *(kind.event for kind in FAILURE_KINDS)))
+        self.leads = False
+        self.rollout: RolloutState | None = None
 
-    def lead(self, state: RolloutState | None) -> None:
-        """Record a cycle in which this coordinator leads, with the newest rollout if there is one."""
-        self._leads, self._running = True, state
-        self._looks[_LED] += 1
+    def record(self, outcome: str, rollout: RolloutState | None = None, *, leads: bool) -> None:
+        """Record a cycle, and the newest rollout of a coordinator that leads."""
+        self.leads, self.rollout = leads, rollout if leads else None
+        self.count(outcome)
 
-    def show(self, state: RolloutState) -> None:
-        """Record the new state of the newest rollout."""
-        self._running = state
-
-    def queue(self) -> None:
-        """Record a cycle in which another coordinator leads."""
-        self._leads, self._running = False, None
-        self._looks[_QUEUED] += 1
-
-    def fail(self, failure: str, *, leads: bool) -> None:
-        """Record a failed cycle; ``leads``: whether this coordinator leads nevertheless."""
-        self._leads = leads
-        self._running = self._running if leads else None
-        self._looks[failure] += 1
-
-    def beat(self) -> None:
-        """Write all metrics unless they were written within the last ``PACE`` seconds."""
-        if self._probe.clock.monotonic() >= self._due:
-            self.write()
-
-    def write(self, *, up: bool = True) -> None:
+    def report(self, *, up: bool = True) -> None:
         """Write all metrics; ``up``: whether the coordinator continues."""
-        self._due = self._probe.clock.monotonic() + PACE
-        process = self._probe.process(up=up)
-        facts = CoordinatorFacts(
-            process=process, leads=self._leads and up, looks=self._looks, rollout=self._running if up else None
-        )
-        self._probe.file.write(coordinator_metrics(facts))
+        self.write(coordinator_metrics(self.rollout if up else None, leads=self.leads and up), up=up)
 
 
 def log_unmatched_selectors(state: RolloutState, known: Mapping[str, Facts]) -> None:
@@ -369,7 +321,7 @@ class Coordinator:
         self._notifier = notifier
         self._recovery = recovery
         self._criteria = criteria
-        self._telemetry = CoordinatorTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
+        self._telemetry = CoordinatorTelemetry(probe)
         self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
         self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
         self._lead = DaemonLead(store.lead, notifier, otherwise="another coordinator leads")
@@ -394,11 +346,12 @@ class Coordinator:
             for criterion in self._criteria:
                 criterion.close()
             self._store.resign()
-            self._telemetry.write(up=False)
+            self._telemetry.report(up=False)
 
     def _run_measured_cycle(self) -> float:
         pause = self.run_cycle()
-        self._telemetry.beat()
+        if self._telemetry.is_due():
+            self._telemetry.report()
         return pause
 
     def run_cycle(self) -> float:
@@ -408,7 +361,7 @@ class Coordinator:
             if not self._lead.held:
                 self._tidied = False
             if not self._lead.acquire():
-                self._telemetry.queue()
+                self._telemetry.record(_QUEUED, leads=False)
                 self._failures.end()  # only the leading coordinator has to report failures
                 return 0.0
             pause = self._coordinate()
@@ -426,7 +379,7 @@ class Coordinator:
         """Advance the newest rollout or begin the next one; return the seconds until the next cycle."""
         snapshot = self._store.snapshot()
         state, now = snapshot.state, round(self._clock.now(), 1)
-        self._telemetry.lead(state)
+        self._telemetry.record(_LED, state, leads=True)
         self._interval = cycle_interval(0 if state is None else len(state.rollout.hosts))
         if state is not None and is_superseded(snapshot):
             self._write(state, supersede(state, now))
@@ -509,7 +462,7 @@ class Coordinator:
                 self._store.clear_reports(after, restarted)
             stops = has_failed(after) and not has_failed(before)
             self._store.record(after, _stop(after) if stops else None)
-            self._telemetry.show(after)
+            self._telemetry.rollout = after
             log_changes(before, after)
         self._store.grant(after, grants(after))
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_summary(after)}")
@@ -526,7 +479,8 @@ class Coordinator:
         kind = self._failures.report(error)
         if isinstance(error, LockLostError):
             self._lead.lose()
-        self._telemetry.fail(kind.event, leads=self._lead.held and not isinstance(error, UnreachableError))
+        leads = self._lead.held and not isinstance(error, UnreachableError)
+        self._telemetry.record(kind.event, self._telemetry.rollout, leads=leads)
         return PAUSES[kind]
 
 

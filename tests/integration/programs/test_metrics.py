@@ -15,10 +15,10 @@ from support.strategies import plain_hosts
 from support.waiting import wait_until
 from support.zookeeper import through
 from zkdeployment.agent import telemetry as agent_telemetry
+from zkdeployment.base.daemon import metrics as daemon_metrics
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.config.settings import load
 from zkdeployment.programs.syncer import build_follower
-from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.rollouts.program import build_coordinator
 from zkdeployment.strategies.strategy import ALL_HOSTS
 from zkdeployment.zookeeper.session import Session
@@ -220,7 +220,7 @@ def coordinating(zookeeper: str, file: Path) -> Iterator[None]:
 def test_the_metrics_of_a_coordinator_show_its_rollout(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(coordinator, "PACE", 0.0)
+    monkeypatch.setattr(daemon_metrics, "PACE", 0.0)
     first_file, second_file = tmp_path / "one.prom", tmp_path / "two.prom"
     with Session(zookeeper) as session, coordinating(zookeeper, first_file):
         fleet = CoordinatedFleet(zookeeper, session, silent={"b"})
@@ -255,7 +255,7 @@ def test_the_metrics_of_a_coordinator_show_its_rollout(
 def test_a_coordinator_without_zookeeper_does_not_report_the_lead(
     zookeeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(coordinator, "PACE", 0.0)
+    monkeypatch.setattr(daemon_metrics, "PACE", 0.0)
     file, cut = tmp_path / "coordinator.prom", threading.Event()
 
     def connect() -> None:

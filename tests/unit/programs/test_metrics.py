@@ -16,11 +16,11 @@ from support.strategies import (
 )
 from zkdeployment.agent.telemetry import AgentFacts, LastDeployment, agent_metrics, is_current
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind
+from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind, cycle_metrics
 from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts, syncer_metrics
-from zkdeployment.rollouts.daemon import CoordinatorFacts, coordinator_metrics
+from zkdeployment.rollouts.daemon import coordinator_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
 PROCESS = DaemonProcess(
@@ -28,13 +28,18 @@ PROCESS = DaemonProcess(
 )
 HOST = Host(Identity("h1", "app1.example.com", "web"), version="r1")
 AGENT = AgentFacts(cluster=Cluster("r1"), looked=1990.0, since=1500.0)
-SYNCER = SyncerFacts(process=PROCESS, interval=60, looks={"published": 2, "unchanged": 0})
-COORDINATOR = CoordinatorFacts(process=PROCESS, leads=True, looks={"led": 5, "queued": 1})
-ALL = [agent_metrics(PROCESS, HOST, AGENT), syncer_metrics(SYNCER), coordinator_metrics(COORDINATOR)]
+SYNCER = SyncerFacts(interval=60)
+CYCLES = {"published": 2, "unchanged": 0}
+ALL = [
+    agent_metrics(PROCESS, HOST, AGENT),
+    (*cycle_metrics("syncer", PROCESS, CYCLES), *syncer_metrics(SYNCER)),
+    (*cycle_metrics("coordinator", PROCESS, {"led": 5}), *coordinator_metrics(None, leads=True)),
+]
 
 
 def samples(metrics):
     """Return the samples by their names without the common prefix."""
+    metrics = [*metrics]
     names = [metric.name for metric in metrics]
     assert len(set(names)) == len(names)
     assert all(metric.help for metric in metrics)
@@ -60,6 +65,13 @@ def test_all_metrics_include_the_process_and_its_connection(metrics):
 def test_the_metrics_of_two_daemons_have_different_names():
     names = [metric.name for metrics in ALL for metric in metrics]
     assert len(names) == len({*names})  # their files are collected together
+
+
+def test_the_cycles_of_a_daemon_are_counted_by_outcome():
+    assert samples(cycle_metrics("syncer", PROCESS, CYCLES))["looks_total"] == {
+        ("published",): 2,
+        ("unchanged",): 0,
+    }
 
 
 def test_a_host_at_the_cluster_version():
@@ -142,7 +154,6 @@ def test_a_syncer_that_published():
     last = LastPublication(time=1700.0, seconds=0.25, nodes=9)
     values = samples(syncer_metrics(replace(SYNCER, fetched=1990.0, published="r2", last=last)))
     assert (values["interval_seconds"], values["fetched_timestamp_seconds"]) == (60, 1990)
-    assert values["looks_total"] == {("published",): 2, ("unchanged",): 0}
     assert values["revision_info"] == {("r2",): 1}
     assert values["unpublished_since_timestamp_seconds"] == {}
     assert values["last_publication_timestamp_seconds"] == 1700
@@ -158,14 +169,14 @@ def test_a_syncer_that_may_not_publish():
 
 
 def test_a_coordinator_that_does_not_lead_has_no_samples_of_rollouts():
-    values = samples(coordinator_metrics(replace(COORDINATOR, leads=False)))
-    assert (values["leads"], values["looks_total"]) == (0, {("led",): 5, ("queued",): 1})
+    values = samples(coordinator_metrics(None, leads=False))
+    assert values["leads"] == 0
     assert [values[name] for name in values if name.startswith("rollout_")] == [{}] * 7
 
 
 def test_a_coordinator_that_leads_a_rollout():
     at = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), done=["ctl1"])
-    values = samples(coordinator_metrics(replace(COORDINATOR, rollout=at)))
+    values = samples(coordinator_metrics(at, leads=True))
     assert values["rollout_info"] == {("r2", "7-1", "deployment-strategy"): 1}
     assert [key for key, value in values["rollout_state"].items() if value] == [("under way",)]
     assert (values["rollout_begun_timestamp_seconds"], values["rollout_moved_timestamp_seconds"]) == (
@@ -180,18 +191,14 @@ def test_a_coordinator_that_leads_a_rollout():
 
 
 def test_a_waiting_rollout_and_an_ended_rollout():
-    values = samples(
-        coordinator_metrics(replace(COORDINATOR, rollout=begun_rollout(waiting="web waits for its window")))
-    )
+    values = samples(coordinator_metrics(begun_rollout(waiting="web waits for its window"), leads=True))
     assert values["rollout_waiting"] == 1
-    values = samples(
-        coordinator_metrics(replace(COORDINATOR, rollout=ended_rollout(advanced_rollout(begun_rollout(), "two1"))))
-    )
+    values = samples(coordinator_metrics(ended_rollout(advanced_rollout(begun_rollout(), "two1")), leads=True))
     assert values["rollout_state"][("success with failures",)] == 1
     assert values["rollout_hosts"][("failure",)] == 1
 
 
 def test_hosts_in_no_group_are_not_hosts_of_the_rollout():
     state = ended_rollout(advanced_rollout(begun_rollout(strategy(group("one", hosts="a")), plain_hosts("az"))))
-    samples_of = samples(coordinator_metrics(replace(COORDINATOR, rollout=state)))
+    samples_of = samples(coordinator_metrics(state, leads=True))
     assert {key: value for key, value in samples_of["rollout_hosts"].items() if value} == {("success",): 1}

@@ -121,6 +121,37 @@ class Probe:
         return DaemonProcess(self._version, self._started, self.clock.now(), up, self._link())
 
 
+class CycleTelemetry:
+    """Counts the cycles of a ``daemon`` by their ``outcomes``, and writes its metrics."""
+
+    def __init__(self, daemon: str, probe: Probe, outcomes: Iterable[str]) -> None:
+        self.daemon = daemon
+        self.probe = probe
+        self.cycles = dict.fromkeys(outcomes, 0)
+        self._due = 0.0
+
+    def count(self, outcome: str) -> None:
+        """Record the outcome of a cycle."""
+        self.cycles[outcome] += 1
+
+    def is_due(self) -> bool:
+        """Whether the last write was at least ``PACE`` seconds ago."""
+        return self.probe.clock.monotonic() >= self._due
+
+    def write(self, metrics: Iterable[Metric], *, up: bool = True) -> None:
+        """Write these metrics and those of the process and its cycles; ``up``: whether the daemon continues."""
+        self._due = self.probe.clock.monotonic() + PACE
+        process = self.probe.process(up=up)
+        self.probe.file.write((*cycle_metrics(self.daemon, process, self.cycles), *metrics))
+
+
+def cycle_metrics(daemon: str, process: DaemonProcess, cycles: Mapping[str, int]) -> tuple[Metric, ...]:
+    """Return the metrics of a daemon that works in cycles, which are counted by outcome."""
+    meaning = "Cycles of this process, by outcome."
+    looks = labelled(f"{daemon}_looks_total", meaning, "result", cycles, MetricKind.COUNTER)
+    return (*process_metrics(daemon, process), looks)
+
+
 class MetricsFile:
     """Replaces ``file`` atomically; without a file, no metrics are written.
 

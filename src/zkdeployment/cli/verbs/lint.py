@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.base.source_files import Problem, SourceFile
-    from zkdeployment.publishing.section import ApprovalObjection
+    from zkdeployment.publishing.section import ApprovalObjection, ApprovalVerifier
 
 
 @click.command("lint")
@@ -231,12 +231,12 @@ def _check(
     return not (problems if rules.strict else any(problem.severity is Severity.ERROR for problem in problems))
 
 
-def _objection(approvals: Any, commit: str) -> ApprovalObjection:
+def _objection(approvals: ApprovalVerifier | None, commit: str) -> ApprovalObjection:
     """Return the function that objects to approvals in a commit; ``None`` if they need no signature."""
     return None if approvals is None else lambda snapshot: approvals.objection(snapshot, commit)
 
 
-def _check_hook(branch: str | None, approvals: Any, rules: _Rules) -> bool:
+def _check_hook(branch: str | None, approvals: ApprovalVerifier | None, rules: _Rules) -> bool:
     """Check the commit or push in progress; return whether git may accept it."""
     pushed = read_push(sys.stdin)
     if pushed is None:

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.intents.verification import ApprovalSigner, GitApprovals
+    from zkdeployment.intents.verification import ApprovalSigner
     from zkdeployment.publishing.acts.commits import ActAudit, Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 #: The most services that a message names.
@@ -147,7 +148,7 @@ def _release(
 
 
 def _counted(
-    verifier: GitApprovals, branch: BranchSnapshot, release: ServiceRelease, content: IntentContent
+    verifier: ApprovalVerifier, branch: BranchSnapshot, release: ServiceRelease, content: IntentContent
 ) -> ServiceRelease:
     """Return a release, marked as pending if it only lacks approvals of other people.
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind, jittered
-from zkdeployment.base.daemon.metrics import Metric, MetricKind, gauge, info, labelled, process_metrics
+from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge, info
 from zkdeployment.base.errors import (
     AllStopError,
     LockHeldError,
@@ -31,12 +31,12 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.daemon.control import Control
-    from zkdeployment.base.daemon.metrics import DaemonProcess, Probe
+    from zkdeployment.base.daemon.metrics import Probe
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.publishing.daemon.syncer import Syncer, SyncReport
     from zkdeployment.publishing.records import PublicationRequest
@@ -59,14 +59,11 @@ class LastPublication:
 class SyncerFacts:
     """The facts behind the metrics of a syncer that follows a branch.
 
-    ``interval`` is the number of seconds between two cycles, ``looks`` counts the cycles by outcome. ``fetched``
-    is when the repository was last read, ``waiting`` is when the branch got a revision other than ``published``;
-    both are in seconds since the epoch.
+    ``interval`` is the number of seconds between two cycles. ``fetched`` is when the repository was last read,
+    ``waiting`` is when the branch got a revision other than ``published``; both are in seconds since the epoch.
     """
 
-    process: DaemonProcess
-    interval: float
-    looks: Mapping[str, int]
+    interval: float = 0.0
     fetched: float | None = None
     published: Revision | None = None
     waiting: float | None = None
@@ -74,21 +71,13 @@ class SyncerFacts:
 
 
 def syncer_metrics(facts: SyncerFacts) -> tuple[Metric, ...]:
-    """Return a syncer's metrics, ``zkdeployment_syncer_…``."""
+    """Return the metrics of a syncer, besides those of its process and its cycles."""
     time, seconds, nodes = None, None, None
     if facts.last is not None:
         time, seconds, nodes = facts.last.time, facts.last.seconds, facts.last.nodes
     return (
-        *process_metrics("syncer", facts.process),
         gauge("syncer_interval_seconds", "Seconds between two reads of the tree's repository.", facts.interval),
         gauge("syncer_fetched_timestamp_seconds", "When the repository was last read.", facts.fetched),
-        labelled(
-            "syncer_looks_total",
-            "Cycles of this process, by outcome.",
-            "result",
-            facts.looks,
-            MetricKind.COUNTER,
-        ),
         info("syncer_revision_info", "The published revision, as the label.", facts.published),
         gauge(
             "syncer_unpublished_since_timestamp_seconds",
@@ -109,52 +98,34 @@ def syncer_metrics(facts: SyncerFacts) -> tuple[Metric, ...]:
 _PUBLISHED, _UNCHANGED = "published", "unchanged"
 
 
-class SyncerTelemetry:
-    """Records the cycles of a syncer that follows a branch; ``failures`` names the results of failed cycles."""
+class SyncerTelemetry(CycleTelemetry):
+    """Records the cycles of a syncer that follows a branch."""
 
-    def __init__(self, probe: Probe, failures: Iterable[str]) -> None:
-        self._probe = probe
-        self._looks = dict.fromkeys((_PUBLISHED, _UNCHANGED, *failures), 0)
+    def __init__(self, probe: Probe) -> None:
+        super().__init__("syncer", probe, (_PUBLISHED, _UNCHANGED, *(kind.event for kind in FAILURE_KINDS)))
+        self.facts = SyncerFacts()
         self._begun = 0.0
-        self._fetched: float | None = None
-        self._published: Revision | None = None
-        self._waiting: float | None = None
-        self._last: LastPublication | None = None
 
-    def begin(self) -> None:
+    def begin(self, interval: float) -> None:
         """Record the start of a cycle."""
-        self._begun = self._probe.clock.monotonic()
+        self._begun = self.probe.clock.monotonic()
+        self.facts = replace(self.facts, interval=interval)
 
     def succeed(self, report: SyncReport, fetched: float | None) -> None:
         """Record a cycle after which the branch's tip is published."""
-        self._fetched, self._published, self._waiting = fetched, report.revision, None
-        if report.draft is None:
-            self._looks[_UNCHANGED] += 1
-            return
-        self._looks[_PUBLISHED] += 1
-        clock, change = self._probe.clock, report.draft.change
-        nodes = len(change.create) + len(change.update) + len(change.delete)
-        self._last = LastPublication(time=clock.now(), seconds=clock.monotonic() - self._begun, nodes=nodes)
+        self.facts = replace(self.facts, fetched=fetched, published=report.revision, waiting=None)
+        self.count(_UNCHANGED if report.draft is None else _PUBLISHED)
+        if report.draft is not None:
+            clock, change = self.probe.clock, report.draft.change
+            nodes = len(change.create) + len(change.update) + len(change.delete)
+            last = LastPublication(time=clock.now(), seconds=clock.monotonic() - self._begun, nodes=nodes)
+            self.facts = replace(self.facts, last=last)
 
     def fail(self, failure: str, fetched: float | None) -> None:
         """Record a failed cycle; a commit that was fetched in it has been waiting to be published since then."""
-        if fetched != self._fetched and self._waiting is None:
-            self._waiting = fetched
-        self._fetched = fetched
-        self._looks[failure] += 1
-
-    def write(self, interval: float, *, up: bool = True) -> None:
-        """Write all metrics; ``up``: whether the syncer continues."""
-        facts = SyncerFacts(
-            process=self._probe.process(up=up),
-            interval=interval,
-            looks=self._looks,
-            fetched=self._fetched,
-            published=self._published,
-            waiting=self._waiting,
-            last=self._last,
-        )
-        self._probe.file.write(syncer_metrics(facts))
+        is_new = fetched != self.facts.fetched and self.facts.waiting is None
+        self.facts = replace(self.facts, fetched=fetched, waiting=fetched if is_new else self.facts.waiting)
+        self.count(failure)
 
 
 #: Characters of an error that answer a request; the log has the whole error.
@@ -201,7 +172,7 @@ class Follower:
         self._connect = connect
         self._unfinished = unfinished
         self._notifier = notifier
-        self._telemetry = SyncerTelemetry(probe, failures=[kind.event for kind in FAILURE_KINDS])
+        self._telemetry = SyncerTelemetry(probe)
         self._backoff = Backoff(first=2.0, most=60.0)
         self._watching = False
         self._request_waits = False
@@ -212,13 +183,13 @@ class Follower:
         self._notifier.ready()
         while not self._control.stopping:
             self._cycle(interval)
-            self._telemetry.write(interval)
+            self._telemetry.write(syncer_metrics(self._telemetry.facts))
             self._notifier.watchdog()
             pause = min(interval, _LOCKED_RETRY) if self._request_waits else max(interval, self._backoff.seconds)
             # The jitter keeps several syncers from polling the repository at the same moment.
             self._wait(jittered(pause, 0.1))
         self._notifier.stopping()
-        self._telemetry.write(interval, up=False)
+        self._telemetry.write(syncer_metrics(self._telemetry.facts), up=False)
 
     def _wait(self, seconds: float) -> None:
         """Wait for a wake-up, and notify the watchdog in the meantime."""
@@ -228,7 +199,7 @@ class Follower:
             seconds -= pace
 
     def _cycle(self, interval: float) -> None:
-        self._telemetry.begin()
+        self._telemetry.begin(interval)
         self._request_waits = False
         try:
             with self._unfinished():

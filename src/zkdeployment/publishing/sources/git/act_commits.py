@@ -16,7 +16,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import is_commit
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
+    from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.sources.git.source import GitSource
 
 
@@ -298,7 +299,7 @@ class TreeCommits:
     source: GitSource
     committer: Author
     signing_key: Path | None = None
-    approvals: Any = None
+    approvals: ApprovalVerifier | None = None
     reach: Callable[[str], None] = field(default=lambda _: None)
     #: The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
