@@ -305,14 +305,14 @@ class Mutation:
 
 
 MUTATIONS = {
-    "no lock check": Mutation(no_lock_check, "order", first=8),
+    "no lock check": Mutation(no_lock_check, "order", first=13),
     "no stop check": Mutation(no_stop_check, "mixed", first=2),
     "no compare-and-set": Mutation(no_compare_and_set, "stops", first=5),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
-    "order between services ignored": Mutation(order_ignored, "order", first=2),
+    "order between services ignored": Mutation(order_ignored, "order", first=7),
     "the end of a role's bracket is skipped": Mutation(ending_skipped, "strategies"),
     "signatures ignored": Mutation(signatures_ignored, "attacks", first=2),
-    "old publications believed": Mutation(old_publications_believed, "attacks", first=4),
+    "old publications believed": Mutation(old_publications_believed, "attacks", first=9),
     "properties not verified": Mutation(verified_properties_ignored, "attacks", first=42),
     "changed properties ignored": Mutation(properties_ignored, "order", first=7),
 }
@@ -329,7 +329,7 @@ DEFECTS = {
     "a host with publishers believes a forged node": Mutation(forged_nodes_believed, "attacks"),
     "a host of another role keeps the lock of its former role": Mutation(former_roles_kept, "roles", first=3),
     "a repeated publication ends waits": Mutation(missing_order_ends_waits, "repetitions", first=3),
-    "what is pruned stays on converged hosts": Mutation(revision_counts_as_publication, "repetitions", first=3),
+    "what is pruned stays on converged hosts": Mutation(revision_counts_as_publication, "repetitions", first=8),
     "another name or role of a host is ignored": Mutation(identity_ignored, "repetitions", first=3),
     "a repeated publication prevents the rollback": Mutation(
         recovery_of_the_last_publication_only, "rollbacks", first=2
