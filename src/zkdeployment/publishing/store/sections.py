@@ -80,7 +80,7 @@ class TreeWriter(SectionWriter):
         return any(tree_operations(publication.change, publication.versions))
 
     def operations(self, before: Before, after: After) -> SectionOperations:
-        """Return the operations on nodes of the tree; they fail if a node is not as it was read."""
+        """Return the operations on nodes of the tree; they fail if a node changed since it was read."""
         publication = after.publication
         return SectionOperations([*tree_operations(publication.change, publication.versions)])
 
