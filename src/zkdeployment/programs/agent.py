@@ -152,7 +152,7 @@ def build_agent(
         reporting = HostReporting(host, adapters, control, telemetry)
         commands = HostCommands(settings.after, settings.after_failure)
         lease = _host_role(settings, adapters, reporting)
-        yield Agent(adapters, reporting, control, commands=commands, lease=lease), control
+        yield Agent(reporting, commands=commands, lease=lease), control
 
 
 def _last_host(settings: Settings, run: RunDirectory) -> Host:

@@ -101,10 +101,10 @@ class PublicationReader:
     A host with publishers accepts only a publication that one of them signed.
     """
 
-    def __init__(self, adapters: AgentAdapters, reporting: HostReporting) -> None:
-        self._adapters = adapters
+    def __init__(self, reporting: HostReporting) -> None:
+        self._adapters = reporting.adapters
         self._reporting = reporting
-        self._watermark = Watermark(adapters.run.published)
+        self._watermark = Watermark(reporting.adapters.run.published)
 
     def read(self, cluster: Cluster | None) -> Published | CycleEvent:
         """Return the last publication, or the event that ends the cycle if the host must not act on it.
@@ -154,25 +154,22 @@ class AgentCycle:
     ``/hosts``. ``lease`` gives the host its role if the host can be leased.
     """
 
-    def __init__(  # noqa: PLR0913  the parts of one agent
+    def __init__(
         self,
-        adapters: AgentAdapters,
         reporting: HostReporting,
-        control: Control,
         waits: AgentWaits,
         *,
         commands: HostCommands,
         lease: HostRole,
         is_disturbed: Callable[[], bool],
     ) -> None:
-        self._adapters = adapters
+        self._adapters = reporting.adapters
         self._reporting = reporting
-        self._control = control
         self._waits = waits
         self._commands = commands
         self._is_disturbed = is_disturbed
         self.lease = lease
-        self._publications = PublicationReader(adapters, reporting)
+        self._publications = PublicationReader(reporting)
         self._held: ClusterState | None = None
         self._may_be_queued = True  # by an earlier process of this host
         self._state = CycleState.READING
@@ -229,7 +226,16 @@ class AgentCycle:
         self._held = None
         # A host needs no grant to follow its lease.
         is_gated = published.governs(cluster) and self.lease.is_reached and not self._has_been_granted(published)
-        gate = self._gate(published, cluster.revision) if is_gated else None
+        gate = None
+        if is_gated:
+            sequence = published.effective_since
+            gate = RolloutGate(
+                self._reporting,
+                self._waits,
+                sequence=sequence,
+                revision=cluster.revision,
+                spread=self.start_spread,
+            )
         with bound(revision=cluster.revision):
             event = self._compare(cluster.revision, published, gate)
             self._advance(event)
@@ -312,16 +318,14 @@ class AgentCycle:
             return CycleEvent.DEFECT_MET
         self._hand_on_former_roles()
         supervision = Supervision(
-            self._adapters,
             self._reporting,
-            self._control,
             revision,
             gate,
             published=published,
             lease=self.lease,
             disturbed=self._is_disturbed,
         )
-        run = DeploymentRun(self._adapters, self._reporting, supervision, commands=self._commands)
+        run = DeploymentRun(self._reporting, supervision, commands=self._commands)
         may_be_queued, self._may_be_queued = self._may_be_queued, True
         if run.run():
             self._may_be_queued = may_be_queued  # the deployment released the lock that it acquired
@@ -356,16 +360,6 @@ class AgentCycle:
             roles := self._reporting.retry_until_reachable(lambda: fleet.roles.hand_on(identity, former=True))
         ):
             get_logger().warning("role-lock-handed-on", roles=roles)
-
-    def _gate(self, published: Published, revision: Revision) -> RolloutGate:
-        return RolloutGate(
-            self._adapters,
-            self._reporting,
-            self._waits,
-            sequence=published.effective_since,
-            revision=revision,
-            spread=self.start_spread,
-        )
 
     def _settle(self) -> None:
         try:
@@ -427,27 +421,13 @@ _SETTLE = 0.05  # seconds until the cluster version is read again after it chang
 class Agent:
     """Brings one host to the cluster version."""
 
-    def __init__(
-        self,
-        adapters: AgentAdapters,
-        reporting: HostReporting,
-        control: Control,
-        *,
-        commands: HostCommands,
-        lease: HostRole,
-    ) -> None:
-        self._adapters = adapters
+    def __init__(self, reporting: HostReporting, *, commands: HostCommands, lease: HostRole) -> None:
+        self._adapters = reporting.adapters
         self._reporting = reporting
-        self._control = control
-        self._waits = AgentWaits(adapters, control)
+        self._control = reporting.control
+        self._waits = AgentWaits(reporting.adapters, reporting.control)
         self._cycle = AgentCycle(
-            adapters,
-            reporting,
-            control,
-            self._waits,
-            commands=commands,
-            lease=lease,
-            is_disturbed=self._is_disturbed,
+            reporting, self._waits, commands=commands, lease=lease, is_disturbed=self._is_disturbed
         )
         self._backoff = Backoff(first=5.0, most=60.0)
         self._following = False

@@ -37,14 +37,12 @@ from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from zkdeployment.agent.adapters import AgentAdapters
     from zkdeployment.agent.daemon.agent import AgentWaits
     from zkdeployment.agent.daemon.plans import HostPlan
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.publication import Published
 
@@ -57,16 +55,9 @@ class RolloutGate:
     """
 
     def __init__(
-        self,
-        adapters: AgentAdapters,
-        reporting: HostReporting,
-        waits: AgentWaits,
-        *,
-        sequence: int,
-        revision: Revision,
-        spread: float,
+        self, reporting: HostReporting, waits: AgentWaits, *, sequence: int, revision: Revision, spread: float
     ) -> None:
-        self._adapters = adapters
+        self._adapters = reporting.adapters
         self._reporting = reporting
         self._waits = waits
         self._sequence = sequence
@@ -205,11 +196,9 @@ class Supervision:
     can be leased; the failures of such a host concern no other host. ``groups`` are the stops of groups.
     """
 
-    def __init__(  # noqa: PLR0913  the facts of a deployment
+    def __init__(
         self,
-        adapters: AgentAdapters,
         reporting: HostReporting,
-        control: Control,
         revision: Revision,
         gate: RolloutGate | None,
         *,
@@ -217,9 +206,8 @@ class Supervision:
         lease: HostRole,
         disturbed: Callable[[], bool],
     ) -> None:
-        self._adapters = adapters
+        self._adapters = adapters = reporting.adapters
         self._reporting = reporting
-        self._control = control
         self.revision = revision
         is_published = published.revision == revision
         self.sequence = published.sequence if is_published else 0
@@ -230,7 +218,7 @@ class Supervision:
         self._disturbed = disturbed
         self._recheck = Recheck(adapters.clock, lambda: adapters.session.id)
         self._stamp: int | None = None  # of the cluster version when it was last checked
-        self.groups = GroupStops(adapters.fleet, reporting)
+        self.groups = GroupStops(reporting)
         self.changed = False
 
     @property
@@ -297,7 +285,7 @@ class Supervision:
 
     def check_waiting(self) -> None:
         """Check as ``check`` does, for a waiting host: ask ZooKeeper only if something may have changed."""
-        self._control.check()
+        self._reporting.control.check()
         if not (self._recheck.is_due or self.lease.is_outdated):
             return
         changed = self._recheck.begin()
@@ -400,7 +388,7 @@ class Supervision:
             raise ConflictError("the configuration or the program changed; the host waits again with the new one")
 
     def _check_cluster(self, changed: Callable[[], None] | None = None, *, midway: bool = False) -> None:
-        self._control.check()
+        self._reporting.control.check()
         cluster = self._reporting.read_cluster(changed)
         self._reporting.refresh_session()
         if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
@@ -427,19 +415,12 @@ class DeploymentRun:
     ``commands`` are those to run after the steps or after a failure.
     """
 
-    def __init__(
-        self,
-        adapters: AgentAdapters,
-        reporting: HostReporting,
-        supervision: Supervision,
-        *,
-        commands: HostCommands,
-    ) -> None:
-        self._adapters = adapters
+    def __init__(self, reporting: HostReporting, supervision: Supervision, *, commands: HostCommands) -> None:
+        self._adapters = reporting.adapters
         self._reporting = reporting
         self._supervision = supervision
         self._commands = commands
-        self._begun = adapters.clock.monotonic()
+        self._begun = self._adapters.clock.monotonic()
         self._is_role_change = supervision.is_role_change
 
     def run(self) -> bool:
@@ -479,13 +460,7 @@ class DeploymentRun:
         self._supervision.enter(Phase.PREPARE)
         host_plan = self._supervision.plan()
         plan = host_plan.plan
-        executor = Executor(
-            self._adapters,
-            self._reporting.host.identity,
-            self._supervision,
-            plan=host_plan,
-            basis=self._supervision.basis,
-        )
+        executor = Executor(self._adapters, self._reporting.host.identity, self._supervision, host_plan)
         try:
             executor.prepare(rehearse=self._supervision.gate is not None)
             self._supervision.enter(Phase.DEPLOY, len(plan.steps))

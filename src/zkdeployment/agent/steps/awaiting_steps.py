@@ -40,17 +40,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.adapters import QueuedLock
-    from zkdeployment.agent.daemon.deployment import Supervision
     from zkdeployment.agent.daemon.plans import HostPlan
     from zkdeployment.agent.rules.waiting import OrderProgress
     from zkdeployment.agent.steps.executor import StepRunner
-    from zkdeployment.agent.store.fleet import ZooKeeperFleet
-    from zkdeployment.agent.store.role_locks import RoleRequestLock
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
-    from zkdeployment.base.host import Identity
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.plan import Step
-    from zkdeployment.zookeeper.session import Session
 
 
 @dataclass
@@ -69,20 +64,11 @@ class _Reading:
 class OrderedSteps:
     """The steps of one plan, in their order with those of other hosts."""
 
-    def __init__(
-        self,
-        session: Session,
-        clock: Clock,
-        identity: Identity,
-        supervisor: Supervision,
-        runner: StepRunner,
-        *,
-        plan: HostPlan,
-    ) -> None:
-        self._order = PublicationOrder(session, plan.sequence)
-        self._clock = clock
-        self._identity = identity
-        self._supervisor = supervisor
+    def __init__(self, runner: StepRunner, plan: HostPlan) -> None:
+        self._order = PublicationOrder(runner.adapters.session, plan.sequence)
+        self._clock = runner.adapters.clock
+        self._identity = runner.identity
+        self._supervisor = runner.supervisor
         self._runner = runner
         self._plan = plan
         self._remaining = Counter(step.deployment.path for step in plan.plan.steps if isinstance(step, Deploy))
@@ -213,16 +199,14 @@ class KnownHolder:
 
 
 class RoleLockHold:
-    """Acquires, checks and releases the lock of this host's role."""
+    """Acquires, checks and releases the lock of a role; raises ``TreeError`` if its lock node is missing."""
 
-    def __init__(
-        self, role: str, lock: RoleRequestLock, clock: Clock, supervisor: Supervision, runner: StepRunner
-    ) -> None:
+    def __init__(self, role: str, runner: StepRunner) -> None:
         self._role = role
-        self._lock = lock
-        self._supervisor = supervisor
+        self._lock = runner.adapters.fleet.roles.lock(role, runner.identity)
+        self._supervisor = runner.supervisor
         self._runner = runner
-        self._holder = KnownHolder(lock, clock)
+        self._holder = KnownHolder(self._lock, runner.adapters.clock)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -289,20 +273,11 @@ def needs_lock(step: Step) -> bool:
 class LockedSteps:
     """Runs a host's steps that need the locks of services."""
 
-    def __init__(
-        self,
-        fleet: ZooKeeperFleet,
-        clock: Clock,
-        identity: Identity,
-        supervisor: Supervision,
-        runner: StepRunner,
-        *,
-        order: OrderedSteps,
-    ) -> None:
-        self._fleet = fleet
-        self._clock = clock
-        self._identity = identity
-        self._supervisor = supervisor
+    def __init__(self, runner: StepRunner, order: OrderedSteps) -> None:
+        self._fleet = runner.adapters.fleet
+        self._clock = runner.adapters.clock
+        self._identity = runner.identity
+        self._supervisor = runner.supervisor
         self._runner = runner
         self._order = order
 

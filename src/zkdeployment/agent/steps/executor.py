@@ -39,34 +39,42 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.plan import Step
-    from zkdeployment.base.publication import DeploymentBasis
 
 
 class StepRunner:
-    """Runs the ``total`` steps of one plan, one at a time, and counts them.
+    """Runs the ``total`` steps of one plan on the host ``identity``, one at a time, and counts them.
 
     All methods pass on the supervisor's errors.
     """
 
-    def __init__(self, effects: StepEffects, supervisor: Supervision, total: int) -> None:
+    def __init__(
+        self,
+        adapters: AgentAdapters,
+        identity: Identity,
+        effects: StepEffects,
+        supervisor: Supervision,
+        total: int,
+    ) -> None:
+        self.adapters = adapters
+        self.identity = identity
+        self.supervisor = supervisor
         self._effects = effects
-        self._supervisor = supervisor
         self._done = 0
         self._total = total
 
     def prepare_packages(self, change: PackageChange) -> None:
         """Prepare a package change that a later step commits."""
-        self._supervisor.check_waiting()  # the host changes only after the check of that step
+        self.supervisor.check_waiting()  # the host changes only after the check of that step
         self.show("prepare packages")
-        with self._supervisor.reporting("prepare packages", packages=change.names), failpoints("prepare"):
+        with self.supervisor.reporting("prepare packages", packages=change.names), failpoints("prepare"):
             self._effects.prepare_packages(change)
 
     def fetch(self, step: CheckOut) -> None:
         """Fetch a checkout that a later step installs."""
-        self._supervisor.check_waiting()
+        self.supervisor.check_waiting()
         name = f"fetch {step.package}"
         self.show(name)
-        with self._supervisor.reporting(name, packages=[step.package]), failpoints("fetch"):
+        with self.supervisor.reporting(name, packages=[step.package]), failpoints("fetch"):
             self._effects.fetch(step)
 
     def run(
@@ -78,8 +86,8 @@ class StepRunner:
         the step stops the group. Raises ``LockLostError``, before the step changes anything, if the lock is lost.
         """
         with contextlib.suppress(GroupStoppedError):
-            if not self._supervisor.groups.withholds(step):
-                self._run(step, lock, check or self._supervisor.check)
+            if not self.supervisor.groups.withholds(step):
+                self._run(step, lock, check or self.supervisor.check)
         self._done += 1
 
     def _run(self, step: Step, lock: ZooKeeperServiceLock | None, check: Callable[[], None]) -> None:
@@ -88,11 +96,11 @@ class StepRunner:
         packages = packages_of(step)
         with (
             bound(**shown),
-            self._supervisor.reporting(step.title, deployment=deployment, packages=packages, group=group_of(step)),
+            self.supervisor.reporting(step.title, deployment=deployment, packages=packages, group=group_of(step)),
         ):
             self.show(step.title)
             self._authorize(step, lock, check)  # last, because its result soon becomes outdated
-            if self._supervisor.groups.withholds(step):
+            if self.supervisor.groups.withholds(step):
                 return
             get_logger().info("step", sentence=sentence(step), done=self._done, total=self._total)
             with failpoints(step.kind.replace(" ", "-")):
@@ -100,7 +108,7 @@ class StepRunner:
 
     def show(self, step: str) -> bool:
         """Show the current step of the host; return whether it differs from the one shown before."""
-        return self._supervisor.show(step, self._done, self._total)
+        return self.supervisor.show(step, self._done, self._total)
 
     def show_waiting(self, step: str) -> bool:
         """Show that the host waits for other hosts, and return as ``show`` does.
@@ -109,43 +117,33 @@ class StepRunner:
         """
         changed = self.show(step)
         if changed:
-            self._supervisor.hand_on_work()
+            self.supervisor.hand_on_work()
         return changed
 
     def _authorize(self, step: Step, lock: ZooKeeperServiceLock | None, check: Callable[[], None]) -> None:
         if lock is not None:
-            self._supervisor.begin_locked(step.title, lock)
+            self.supervisor.begin_locked(step.title, lock)
             return
         check()
-        if self._supervisor.begin_changes():
+        if self.supervisor.begin_changes():
             check()  # the record of the first change took time
 
 
 class Executor:
-    """Executes one plan for the publication of ``basis``.
+    """Executes one plan for the publication of its supervisor.
 
     All methods pass on the supervisor's errors. A failure is reported before any lock is released.
     """
 
     def __init__(
-        self,
-        adapters: AgentAdapters,
-        identity: Identity,
-        supervisor: Supervision,
-        *,
-        plan: HostPlan,
-        basis: DeploymentBasis,
+        self, adapters: AgentAdapters, identity: Identity, supervisor: Supervision, plan: HostPlan
     ) -> None:
-        self._adapters = adapters
-        self._identity = identity
         self._supervisor = supervisor
         self._plan = plan.plan
-        self._effects = StepEffects(adapters, basis, identity, self._plan.unrecorded)
-        self._runner = StepRunner(self._effects, supervisor, len(self._plan.steps))
-        self._order = OrderedSteps(adapters.session, adapters.clock, identity, supervisor, self._runner, plan=plan)
-        self._locked = LockedSteps(
-            adapters.fleet, adapters.clock, identity, supervisor, self._runner, order=self._order
-        )
+        self._effects = StepEffects(adapters, supervisor.basis, identity, self._plan.unrecorded)
+        self._runner = StepRunner(adapters, identity, self._effects, supervisor, len(self._plan.steps))
+        self._order = OrderedSteps(self._runner, plan)
+        self._locked = LockedSteps(self._runner, self._order)
         self._role_lock_hold: RoleLockHold | None = None
 
     def prepare(self, *, rehearse: bool) -> None:
@@ -157,7 +155,8 @@ class Executor:
         controller = self._plan.controller
         self._supervisor.hand_on_work(self._under_service_locks())
         if controller is not None:
-            self._role_lock_hold = self._make_role_lock_hold(controller.role)
+            with self._supervisor.reporting("role lock"):
+                self._role_lock_hold = RoleLockHold(controller.role, self._runner)
         for step in self._plan.steps:
             if isinstance(step, CheckOut):
                 self._runner.fetch(step)
@@ -190,11 +189,6 @@ class Executor:
         """Return the plan's deployments under locks of services that come before the wait for another lock."""
         steps = [] if self._plan.controller is not None else self._plan.steps
         return [step.deployment for step in steps if isinstance(step, Deploy | Undeploy) and needs_lock(step)]
-
-    def _make_role_lock_hold(self, role: str) -> RoleLockHold:
-        with self._supervisor.reporting("role lock"):
-            lock = self._adapters.fleet.roles.lock(role, self._identity)
-        return RoleLockHold(role, lock, self._adapters.clock, self._supervisor, self._runner)
 
     def _package_changes(self) -> list[PackageChange]:
         return [step.change for step in self._plan.steps if isinstance(step, ChangePackages)]

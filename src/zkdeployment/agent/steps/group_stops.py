@@ -22,7 +22,6 @@ from zkdeployment.base.stop import LackingGroup, services_of
 
 if TYPE_CHECKING:
     from zkdeployment.agent.reporting.host_reporting import HostReporting
-    from zkdeployment.agent.store.fleet import ZooKeeperFleet
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import DeploymentFailure
     from zkdeployment.base.plan import Step
@@ -39,8 +38,7 @@ class GroupStops:
     of this host that stopped a group, with its reason.
     """
 
-    def __init__(self, fleet: ZooKeeperFleet, reporting: HostReporting) -> None:
-        self._fleet = fleet
+    def __init__(self, reporting: HostReporting) -> None:
         self._reporting = reporting
         self._plan = Plan()
         self._stopped: frozenset[str] = frozenset()
@@ -60,7 +58,7 @@ class GroupStops:
     def read(self) -> None:
         """Read the stops again, if the plan has steps of groups that can be stopped."""
         if self._plan.groups:
-            stopped = self._reporting.retry_until_reachable(self._fleet.stopped_groups)
+            stopped = self._reporting.retry_until_reachable(self._reporting.adapters.fleet.stopped_groups)
             self._stopped = stopped | {group for group in self._stopped if group in self.lacking}
 
     def withholds(self, step: Step) -> bool:
