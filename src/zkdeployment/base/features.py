@@ -113,6 +113,20 @@ class Feature(NamedTuple):
     verbs: Callable[[], Mapping[str, LazyVerb]] = _no_entries
 
 
+def value_in(module: str, name: str) -> Callable[[], Any]:
+    """Return a place with a value of a module, which is imported when the place is first needed."""
+    return lambda: getattr(importlib.import_module(f"zkdeployment.{module}"), name)
+
+
+def function_in(module: str, name: str) -> Callable[..., Any]:
+    """Return a place with a function of a module, which is imported at the first call."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(importlib.import_module(f"zkdeployment.{module}"), name)(*arguments)
+
+    return call
+
+
 def install(names: Sequence[str]) -> None:
     """Make these capabilities the installed features: each has a module ``feature`` with the value ``FEATURE``."""
     base.installed_features = tuple(names)

@@ -173,6 +173,8 @@ def _events(before: LastCheckChanges | None, after: LastCheckChanges | None) -> 
 #: The last changes of check instances.
 CHECKS_PART: FeedPart[LastCheckChanges | None] = FeedPart("checks", None, _CheckAssembly, _events)
 
+FEED_PARTS = (CHECKS_PART,)
+
 
 def check_reading_of(feed: ZooKeeperFeed) -> CheckReading:
     """Return all check instances with their known results.

@@ -5,13 +5,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel
 
-from zkdeployment.checks.documents.kinds import OnCall
+from zkdeployment.checks.documents.kinds import CheckConfiguration, MonitoringSystem, OnCall
 from zkdeployment.checks.rules.findings import CheckGroupState
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import LONGEST_OUTPUT, CheckResult, ResultState
 from zkdeployment.checks.rules.overview import CheckDrift, CheckInstanceView, SystemBacklog
 from zkdeployment.checks.views.wanted import CheckError
-from zkdeployment.service.bodies import Described, answer
+from zkdeployment.service.bodies import answer
 
 
 class CheckMetadata(BaseModel):
@@ -34,30 +34,11 @@ class CheckDocument(BaseModel):
     data: dict[str, Any]
 
 
-class ListedCheck(Described):
-    """A published check configuration."""
-
-    name: str
-    object: str
-    inheritance: bool
-    children_only: bool
-    monitoring: str
-    command: str
-    interval: int
-
-
-class ListedSystem(Described):
-    """A published monitoring system; one without a callback polls."""
-
-    name: str
-    callback: str | None
-
-
 CHECKS = answer(
     "checks",
     text="The published check configurations and monitoring systems, by name, and the on-call duties, by node.",
-    checks=list[ListedCheck],
-    monitoring=list[ListedSystem],
+    checks=list[CheckConfiguration],
+    monitoring=list[MonitoringSystem],
     on_call=list[answer(None, OnCall, object=str)],  # type: ignore[misc]
 )
 

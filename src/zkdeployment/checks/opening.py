@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.checks.ports import CheckAdapters
+from zkdeployment.checks.rules.alarms import check_alarms
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import SharedCheckSources, ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import Servers
@@ -46,6 +49,11 @@ def check_adapters(session: Session) -> CheckAdapters:
 def check_adapters_of(adapters: ServerAdapters) -> CheckAdapters:
     """Return the adapters of checks among those of the service."""
     return adapters.operator.of(check_adapters)
+
+
+def alarms(session: Session, now: float) -> JudgeAlarms:
+    """Return the function that judges the monitoring systems; raises ``UnreachableError``."""
+    return partial(check_alarms, check_adapters(session).summary(now))
 
 
 def host_findings(

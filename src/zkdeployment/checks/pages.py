@@ -23,3 +23,6 @@ def show_checks(request: Request, adapters: Adapters, user: Reader) -> Response:
     parameters = {name: query.getlist(name) for name in query}
     view = checks_view(reading.summary, reading.findings, parameters, adapters.clock.now())
     return show_page(request, adapters, user, "checks.html", events=_EVENTS, view=view)
+
+
+ROUTERS = (router,)

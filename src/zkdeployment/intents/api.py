@@ -440,3 +440,5 @@ add_operation(
     name="terminate_cluster",
     description="Undeploy the network intents of an applied cluster.",
 )
+
+ROUTERS = (clusters_router, releases_router, groups_router, intents_router)

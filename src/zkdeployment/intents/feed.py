@@ -88,6 +88,8 @@ def _newest(record: IntentRecord | None) -> IntentInstance | None:
 #: What publications recorded of each intent.
 INTENTS_PART: FeedPart[Summaries] = FeedPart("intents", {}, _IntentAssembly, _events)
 
+FEED_PARTS = (INTENTS_PART,)
+
 #: The number of whole records that are kept.
 _KEPT = 64
 

@@ -111,3 +111,6 @@ def _job(adapters: ServerAdapters, commit: str) -> Job | None:
         return read_or(lambda: find_job(adapters, commit), None)
     except (RefusedError, SourceError):
         return None
+
+
+ROUTERS = (router,)

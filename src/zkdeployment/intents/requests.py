@@ -153,6 +153,11 @@ class IntentResources:
         return kept
 
 
+def service_state() -> dict[str, IntentResources]:
+    """Return what the application keeps for the pages."""
+    return {"intent_resources": IntentResources()}
+
+
 def intent_resources(request: Request) -> IntentResources:
     """Return the resources that the application of a request keeps."""
     found: IntentResources = request.app.state.intent_resources

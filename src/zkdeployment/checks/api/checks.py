@@ -15,6 +15,7 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.checks import models
 from zkdeployment.checks.acts import change_check, check_content, create_checks, delete_check
+from zkdeployment.checks.api import deployments
 from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, SYSTEM
 from zkdeployment.checks.feed import check_reading_of
 from zkdeployment.checks.models import CheckDocument
@@ -186,3 +187,6 @@ def remove_check(
 ) -> CommitReference:
     """Remove a check configuration, so that all its instances are undeployed."""
     return refer_to(remove(adapters, user, name, reason))
+
+
+ROUTERS = (router, deployments.router)

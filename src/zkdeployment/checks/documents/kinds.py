@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from zkdeployment.base.errors import without_passwords
 from zkdeployment.base.names import NameKind
-from zkdeployment.base.records import APART, Record
+from zkdeployment.base.records import APART, Key, Record
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.documents.forms import (
     OBJECT_PATH,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from zkdeployment.documents.collection import DocumentEntry, Documents
+    from zkdeployment.publishing.rules.review import ReviewRule
     from zkdeployment.strategies.strategy import Selector
 
 
@@ -127,8 +128,8 @@ def _part(part: str) -> ArgumentPart:
 
 
 @dataclass(frozen=True, slots=True)
-class MonitoringSystem:
-    """A monitoring system; one without a ``callback`` is not notified and polls."""
+class MonitoringSystem(Record):
+    """A published monitoring system; one without a callback polls."""
 
     name: str
     callback: str | None = None
@@ -179,23 +180,23 @@ class CheckConstraints:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckConfiguration:
-    """A check and the services that it concerns.
+class CheckConfiguration(Record):
+    """A published check configuration.
 
     ``path`` is the path of the configuration's object, empty for the root of the tree. ``interval`` is in
     seconds. ``arguments`` are templates.
     """
 
     name: str
-    path: str
+    path: Annotated[str, Key("object", write=lambda path: path or "/")]
     monitoring: str
     command: str
-    arguments: tuple[str, ...] = ()
+    arguments: Annotated[tuple[str, ...], APART] = ()
     interval: int = 60
     inheritance: bool = True
     children_only: bool = False
-    thresholds: tuple[Threshold, ...] = ()
-    constraints: CheckConstraints = field(default_factory=CheckConstraints)
+    thresholds: Annotated[tuple[Threshold, ...], APART] = ()
+    constraints: Annotated[CheckConstraints, APART] = field(default_factory=CheckConstraints)
 
     def concerns(self, service: str) -> bool:
         """Whether the check applies to a service node: to the object, or to a node to which it is passed down."""
@@ -582,3 +583,8 @@ def _system_problems(entry: DocumentEntry, systems: Collection[str]) -> Iterator
         expected = one_of(systems) if systems else "a MonitoringSystem of that name"
         message = f"there is no monitoring system {name}; expected {expected}"
         yield entry.problem(("data", "monitoring"), message)
+
+
+DOCUMENT_KINDS: tuple[DocumentKind[Any], ...] = (SYSTEM, CHECK, CHECK_GROUP, ON_CALL)
+
+REVIEW_RULES: tuple[ReviewRule, ...] = (lambda documents, tree, _targets: check_problems(documents, tree),)

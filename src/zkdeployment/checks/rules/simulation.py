@@ -29,7 +29,7 @@ from zkdeployment.checks.rules.workflow import (
     retry,
     want,
 )
-from zkdeployment.documents.forms import Fault, form_faults, one_of
+from zkdeployment.documents.forms import TRUTH, Fault, form_faults, list_form, mapping_form, one_of
 from zkdeployment.documents.yaml_values import YamlTextError, parse_yaml, typed_values
 
 if TYPE_CHECKING:
@@ -51,58 +51,40 @@ _DEEPEST = 100
 _ANY: dict[str, Any] = {"type": ["object", "array", "integer", "number", "boolean", "null"]}
 _ANY |= {"additionalProperties": _ANY, "items": _ANY}
 
-_BOOLEAN = {"type": "boolean", "description": "true or false"}
 _VERSION = {"type": "integer", "minimum": 0, "description": "a version: a whole number from 0 on"}
 _DETAILS = {"type": "object", "description": "details: a mapping"}
 _STATES = [state.value for state in CheckState]
-_CONFIGURATION = {
-    "type": "object",
-    "description": "a mapping with version, state and details",
-    "required": ["version", "state", "details"],
-    "additionalProperties": False,
-    "properties": {
-        "version": _VERSION,
-        "state": {"enum": _STATES, "description": one_of(_STATES)},
-        "details": _DETAILS,
-    },
-}
-_START = {
-    "type": ["object", "null"],
-    "description": "null, or a mapping with configurations, current, update_available and deleted",
-    "required": ["configurations"],
-    "additionalProperties": False,
-    "properties": {
-        "configurations": {"type": "array", "items": _CONFIGURATION, "description": "a list of configurations"},
+_EVENTS = [*DETAILED_EVENTS, *PLAIN_EVENTS]
+
+
+def _mapping(description: str, required: Mapping[str, Any], optional: Mapping[str, Any]) -> dict[str, Any]:
+    return {**mapping_form(required, optional), "description": description}
+
+
+_CONFIGURATION = _mapping(
+    "a mapping with version, state and details",
+    {"version": _VERSION, "state": {"enum": _STATES, "description": one_of(_STATES)}, "details": _DETAILS},
+    {},
+)
+_START = _mapping(
+    "null, or a mapping with configurations, current, update_available and deleted",
+    {"configurations": list_form(_CONFIGURATION, "a list of configurations")},
+    {
         "current": {**_VERSION, "type": ["integer", "null"], "description": "a version or null"},
-        "update_available": _BOOLEAN,
-        "deleted": _BOOLEAN,
+        "update_available": TRUTH,
+        "deleted": TRUTH,
     },
-}
-_EVENT = {
-    "type": "object",
-    "description": "a mapping with the key event, which create and change need details with",
-    "required": ["event"],
-    "additionalProperties": False,
-    "properties": {
-        "event": {
-            "enum": [*DETAILED_EVENTS, *PLAIN_EVENTS],
-            "description": one_of([*DETAILED_EVENTS, *PLAIN_EVENTS]),
-        },
-        "details": _DETAILS,
-        "poke": {"enum": ["fails"], "description": "fails"},
-    },
-}
-_FORM = {
-    "type": "object",
-    "description": "a mapping with callback, start and events",
-    "required": ["events"],
-    "additionalProperties": False,
-    "properties": {
-        "callback": _BOOLEAN,
-        "start": _START,
-        "events": {"type": "array", "items": _EVENT, "description": "a list of events"},
-    },
-}
+) | {"type": ["object", "null"]}
+_EVENT = _mapping(
+    "a mapping with the key event, which create and change need details with",
+    {"event": {"enum": _EVENTS, "description": one_of(_EVENTS)}},
+    {"details": _DETAILS, "poke": {"enum": ["fails"], "description": "fails"}},
+)
+_FORM = _mapping(
+    "a mapping with callback, start and events",
+    {"events": list_form(_EVENT, "a list of events")},
+    {"callback": TRUTH, "start": _START},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +175,13 @@ def _faults(value: Any) -> Iterator[Fault]:
     yield from faults
     if faults:
         return
-    versions: set[int] = set()
-    for number, configuration in enumerate((value.get("start") or {}).get("configurations", ())):
-        if configuration["version"] in versions:
-            message = f"expected each version once, found {configuration['version']} again"
-            yield ("start", "configurations", number, "version"), message
-        versions.add(configuration["version"])
+    versions = [found["version"] for found in (value.get("start") or {}).get("configurations", ())]
+    for number, version in enumerate(versions):
+        if version in versions[:number]:
+            yield (
+                ("start", "configurations", number, "version"),
+                f"expected each version once, found {version} again",
+            )
     for number, event in enumerate(value["events"]):
         name = event["event"]
         if ("details" in event) != (name in DETAILED_EVENTS):

@@ -20,6 +20,7 @@ from zkdeployment.checks.rules.spawning import (
     wanted_instances,
 )
 from zkdeployment.checks.rules.workflow import same_details
+from zkdeployment.fleet.views.forecast import PlanAddition
 from zkdeployment.tree.diff import apply_change
 from zkdeployment.tree.values import Tree, Value
 
@@ -78,22 +79,8 @@ def configurations_to_json(
 ) -> dict[str, Value]:
     """Return the configurations, the monitoring systems and the duties, as ``checks list -o json`` prints them."""
     return {
-        "checks": [
-            {
-                "name": found.name,
-                "object": found.path or "/",
-                "inheritance": found.inheritance,
-                "children_only": found.children_only,
-                "monitoring": found.monitoring,
-                "command": found.command,
-                "interval": found.interval,
-            }
-            for found in sorted(configurations, key=lambda found: found.name)
-        ],
-        "monitoring": [
-            {"name": found.name, "callback": found.callback}
-            for found in sorted(systems, key=lambda found: found.name)
-        ],
+        "checks": [found.to_json() for found in sorted(configurations, key=lambda found: found.name)],
+        "monitoring": [found.to_json() for found in sorted(systems, key=lambda found: found.name)],
         "on_call": duties_to_json(sorted(duties, key=lambda duty: duty.path)),
     }
 
@@ -256,6 +243,12 @@ def planned_difference(reviewed: Review, basis: PredictionBasis, predicted: Pred
     duties = reviewed.documents.of(ON_CALL).values()
     after = tree_basis(reviewed.linted.tree.properties, predicted.targets, planned, hosts, duties)
     return check_difference(before, after)
+
+
+def plan_addition(reviewed: Review, basis: PredictionBasis, predicted: Prediction) -> PlanAddition:
+    """Return the effect of a publication on check instances, as an addition to its plan."""
+    found = planned_difference(reviewed, basis, predicted)
+    return PlanAddition("checks", found.to_json(), tuple(found.describe()), bool(found))
 
 
 def shown_command(wanted: WantedInstance) -> Sequence[str]:

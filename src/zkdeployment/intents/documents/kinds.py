@@ -300,3 +300,5 @@ RELEASE: DocumentKind[ServiceRelease] = DocumentKind(
     subject=lambda value: tuple(value["metadata"][key] for key in ("path", "target") if key in value["metadata"]),
     place=("metadata", "path"),
 )
+
+DOCUMENT_KINDS: tuple[DocumentKind[Any], ...] = (GROUP, CLUSTER, RELEASE)

@@ -576,3 +576,6 @@ def _named(intents: Iterable[Intent]) -> set[tuple[str, str | None]]:
 
 def _left_order(left: LeftService) -> tuple[str, str]:
     return left.path, left.target or ""
+
+
+REVIEW_RULES = (intent_problems, coverage_problems)
