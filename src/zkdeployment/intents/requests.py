@@ -154,7 +154,7 @@ class IntentResources:
 
 
 def service_state() -> dict[str, IntentResources]:
-    """Return what the application keeps for the pages."""
+    """Return the resources that the application keeps for its pages, by the name of the attribute."""
     return {"intent_resources": IntentResources()}
 
 

@@ -180,8 +180,8 @@ class NagiosServer:
         """The command that makes Nagios read its configuration again."""
         return shlex.join(["/bin/sh", "-c", f'kill -HUP "$(cat {shlex.quote(str(self._process_id))})"'])
 
-    def configure(self) -> None:
-        """Write the configuration, without any host."""
+    def configure(self, more: str = "") -> None:
+        """Write the configuration, without any host; ``more`` are further lines of the main file."""
         for place in (self.objects, self.directory / "results"):
             place.mkdir(parents=True, exist_ok=True)
         text = _CONFIGURATION.format(
@@ -190,7 +190,7 @@ class NagiosServer:
             user=getpass.getuser(),
             group=grp.getgrgid(os.getgid()).gr_name,
         )
-        self._configuration.write_text(text, encoding="utf-8")
+        self._configuration.write_text(text + more, encoding="utf-8")
         (self.directory / "templates.cfg").write_text(_TEMPLATES, encoding="utf-8")
 
     def start(self) -> None:

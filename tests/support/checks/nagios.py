@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
-import grp
-import os
 import re
 import shlex
-import shutil
 import subprocess
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.checks.monitoring import SimulatedMonitoringService
@@ -30,45 +25,19 @@ from zkdeployment.sandbox.nagios import NagiosServer, find_nagios
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from zkdeployment.checks.ports import MonitoringService
 
 
-#: The directories of Nagios: that of ``scripts/test``, and those of packages.
-_PLACES = (
-    str(Path(__file__).resolve().parents[3] / "build/nagios/usr/sbin"),
-    os.environ.get("PATH", os.defpath),
-    "/usr/sbin",
-)
-
 _SECTIONS = re.compile(r"^(\w+) \{\n(.*?)^\s*\}", re.MULTILINE | re.DOTALL)
 
 #: A second is Nagios' unit of time, so that intervals of minutes pass soon.
-_NAGIOS = """\
+_MORE = """\
 cfg_file={shipped}
 cfg_file={place}/objects.cfg
 resource_file={place}/resource.cfg
-log_file={place}/nagios.log
-object_cache_file={place}/objects.cache
-status_file={place}/status.dat
-status_update_interval=1
-lock_file={place}/nagios.pid
-temp_file={place}/nagios.tmp
-temp_path={place}
-check_result_path={place}/results
-command_file={place}/nagios.cmd
-query_socket={place}/nagios.qh
-nagios_user={user}
-nagios_group={group}
 interval_length=1
-service_inter_check_delay_method=n
-check_external_commands=0
-check_for_updates=0
-enable_notifications=0
-retain_state_information=0
-event_broker_options=0
-illegal_macro_output_chars=`~$&|'\\"<>
-use_syslog=0
 """
 
 #: The objects that the shipped definitions refer to: a time period, a contact, a host; and the services.
@@ -84,14 +53,10 @@ define timeperiod {{
     friday           00:00-24:00
     saturday         00:00-24:00
 }}
-define command {{
-    command_name     tell-nobody
-    command_line     /bin/true
-}}
 define contact {{
     contact_name                   admin
-    service_notification_commands  tell-nobody
-    host_notification_commands     tell-nobody
+    service_notification_commands  notify-nobody
+    host_notification_commands     notify-nobody
     service_notification_period    24x7
     host_notification_period       24x7
 }}
@@ -127,12 +92,9 @@ class Nagios:
     """
 
     def __init__(self, place: Path, *, shipped: Path, services: str, check: Path, on_host: str) -> None:
-        self._place = place
-        self._configuration = place / "nagios.cfg"
-        (place / "results").mkdir(parents=True)
+        self._server = NagiosServer(find_nagios(), place)
+        self._server.configure(_MORE.format(shipped=shipped, place=place))
         (place / "plugins").mkdir()
-        names = {"place": place, "user": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
-        self._configuration.write_text(_NAGIOS.format(shipped=shipped, **names))
         (place / "objects.cfg").write_text(_OBJECTS.format(services=services))
         (place / "resource.cfg").write_text(f"$USER1$={place}/plugins\n")
         (place / "nrpe.cfg").write_text(f"{on_host}\n")
@@ -143,21 +105,18 @@ class Nagios:
 
     def verify(self) -> str:
         """Return Nagios' report on its configuration; fail the test if Nagios rejects it."""
-        argv = [_program(), "-v", str(self._configuration)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(shlex.split(self._server.verify), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run Nagios while the context is open."""
-        with (self._place / "output").open("wb") as output:
-            process = subprocess.Popen([_program(), self._configuration], stdout=output, stderr=output)
+        self._server.start()
         try:
             yield
         finally:
-            process.terminate()
-            process.wait()
+            self._server.stop()
 
     def wait_for(self, service: str, state: int) -> str:
         """Wait until a service's check has this state; return its output."""
@@ -173,7 +132,7 @@ class Nagios:
     def _services(self) -> dict[str, dict[str, str]]:
         """Return each service's entry in the status file."""
         try:
-            text = (self._place / "status.dat").read_text()
+            text = self._server.status_file.read_text()
         except FileNotFoundError:
             return {}
         matches = [
@@ -182,14 +141,6 @@ class Nagios:
             if kind == "servicestatus"
         ]
         return {service["service_description"]: service for service in matches}
-
-
-def _program() -> str:
-    for name in ("nagios4", "nagios"):
-        program = shutil.which(name, path=os.pathsep.join(_PLACES))
-        if program is not None:
-            return program
-    raise AssertionError(f"expected nagios4 or nagios in {', '.join(_PLACES)}; scripts/test installs it")
 
 
 def make_details(name: str, host: str, command: str, *arguments: str, **more: Any) -> dict[str, Any]:
