@@ -2,7 +2,13 @@
 
 import pytest
 
-from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact
+from zkdeployment.checks.rules.monitoring_system import (
+    CheckResult,
+    ResultState,
+    SystemContact,
+    SystemLease,
+    lease_after,
+)
 
 
 @pytest.mark.parametrize("checked", [None, 12.75])
@@ -25,3 +31,37 @@ def test_a_contact_keeps_the_times_that_a_later_one_does_not_have():
     assert SystemContact(1.0, 2.0).merged(SystemContact(reported=5.0)) == SystemContact(1.0, 5.0)
     assert SystemContact.from_json(SystemContact(1.0).to_json()) == SystemContact(1.0)
     assert SystemContact.from_json({"fetched": True, "reported": "x"}) == SystemContact()
+
+
+HELD = SystemLease("a", 220.0)
+
+
+def test_a_bridge_gets_a_free_lease_and_renews_it_from_time_to_time():
+    assert lease_after(None, "a", 100.0) == HELD
+    assert lease_after(HELD, "a", 139.0) is HELD
+    assert lease_after(HELD, "a", 141.0) == SystemLease("a", 261.0)
+
+
+def test_another_bridge_gets_the_lease_only_when_it_has_ended():
+    assert lease_after(HELD, "b", 219.0) is HELD
+    assert lease_after(HELD, "b", 220.0) == SystemLease("b", 340.0)
+
+
+def test_a_bridge_without_a_name_gets_no_lease():
+    assert lease_after(None, "", 100.0) is None
+    assert lease_after(HELD, "", 100.0) is HELD
+    assert lease_after(HELD, "", 220.0) is None
+
+
+def test_a_lease_that_ends_too_late_does_not_hold():
+    assert lease_after(SystemLease("a", 1e6), "b", 100.0) == SystemLease("b", 220.0)
+
+
+@pytest.mark.parametrize("value", [{}, {"holder": 1, "until": 5.0}, {"holder": "a", "until": "5"}])
+def test_malformed_leases_yield_none(value):
+    assert SystemLease.if_valid(value) is None
+
+
+def test_a_stored_lease_is_read_again_and_shows_its_end():
+    assert SystemLease.if_valid(HELD.to_json()) == HELD
+    assert HELD.end == "1970-01-01 00:03:40+00:00"

@@ -12,7 +12,13 @@ from zkdeployment.intents.rules.approvals import ApprovalRule
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot
-from zkdeployment.intents.rules.overview import IntentOverview, find_overview, intent_overviews
+from zkdeployment.intents.rules.overview import (
+    IntentOverview,
+    content_difference,
+    difference_to_json,
+    find_overview,
+    intent_overviews,
+)
 
 CONTENT = IntentContent({"apps": {"front": ["/p1/front"]}}, {"/p1/front": {"version": "1"}})
 OTHER = replace(CONTENT, nodes={"/p1/front": {"version": "2"}})
@@ -100,3 +106,32 @@ def test_the_approvals_of_the_present_content_are_counted() -> None:
 def test_approvals_are_not_counted_without_rules_or_for_clusters() -> None:
     assert IntentOverview(RECORD, None).approvals == ()
     assert IntentOverview(None, IntentSnapshot(AMS, CONTENT), RULES).approvals == ()
+
+
+OLD = IntentContent(
+    {"apps": {"front": ["/p1/front"]}, "composite-profile": "plain"},
+    {"/p1/front": {"version": "1", "greeting": "hello"}, "/p1/front/deploy": {}, "/p1/front/deploy/h1": {}},
+)
+NEW = IntentContent(
+    {"apps": {"front": ["/p1/front"]}, "composite-profile": "large"},
+    {"/p1/front": {"version": "2", "greeting": "hello"}, "/p1/front/deploy": {}, "/p1/front/deploy/h2": {}},
+)
+
+
+def test_the_lines_name_changed_keys_nodes_and_properties() -> None:
+    assert list(content_difference(OLD, NEW)) == [
+        'change composite-profile from "plain" to "large"',
+        "/p1/front change property version from '1' to '2'",
+        "delete /p1/front/deploy/h1",
+        "add /p1/front/deploy/h2",
+    ]
+    assert list(content_difference(OLD, OLD)) == []
+
+
+def test_programs_get_the_values_before_and_after() -> None:
+    assert difference_to_json(OLD, NEW) == {
+        "document": {"composite-profile": {"before": "plain", "after": "large"}},
+        "create": {"/p1/front/deploy/h2": {}},
+        "update": {"/p1/front": {"version": "2", "greeting": "hello"}},
+        "delete": ["/p1/front/deploy/h1"],
+    }
