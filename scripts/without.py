@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 #: The features that can be taken out.
-FEATURES = ("rollouts", "intents", "checks", "pools", "providers")
+FEATURES = ("rollouts", "intents", "checks", "pools", "providers", "editors")
 
 _LIST = Path("src/zkdeployment/programs/__init__.py")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     "parse",
+    "editor",
     "publish",
     "signing",
     "watches",

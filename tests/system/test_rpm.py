@@ -200,6 +200,9 @@ def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_
     assert not root.unit("server").exists()
     assert playbook_result(root, tmp_path) == {"nodes": [{"id": 1, "ipaddr": "192.0.2.7"}]}
     root.dnf("remove", "zkdeployment-pools")
+    root.dnf("install", "zkdeployment-editors")
+    run(*root.python("-c", "import zkdeployment.programs, zkdeployment.editors.server"), env=ENVIRONMENT, cwd="/")
+    root.dnf("remove", "zkdeployment-editors")
     hosts = Root(tmp_path / "hosts", repository)
     hosts.dnf("install", "zkdeployment")
     assert root.files() == hosts.files()
@@ -223,11 +226,13 @@ def test_a_host_has_neither_libraries_nor_units_of_the_service_and_of_the_worker
     root.dnf("install", "zkdeployment")
     libraries = {path.name for path in root.path("/opt/zkdeployment").glob("lib/python3.*/site-packages/*")}
     assert libraries & {"fastapi", "uvicorn", "jinja2", "argon2", "authlib", "pydantic", "cryptography"} == set()
-    assert libraries & {"ansible", "ansible_runner", "pexpect"} == set()
+    assert libraries & {"ansible", "ansible_runner", "pexpect", "pygls", "lsprotocol"} == set()
     units = {path.name for path in root.path("/usr/lib/systemd/system").glob("zkdeployment-*.service")}
     assert units == {f"zkdeployment-{daemon}.service" for daemon in ("agent", "coordinator", "filter@", "syncer")}
     configuration = tmp_path / "zkdeployment.cfg"
     configuration.write_text("[zkdeployment]\n")
+    schema = root.path("/usr/share/zkdeployment/schemas/documents.json")
+    assert "shipyard/DeploymentStrategy/v1" in json.loads(schema.read_text())["properties"]["schema"]["examples"]
     for verb, package in (("serve", "zkdeployment-server"), ("pools", "zkdeployment-pools")):
         refused = subprocess.run(
             root.command("zkdeployment", verb, configuration),

@@ -136,6 +136,11 @@ def expected_name(kind: NameKind) -> str:
     return _RULES[kind].expected
 
 
+def name_pattern(kind: NameKind) -> str:
+    """Return the regular expression that names of a kind match as a whole."""
+    return _RULES[kind].pattern
+
+
 def name_problem(kind: NameKind, text: str) -> str | None:
     """Return the reason why a name is invalid; ``None`` for a valid name."""
     if is_name(kind, text):

@@ -21,6 +21,7 @@ from zkdeployment.base.source_files import (
     may_hold_documents,
 )
 from zkdeployment.cli.options import configured_revision
+from zkdeployment.config.sections import paths_problem
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.documents.registry import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
@@ -145,6 +146,32 @@ def _read_ordered(revision: Revision, config: Path | None) -> Sequence[SourceFil
 
 
 R = TypeVar("R")
+
+
+def governed_paths_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--governed-path``; the verb receives ``governed``, the paths."""
+    return click.option(
+        "--governed-path",
+        "governed",
+        metavar="PATH",
+        multiple=True,
+        callback=lambda _context, _option, paths: _checked_paths(paths),
+        help="A path at and below which all services need an intent."
+        "  [default: governed-paths in [sync] of --config]",
+    )(function)
+
+
+def _checked_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    if (problem := paths_problem(" ".join(paths))) is not None:
+        raise click.BadParameter(problem)
+    return paths
+
+
+def governed_paths(config: Path | None) -> tuple[str, ...]:
+    """Return the paths of a configuration at and below which all services need an intent."""
+    sync = None if config is None else load(config, host=False).sync
+    return () if sync is None else sync.governed_paths
+
 
 #: The message of a command without repositories.
 NO_REPOSITORIES = (

@@ -23,7 +23,7 @@ Fault: TypeAlias = "tuple[Way, str]"
 _LONGEST = 100
 
 #: The key of a form that holds the kind of a name.
-_NAME_KIND = "nameKind"
+NAME_KIND = "nameKind"
 
 
 def text_form(pattern: str, description: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ TRUTH: dict[str, Any] = {"type": "boolean", "description": "true or false"}
 
 def name_form(kind: NameKind) -> dict[str, Any]:
     """Return the form of a name; ``base.names`` has the rule for each kind."""
-    return {"type": "string", _NAME_KIND: kind.name, "description": f"a {kind.value} of {expected_name(kind)}"}
+    return {"type": "string", NAME_KIND: kind.name, "description": f"a {kind.value} of {expected_name(kind)}"}
 
 
 #: The form of a name that may contain blanks.
@@ -140,7 +140,7 @@ def _validator_class() -> Any:
     standard = jsonschema.Draft202012Validator
     finite = standard.TYPE_CHECKER.redefine("number", lambda _, value: _is_finite_number(value))
     return jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-        standard, {"pattern": pattern, _NAME_KIND: name}, type_checker=finite
+        standard, {"pattern": pattern, NAME_KIND: name}, type_checker=finite
     )
 
 

@@ -6,6 +6,6 @@ feature can be removed: delete its folder, and its name in this list.
 
 from zkdeployment import base
 
-FEATURES = ("strategies", "publishing", "rollouts", "intents", "checks", "pools", "providers")
+FEATURES = ("strategies", "publishing", "rollouts", "intents", "checks", "pools", "providers", "editors")
 
 base.installed_features = FEATURES

@@ -16,13 +16,13 @@ from zkdeployment.base.text import counted
 from zkdeployment.cli.files import (
     NO_REPOSITORIES,
     chosen_repositories,
+    governed_paths,
+    governed_paths_option,
     open_repositories,
     read_trees,
     repositories_option,
 )
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.sections import paths_problem
-from zkdeployment.config.settings import load
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.opening import (
     is_local_revision,
@@ -31,7 +31,7 @@ from zkdeployment.publishing.acts.opening import (
     read_push,
     read_staged,
 )
-from zkdeployment.publishing.rules.review import Review, lifting_problems, place, review
+from zkdeployment.publishing.rules.review import Review, lint_problems, place, review
 from zkdeployment.publishing.section import section
 from zkdeployment.tree.lint import sort_problems
 
@@ -81,14 +81,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="With --approvers: the rules of approvals, as approval-rules in [sync].",
 )
-@click.option(
-    "--governed-path",
-    "governed",
-    metavar="PATH",
-    multiple=True,
-    callback=lambda _context, _option, paths: _checked_paths(paths),
-    help="A path at and below which all services need an intent.  [default: governed-paths in [sync] of --config]",
-)
+@governed_paths_option
 @click.option("--packages", is_flag=True, help="Check that repositories have the packages and patches, too.")
 @repositories_option
 @click.option(
@@ -147,7 +140,7 @@ def command(
         raise click.UsageError("expected --packages with --repositories")
     approvals = section().local_approvals(approvers, allowed_signers, approval_rules)
     asked = _repositories(repositories, config) if packages else ()
-    rules = _Rules(strict, asked, governed or _governed_paths(config))
+    rules = _Rules(strict, asked, governed or governed_paths(config))
     if hook:
         valid = _check_hook(branch, approvals, rules)
     elif paths:
@@ -193,17 +186,6 @@ def _repositories(given: Sequence[str], config: Path | None) -> tuple[str, ...]:
     return repositories
 
 
-def _checked_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
-    if (problem := paths_problem(" ".join(paths))) is not None:
-        raise click.BadParameter(problem)
-    return paths
-
-
-def _governed_paths(config: Path | None) -> tuple[str, ...]:
-    sync = None if config is None else load(config, host=False).sync
-    return () if sync is None else sync.governed_paths
-
-
 def _check(
     files: Sequence[SourceFile],
     rules: _Rules,
@@ -213,16 +195,12 @@ def _check(
     """Print all problems of a tree and of its change from the files ``before``; return whether it is valid."""
     reviewed = review(files)
     advice = reviewed.documents.advice if rules.strict else ()
-    found = section().judge_files(before, reviewed, objection)
-    governance, whole = section().governance(reviewed.documents), reviewed.compilation.whole
-    ungoverned = governance.ungoverned_problems(rules.governed, whole)
-    changes = (*lifting_problems(reviewed, before), *found.problems, *found.refusals)
-    changes += tuple(place(one, reviewed.linted) for one in ungoverned)
+    problems = lint_problems(reviewed, before, objection, rules.governed)
     if rules.repositories and not reviewed.errors:
         with open_repositories(rules.repositories) as repositories:
             findings = check_packages(repositories, reviewed.targets, review(before).targets)
-        changes += tuple(place(problem, reviewed.linted) for problem in findings.problems)
-    problems = sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes, *advice])
+        problems += (place(problem, reviewed.linted) for problem in findings.problems)
+    problems = sort_problems([*problems, *advice])
     for problem in problems:
         echo(str(problem))
     if rules.repositories and reviewed.errors:

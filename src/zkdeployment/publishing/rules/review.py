@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.section import Governance
+    from zkdeployment.publishing.section import ApprovalObjection, Governance
     from zkdeployment.tree.links import PartLinks
     from zkdeployment.tree.values import Nodes, Tree
 
@@ -135,6 +135,23 @@ def lifting_problems(reviewed: Review, before: Iterable[SourceFile]) -> tuple[Pr
     quarantines = read_documents(document_files(before)).of(QUARANTINE).values()
     problems = lifted_quarantine_problems(reviewed.targets, reviewed.documents, quarantines)
     return tuple(place(problem, reviewed.linted) for problem in problems)
+
+
+def lint_problems(
+    reviewed: Review,
+    before: Sequence[SourceFile] = (),
+    objection: ApprovalObjection = None,
+    governed: Sequence[str] = (),
+) -> list[Problem]:
+    """Return the problems of a tree, and those of its change from the files ``before``, sorted by place.
+
+    Services at and below the ``governed`` paths need an intent. ``objection`` judges the approvals in the change.
+    """
+    found = section().judge_files(before, reviewed, objection)
+    ungoverned = section().governance(reviewed.documents).ungoverned_problems(governed, reviewed.compilation.whole)
+    changes = (*lifting_problems(reviewed, before), *found.problems, *found.refusals)
+    changes += tuple(place(one, reviewed.linted) for one in ungoverned)
+    return sort_problems([*reviewed.problems, *reviewed.spare_strategies, *changes])
 
 
 def fingerprint(files: Sequence[SourceFile], *, signed: bool = False) -> str:

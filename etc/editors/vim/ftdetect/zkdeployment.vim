@@ -1,0 +1,1 @@
+autocmd BufRead,BufNewFile *.zk,*.zkx setfiletype zkdeployment

@@ -1,0 +1,1 @@
+"""Decisions for editors: functions of texts and of a review."""

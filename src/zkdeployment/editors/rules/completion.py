@@ -1,0 +1,286 @@
+"""Completion in tree files: proposals for a place of the text.
+
+A proposal replaces the text from its column to the cursor. Its text may be a snippet of the Language Server
+Protocol: ``${1:word}`` is a place that the person fills in, where completion is offered again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import LinkError
+from zkdeployment.editors.rules.tree_text import DEPLOY_AFTER, indentation, owner_of
+from zkdeployment.tree.links import resolve
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, parent_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from zkdeployment.editors.rules.context import TreeContext
+
+
+class ProposalKind(Enum):
+    """The kinds of text that a proposal stands for."""
+
+    NODE = "node"
+    PROPERTY = "property"
+    VALUE = "value"
+    SNIPPET = "snippet"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A completion: ``text`` replaces the line from column ``start`` to the cursor.
+
+    ``order`` sorts proposals, the smallest first. ``is_snippet``: the text has places to fill in.
+    """
+
+    label: str
+    text: str
+    start: int
+    kind: ProposalKind = ProposalKind.VALUE
+    detail: str = ""
+    order: int = 5
+    is_snippet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProperty:
+    """A property that zkdeployment reads: the snippet of its value, and its meaning."""
+
+    value: str
+    meaning: str
+
+
+#: The properties of a service node that zkdeployment reads.
+SERVICE_PROPERTIES = {
+    "type": ReadProperty("'${1:package}'", "The package, and perhaps a subtype; short form: /NODE : TYPE."),
+    "version": ReadProperty("'${1:1.0}'", "The version of the package, or of a checkout from git."),
+    "patches": ReadProperty("['${1:package} ${2:1.0}']", "Packages over the service's package: NAME VERSION."),
+    "rerun": ReadProperty(
+        "'${1:changed}'", "Whether the deploy script runs at each revision or only after changes."
+    ),
+    DEPLOY_AFTER: ReadProperty("['${1:/service}']", "Services that all hosts deploy before this one."),
+    "undeploy": ReadProperty("'${1:last}'", "Whether a host gives up the service before or after others have it."),
+}
+
+#: The property of a target.
+TARGET_PROPERTIES = {"n": ReadProperty("${1:1}", "The number of instances on each host of the target.")}
+
+#: The children of a service node that zkdeployment reads.
+SERVICE_CHILDREN = {
+    "deploy": "Its children are the hosts and roles that run the service.",
+    "providers": "Running instances register here.",
+}
+
+#: The values of properties with few values, with the meaning of each.
+_CHOICES = {
+    "rerun": {"always": "at each revision (default)", "changed": "only if the deployment changed"},
+    "undeploy": {"first": "before others have it (default)", "last": "after the hosts that gain it have it"},
+}
+
+_WHOLE_TREE = (
+    "/${1:shop}\n"
+    "  /${2:web} : ${3:package}\n"
+    "    version = '${4:1.0}'\n"
+    "    # Running instances register here.\n"
+    "    /providers\n"
+    "    /deploy\n"
+    "      /${5:host}\n"
+)
+
+_SERVICE = "/${1:NAME} : ${2:package}\n  version = '${3:1.0}'\n  /providers\n  /deploy\n    /${4:host}\n"
+
+_NODE_TYPE = re.compile(r"\s*/\S+\s*:\s*(?P<typed>.*)")
+_NODE = re.compile(r"\s*/\S+(?:\s*:\s*(?P<package>\S+).*)?")
+_LINK = re.compile(r"\s*(?P<name>[^\s=]+?)\s*(?P<operator>=>|->)\s*(?P<typed>.*)")
+_VALUE = re.compile(r"\s*(?P<name>[^\s=]+?)\s*=(?!>)\s*(?P<typed>.*)")
+_LAST_QUOTED = re.compile(r"[^'\"]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """The place where a person types in a tree file; ``before`` is the text of the line up to it."""
+
+    context: TreeContext
+    lines: Sequence[str]
+    number: int
+    before: str
+
+    @property
+    def column(self) -> int:
+        return len(self.before)
+
+    @property
+    def owner(self) -> str:
+        """The node that the line belongs to; empty for the root."""
+        return owner_of(self.lines, self.number, indentation(self.before))
+
+
+def tree_proposals(context: TreeContext, lines: Sequence[str], number: int, column: int) -> list[Proposal]:
+    """Return the proposals for a place of a tree file, the most likely first."""
+    before = lines[number][:column]
+    cursor = _Cursor(context, lines, number, before)
+    if before.lstrip().startswith("#"):
+        return []
+    proposals: Iterator[Proposal]
+    if match := _NODE_TYPE.fullmatch(before):
+        proposals = _types(cursor, match["typed"])
+    elif match := _LINK.fullmatch(before):
+        proposals = _link_targets(cursor, match["operator"], match["typed"])
+    elif match := _VALUE.fullmatch(before):
+        proposals = _values(cursor, match["name"], match["typed"])
+    elif not before.strip() or re.fullmatch(r"\s*\S*", before):
+        proposals = _lines(cursor)
+    else:
+        return []
+    return sorted(proposals, key=lambda proposal: (proposal.order, proposal.label))
+
+
+def _types(cursor: _Cursor, typed: str) -> Iterator[Proposal]:
+    if len(typed.split()) > 1 or typed.endswith(" "):
+        return
+    for name, detail in cursor.context.packages().items():
+        yield Proposal(name, name, cursor.column - len(typed), detail=detail)
+
+
+def _link_targets(cursor: _Cursor, operator: str, typed: str) -> Iterator[Proposal]:
+    """Yield the nodes that a link may lead to, one level of the tree at a time, and then the properties."""
+    context, owner = cursor.context, cursor.owner
+    target, blank, name = typed.partition(" ")
+    if blank and operator == PROPERTY_LINK.strip():
+        properties = context.tree.properties(_resolved(context, owner, target)) or {}
+        for known in properties:
+            shown = known.removesuffix(PROPERTY_LINK)
+            if not known.endswith(SYMBOLIC_LINK):
+                start = cursor.column - len(name)
+                yield Proposal(shown, shown, start, ProposalKind.PROPERTY, f"property of {target}")
+        return
+    if blank:
+        return
+    above, slash, last = target.rpartition("/")
+    # Without a slash, absolute paths are offered: people then choose the top of the path.
+    holder = _resolved(context, owner, above or "/") if slash else ""
+    for child in context.tree.children(holder):
+        text = child if slash else f"/{child}"
+        detail = "has nodes below it" if context.tree.children(f"{holder}/{child}") else "node"
+        yield Proposal(text, text, cursor.column - len(last), ProposalKind.NODE, detail)
+
+
+def _resolved(context: TreeContext, owner: str, target: str) -> str:
+    """Return the node at a path without links; the path itself if it leads nowhere."""
+    path = target if target.startswith("/") else f"{owner}/{target}"
+    try:
+        return resolve(context.tree.properties, path) if path.strip("/") else ""
+    except LinkError:
+        return path.rstrip("/")
+
+
+#: The properties whose value is a list.
+_LISTS = frozenset({DEPLOY_AFTER, "patches"})
+
+
+def _values(cursor: _Cursor, name: str, typed: str) -> Iterator[Proposal]:
+    """Yield the values of a property that zkdeployment reads."""
+    inside = typed.count("'") % 2 == 1 or typed.count('"') % 2 == 1
+    if name == "n":
+        yield Proposal("1", "1", cursor.column - len(typed), detail="instances on each host")
+        return
+    if typed and not inside and not (name in _LISTS and typed.startswith("[")):
+        return
+    quoted = _LAST_QUOTED.search(typed) if inside else None
+    word = quoted[0] if quoted is not None else ""
+    opening = "" if inside else "'"
+    for value, detail in _words(cursor, name, word):
+        whole = f"{opening}{value}{opening}"
+        text = f"[{whole}]" if name in _LISTS and not typed else whole
+        yield Proposal(value, text, cursor.column - len(word), detail=detail)
+
+
+def _words(cursor: _Cursor, name: str, word: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts that the value of a property may contain, each with its meaning."""
+    context = cursor.context
+    if name in _CHOICES:
+        yield from _CHOICES[name].items()
+    elif name == "version":
+        package = _package_of(cursor)
+        for version in context.versions(package):
+            yield version, f"version of {package}"
+    elif name == "type":
+        yield from context.packages().items()
+    elif name == DEPLOY_AFTER:
+        yield from ((path, "service") for path in context.services() if path != cursor.owner)
+    elif name == "patches":
+        package, blank, _ = word.partition(" ")
+        if blank:
+            yield from ((f"{package} {version}", "patch") for version in context.versions(package))
+        else:
+            yield from context.packages().items()
+
+
+def _package_of(cursor: _Cursor) -> str:
+    """Return the package in the line of the node that the cursor's line belongs to; empty without one."""
+    indent = indentation(cursor.before)
+    for text in reversed(cursor.lines[: cursor.number]):
+        match = _NODE.fullmatch(text)
+        if match is not None and indentation(text) < indent:
+            return match["package"] or ""
+    return ""
+
+
+def _lines(cursor: _Cursor) -> Iterator[Proposal]:
+    """Yield the nodes and properties that may begin a line."""
+    context, owner, start = cursor.context, cursor.owner, indentation(cursor.before)
+    if not owner:
+        yield Proposal(
+            "service", _SERVICE, start, ProposalKind.SNIPPET, "a service at the top", 3, is_snippet=True
+        )
+        if not any(line.strip() and not line.strip().startswith("#") for line in cursor.lines):
+            yield Proposal("tree", _WHOLE_TREE, start, ProposalKind.SNIPPET, "a whole tree", 1, is_snippet=True)
+    elif node_name(owner) == "deploy":
+        for name, detail in context.targets().items():
+            if f"{owner}/{name}" not in context.tree:
+                yield Proposal(f"/{name}", f"/{name}", start, ProposalKind.NODE, detail, 2)
+    elif node_name(parent_path(owner)) == "deploy":
+        yield from _properties(start, frozenset(), TARGET_PROPERTIES)
+    else:
+        yield from _in_node(cursor, owner, start)
+
+
+def _new_service(context: TreeContext, owner: str, start: int) -> Proposal:
+    """Return the proposal of a service below a node, with a name that is free there."""
+    taken = context.tree.children(owner)
+    name = next(name for number in count(1) if (name := f"web{number if number > 1 else ''}") not in taken)
+    text = _SERVICE.replace("NAME", name)
+    return Proposal("service", text, start, ProposalKind.SNIPPET, "a service", 3, is_snippet=True)
+
+
+def _in_node(cursor: _Cursor, owner: str, start: int) -> Iterator[Proposal]:
+    """Yield what a line below a service, a role or another node may begin with."""
+    context = cursor.context
+    given = context.tree.properties(owner) or {}
+    taken = frozenset({name.removesuffix(PROPERTY_LINK) for name in given} | {"type"})
+    if owner.startswith("/roles/"):
+        yield from _properties(start, taken, _CONTROLLER_PROPERTIES)
+    elif "type" in given or _package_of(cursor):
+        yield from _properties(start, taken, SERVICE_PROPERTIES)
+        for name, meaning in SERVICE_CHILDREN.items():
+            if f"{owner}/{name}" not in context.tree:
+                yield Proposal(f"/{name}", f"/{name}", start, ProposalKind.NODE, meaning, 2)
+    else:
+        yield _new_service(context, owner, start)
+
+
+#: The properties of a role's controller that zkdeployment reads.
+_CONTROLLER_PROPERTIES = {name: SERVICE_PROPERTIES[name] for name in ("version", "rerun")}
+
+
+def _properties(start: int, taken: frozenset[str], known: dict[str, ReadProperty]) -> Iterator[Proposal]:
+    for name, read in known.items():
+        if name not in taken:
+            text = f"{name} = {read.value}"
+            yield Proposal(name, text, start, ProposalKind.PROPERTY, read.meaning, 1, is_snippet=True)

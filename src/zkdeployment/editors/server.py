@@ -1,0 +1,342 @@
+"""The language server: the messages of the Language Server Protocol, answered from the rules of this package."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
+from pygls.uris import from_fs_path, to_fs_path
+from pygls.workspace import ServerTextPosition
+
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Severity, is_tree_file
+from zkdeployment.editors.rules.completion import ProposalKind, tree_proposals
+from zkdeployment.editors.rules.context import Live, TreeContext
+from zkdeployment.editors.rules.document_text import describe_place, document_proposals, place_at
+from zkdeployment.editors.rules.hover import describe_node, describe_tree_place, node_under
+from zkdeployment.editors.rules.rename import check_renaming, renaming_edits
+from zkdeployment.editors.rules.tree_text import (
+    indentation,
+    link_target,
+    names_in_path,
+    owner_of,
+    property_line,
+    references,
+)
+from zkdeployment.editors.trees import LintOptions, OpenTree, is_source, tree_directory
+from zkdeployment.tree.links import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from zkdeployment.base.source_files import Problem
+    from zkdeployment.editors.published import PublishedFleet
+    from zkdeployment.editors.rules.completion import Proposal
+
+#: Seconds after the last key until the tree is checked.
+_PAUSE = 0.03
+
+#: The characters after which editors ask for completion.
+_TRIGGERS = ("/", ":", "=", ">", "'", '"', " ", "-", "[")
+
+_KINDS = {
+    ProposalKind.NODE: types.CompletionItemKind.Module,
+    ProposalKind.PROPERTY: types.CompletionItemKind.Property,
+    ProposalKind.VALUE: types.CompletionItemKind.Value,
+    ProposalKind.SNIPPET: types.CompletionItemKind.Snippet,
+}
+
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+}
+
+_PATH_IN_DOCUMENT = re.compile(r"/[^\s'\",\[\]{}]+")
+
+
+class TreeLanguageServer(LanguageServer):
+    """A server for one editor; ``published`` is ``None`` without a ZooKeeper."""
+
+    def __init__(self, options: LintOptions) -> None:
+        super().__init__("zkdeployment", version("zkdeployment"))
+        self.published: PublishedFleet | None = None
+        self._options = options
+        self._trees: dict[Path, OpenTree] = {}
+        self._shown: dict[Path, set[str]] = {}
+        self._pending: asyncio.TimerHandle | None = None
+        self._changed: set[Path] = set()
+
+    def tree_of(self, path: str) -> OpenTree:
+        """Return the tree that a file belongs to."""
+        folders = [Path(at) for folder in self.workspace.folders.values() if (at := to_fs_path(folder.uri))]
+        if not folders and self.workspace.root_path is not None:
+            folders = [Path(self.workspace.root_path)]
+        directory = tree_directory(Path(path), folders)
+        return self._trees.setdefault(directory, OpenTree(directory, self._options))
+
+    def texts_of(self, tree: OpenTree) -> dict[str, str]:
+        """Return the open texts of a tree by the path of their file."""
+        return {
+            document.path: document.source
+            for document in self.workspace.text_documents.values()
+            if is_source(document.path) and self.tree_of(document.path) is tree
+        }
+
+    def context_of(self, path: str, live: Live | None = None) -> tuple[TreeContext, list[str]]:
+        """Return the context about the tree of a file, and the lines of that file."""
+        tree = self.tree_of(path)
+        texts = self.texts_of(tree)
+        hosts = Live() if self.published is None else self.published.live()
+        return TreeContext(tree.review(texts), live or hosts), tree.lines(path, texts)
+
+    def check_later(self, uri: str, *, on_disk: bool = False) -> None:
+        """Publish the problems of the tree of a file after a short pause in typing."""
+        path = to_fs_path(uri)
+        if path is None or not is_source(path):
+            return
+        tree = self.tree_of(path)
+        if on_disk:
+            tree.forget()
+        self._changed.add(tree.directory)
+        if self._pending is not None:
+            self._pending.cancel()
+        self._pending = asyncio.get_running_loop().call_later(_PAUSE, self._check)
+
+    def _check(self) -> None:
+        self._pending = None
+        changed, self._changed = self._changed, set()
+        for directory in changed:
+            self._publish(self._trees[directory])
+
+    def _publish(self, tree: OpenTree) -> None:
+        """Publish the problems of a tree, file by file; files without problems get an empty list once."""
+        texts = self.texts_of(tree)
+        found: dict[str, list[types.Diagnostic]] = {path: [] for path in texts}
+        for problem in tree.problems(tree.review(texts)):
+            # A problem of the whole tree has no place; people see it at the top of the tree files that they edit.
+            files = [problem.file] if problem.file is not None else filter(is_tree_file, texts)
+            for file in files:
+                found.setdefault(file, []).append(self._diagnostic(problem, tree.lines(file, texts)))
+        for file in self._shown.get(tree.directory, set()) - found.keys():
+            found[file] = []
+        self._shown[tree.directory] = {file for file, diagnostics in found.items() if diagnostics}
+        # The open files are last: a person who sees their problems then has all others, too.
+        for file, diagnostics in sorted(found.items(), key=lambda entry: entry[0] in texts):
+            uri = from_fs_path(file) or file
+            document = self.workspace.text_documents.get(uri)
+            self.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(uri, diagnostics, None if document is None else document.version)
+            )
+
+    def _diagnostic(self, problem: Problem, lines: Sequence[str]) -> types.Diagnostic:
+        line = min((problem.line or 1) - 1, len(lines) - 1)
+        text = lines[line]
+        start = min((problem.column or 1) - 1, len(text))
+        message = problem.message
+        if problem.path is not None and problem.path not in message:
+            message = f"{problem.path}: {message}"
+        return types.Diagnostic(
+            self.range_of(lines, line, start, max(len(text.rstrip()), start)),
+            message,
+            severity=_SEVERITIES[problem.severity],
+            source="zkdeployment",
+        )
+
+    def range_of(self, lines: Sequence[str], line: int, start: int, end: int) -> types.Range:
+        """Return a range of the protocol for columns in characters."""
+        codec = self.workspace.position_codec
+        first = codec.position_to_client_units(lines, ServerTextPosition(line, start))
+        return types.Range(first, codec.position_to_client_units(lines, ServerTextPosition(line, end)))
+
+    def place_of(self, position: types.Position, lines: Sequence[str]) -> tuple[int, int]:
+        """Return the line and the column, in characters, of a position."""
+        place = self.workspace.position_codec.position_from_client_units(lines, position)
+        return min(place.line, len(lines) - 1), place.character
+
+    def location(self, context: TreeContext, node: str, name: str | None = None) -> types.Location | None:
+        """Return the place of a node, or of its property; ``None`` for a node that no file has."""
+        positions = context.reviewed.linted.positions
+        if node not in positions:
+            return None
+        file, line, column = positions[node]
+        tree = self.tree_of(file)
+        lines = tree.lines(file, self.texts_of(tree))
+        number = line - 1 if name is None else property_line(lines, line - 1, name)
+        start = column if number == line - 1 else len(lines[number]) - len(lines[number].lstrip())
+        return types.Location(
+            from_fs_path(file) or file, self.range_of(lines, number, start, len(lines[number].rstrip()))
+        )
+
+
+def build_server(options: LintOptions) -> TreeLanguageServer:
+    """Return the language server, which answers when it is started."""
+    server = TreeLanguageServer(options)
+    for method in (types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DID_SAVE, types.TEXT_DOCUMENT_DID_CLOSE):
+        server.feature(method)(_read_again)
+    server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(_check)
+    server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(_check_changed_files)
+    server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=list(_TRIGGERS)))(
+        _complete
+    )
+    server.feature(types.TEXT_DOCUMENT_HOVER)(_hover)
+    server.feature(types.TEXT_DOCUMENT_DEFINITION)(_define)
+    server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(_prepare_renaming)
+    server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(_rename)
+    return server
+
+
+def _read_again(
+    server: TreeLanguageServer,
+    params: types.DidOpenTextDocumentParams | types.DidSaveTextDocumentParams | types.DidCloseTextDocumentParams,
+) -> None:
+    server.check_later(params.text_document.uri, on_disk=True)
+
+
+def _check(server: TreeLanguageServer, params: types.DidChangeTextDocumentParams) -> None:
+    server.check_later(params.text_document.uri)
+
+
+def _check_changed_files(server: TreeLanguageServer, params: types.DidChangeWatchedFilesParams) -> None:
+    for change in params.changes:
+        server.check_later(change.uri, on_disk=True)
+
+
+def _complete(server: TreeLanguageServer, params: types.CompletionParams) -> types.CompletionList | None:
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_source(path):
+        return None
+    context, lines = server.context_of(path)
+    number, column = server.place_of(params.position, lines)
+    propose = tree_proposals if is_tree_file(path) else document_proposals
+    proposals = propose(context, lines, number, column)
+    return types.CompletionList(
+        is_incomplete=False, items=[_item(server, lines, number, column, proposal) for proposal in proposals]
+    )
+
+
+def _item(
+    server: TreeLanguageServer, lines: Sequence[str], number: int, column: int, proposal: Proposal
+) -> types.CompletionItem:
+    snippet = types.InsertTextFormat.Snippet if proposal.is_snippet else types.InsertTextFormat.PlainText
+    return types.CompletionItem(
+        label=proposal.label,
+        kind=_KINDS[proposal.kind],
+        detail=proposal.detail or None,
+        sort_text=f"{proposal.order}{proposal.label}",
+        filter_text=lines[number][proposal.start : column] + proposal.label.removeprefix("/")
+        if proposal.kind is ProposalKind.SNIPPET
+        else proposal.label,
+        insert_text_format=snippet,
+        insert_text_mode=types.InsertTextMode.AdjustIndentation,
+        text_edit=types.TextEdit(server.range_of(lines, number, proposal.start, column), proposal.text),
+    )
+
+
+async def _hover(server: TreeLanguageServer, params: types.HoverParams) -> types.Hover | None:
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_source(path):
+        return None
+    context, lines = server.context_of(path)
+    number, column = server.place_of(params.position, lines)
+    if server.published is not None:
+        above = owner_of(lines, number, indentation(lines[number]))
+        named = _node_at(context, path, lines, number, column) or above
+        live = await asyncio.get_running_loop().run_in_executor(None, server.published.live, named)
+        context = TreeContext(context.reviewed, live)
+    if is_tree_file(path):
+        text = describe_tree_place(context, lines, number, column)
+    else:
+        node = _node_at(context, path, lines, number, column)
+        text = (
+            describe_node(context, node)
+            if node
+            else describe_place(place_at(lines, number, _word_end(lines[number], column)))
+        )
+    return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text else None
+
+
+def _word_end(text: str, column: int) -> int:
+    """Return the column behind the colon of the key at a place, so that the place is its value."""
+    colon = text.find(":", column)
+    return colon + 1 if colon >= 0 else len(text)
+
+
+def _node_at(context: TreeContext, path: str, lines: Sequence[str], number: int, column: int) -> str | None:
+    """Return the node that the word at a place stands for, in a tree file or in the paths of a document."""
+    if is_tree_file(path):
+        return node_under(context, lines, number, column)
+    if path.endswith(DOCUMENT_SUFFIXES):
+        for match in _PATH_IN_DOCUMENT.finditer(lines[number]):
+            for reference in names_in_path(context.tree.properties, "", match[0], match.start()):
+                if reference.start <= column <= reference.end and reference.path in context.tree:
+                    return reference.path
+    return None
+
+
+def _define(server: TreeLanguageServer, params: types.DefinitionParams) -> types.Location | None:
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_source(path):
+        return None
+    context, lines = server.context_of(path)
+    number, column = server.place_of(params.position, lines)
+    node = _node_at(context, path, lines, number, column)
+    target = link_target(context.tree.properties, lines, number) if is_tree_file(path) else None
+    if target is not None and (node is None or resolved(context, node) == target[0]):
+        return server.location(context, *target)
+    return None if node is None else server.location(context, resolved(context, node))
+
+
+def resolved(context: TreeContext, path: str) -> str:
+    """Return the node that a path leads to through links; the path itself if it leads nowhere."""
+    try:
+        return resolve(context.tree.properties, path)
+    except TreeError:
+        return path
+
+
+def _prepare_renaming(server: TreeLanguageServer, params: types.PrepareRenameParams) -> types.Range | None:
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_tree_file(path):
+        return None
+    context, lines = server.context_of(path)
+    number, column = server.place_of(params.position, lines)
+    for reference in references(context.tree.properties, lines, number):
+        if reference.start <= column <= reference.end:
+            _checked(context, reference.path)
+            return server.range_of(lines, number, reference.start, reference.end)
+    return None
+
+
+def _rename(server: TreeLanguageServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
+    path = to_fs_path(params.text_document.uri)
+    if path is None or not is_tree_file(path):
+        return None
+    context, lines = server.context_of(path)
+    number, column = server.place_of(params.position, lines)
+    node = node_under(context, lines, number, column)
+    if node is None:
+        raise JsonRpcInvalidParams("there is no name of a node at the cursor; put it on a node or on a path")
+    _checked(context, node, params.new_name)
+    tree = server.tree_of(path)
+    texts = server.texts_of(tree)
+    files = [file.name for file in (*context.reviewed.linted.parsed, *context.reviewed.documents.files)]
+    all_lines = {file: tree.lines(file, texts) for file in files}
+    changes: dict[str, list[types.TextEdit]] = {}
+    for edit in renaming_edits(context, node, all_lines):
+        place = server.range_of(all_lines[edit.file], edit.line, edit.start, edit.end)
+        changes.setdefault(from_fs_path(edit.file) or edit.file, []).append(types.TextEdit(place, params.new_name))
+    return types.WorkspaceEdit(changes=changes)
+
+
+def _checked(context: TreeContext, path: str, name: str | None = None) -> None:
+    """Refuse a renaming with an error of the protocol, which editors show."""
+    try:
+        check_renaming(context, path, name)
+    except TreeError as error:
+        raise JsonRpcInvalidParams(str(error)) from error

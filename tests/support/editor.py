@@ -1,0 +1,201 @@
+"""An editor for tests: it starts the language server and talks to it over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+from pygls.lsp.client import LanguageClient
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+#: Seconds to wait for an answer of the server.
+_PATIENCE = 60.0
+
+_PLACEHOLDER = re.compile(r"\$\{[0-9]+:([^}]*)\}")
+
+
+@dataclass
+class Placeholder:
+    """A place of a snippet to fill in: the offset in the text, and the word that stands there."""
+
+    offset: int
+    word: str
+
+
+class Editor:
+    """One open file of an editor; ``cursor`` is an offset in ``text``."""
+
+    def __init__(self, client: LanguageClient, path: Path) -> None:
+        self._client = client
+        self._changed = asyncio.Event()
+        self._diagnostics: dict[str, types.PublishDiagnosticsParams] = {}
+        self.uri = path.as_uri()
+        self.text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.cursor = 0
+        self.version = 1
+
+        @client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)  # type: ignore[untyped-decorator]
+        def receive(params: types.PublishDiagnosticsParams) -> None:
+            self._diagnostics[params.uri] = params
+            self._changed.set()
+
+    def open(self, language: str = "zkdeployment") -> None:
+        """Open the file in the server."""
+        document = types.TextDocumentItem(self.uri, language, self.version, self.text)
+        self._client.text_document_did_open(types.DidOpenTextDocumentParams(document))
+
+    async def diagnostics(self, uri: str | None = None) -> list[types.Diagnostic]:
+        """Return the problems of the present text, or of another file, once the server has published them."""
+        wanted = uri or self.uri
+        async with asyncio.timeout(_PATIENCE):
+            while self.uri not in self._diagnostics or self._diagnostics[self.uri].version != self.version:
+                self._changed.clear()
+                await self._changed.wait()
+        params = self._diagnostics.get(wanted)
+        return [] if params is None else list(params.diagnostics)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The URIs of the files of which problems were published."""
+        return frozenset(self._diagnostics)
+
+    def position(self, offset: int) -> types.Position:
+        """Return an offset as a position of the protocol, in UTF-16."""
+        before = self.text[:offset]
+        line = before.rpartition("\n")[2]
+        return types.Position(before.count("\n"), len(line.encode("utf-16-le")) // 2)
+
+    def offset(self, position: types.Position) -> int:
+        """Return the offset of a position."""
+        lines = self.text.split("\n")
+        start = sum(len(line) + 1 for line in lines[: position.line])
+        inside = lines[position.line].encode("utf-16-le")[: position.character * 2].decode("utf-16-le")
+        return start + len(inside)
+
+    def replace(self, start: int, end: int, text: str) -> None:
+        """Replace a part of the text; the cursor is behind the new part."""
+        place = types.Range(self.position(start), self.position(end))
+        self.version += 1
+        self._client.text_document_did_change(
+            types.DidChangeTextDocumentParams(
+                types.VersionedTextDocumentIdentifier(self.version, self.uri),
+                [types.TextDocumentContentChangePartial(place, text)],
+            )
+        )
+        self.text = self.text[:start] + text + self.text[end:]
+        self.cursor = start + len(text)
+
+    def type(self, text: str) -> None:
+        """Type text at the cursor."""
+        self.replace(self.cursor, self.cursor, text)
+
+    def go_to(self, text: str, *, end: bool = False) -> None:
+        """Put the cursor on the first occurrence of a text, or behind it."""
+        self.cursor = self.text.index(text) + (len(text) if end else 0)
+
+    def _here(self) -> dict[str, Any]:
+        return {
+            "text_document": types.TextDocumentIdentifier(self.uri),
+            "position": self.position(self.cursor),
+        }
+
+    async def proposals(self) -> list[types.CompletionItem]:
+        """Return the completions at the cursor, as an editor sorts them."""
+        found = await self._client.text_document_completion_async(types.CompletionParams(**self._here()))
+        items = found.items if isinstance(found, types.CompletionList) else found or []
+        return sorted(items, key=lambda item: item.sort_text or item.label)
+
+    async def labels(self) -> list[str]:
+        """Return the labels of the completions at the cursor."""
+        return [item.label for item in await self.proposals()]
+
+    async def choose(self, label: str) -> list[Placeholder]:
+        """Accept a completion at the cursor, and return the places that it has to fill in."""
+        items = await self.proposals()
+        item = next((item for item in items if item.label == label), None)
+        assert item is not None, f"{label} is not among {[item.label for item in items]}"
+        edit = item.text_edit
+        assert isinstance(edit, types.TextEdit)
+        start, end = self.offset(edit.range.start), self.offset(edit.range.end)
+        if item.insert_text_format is not types.InsertTextFormat.Snippet:
+            self.replace(start, end, edit.new_text)
+            return []
+        line = self.text[:start].rpartition("\n")[2]
+        indent = line[: len(line) - len(line.lstrip())]
+        snippet = edit.new_text.replace("\n", f"\n{indent}")
+        places: list[Placeholder] = []
+        written = ""
+        last = 0
+        for match in _PLACEHOLDER.finditer(snippet):
+            written += snippet[last : match.start()]
+            places.append(Placeholder(start + len(written), match[1]))
+            written += match[1]
+            last = match.end()
+        self.replace(start, end, written + snippet[last:])
+        return places
+
+    async def fill(self, places: list[Placeholder], *labels: str | None) -> None:
+        """Go through the places of a snippet: choose a completion in each, or keep its word (``None``)."""
+        moved = 0
+        for place, label in zip(places, labels, strict=True):
+            start = place.offset + moved
+            if label is None:
+                continue
+            before = len(self.text)
+            self.replace(start, start + len(place.word), "")
+            await self.choose(label)
+            moved += len(self.text) - before
+
+    async def hover(self) -> str:
+        """Return the description of the place at the cursor; empty without one."""
+        found = await self._client.text_document_hover_async(types.HoverParams(**self._here()))
+        return found.contents.value if found and isinstance(found.contents, types.MarkupContent) else ""
+
+    async def definition(self) -> tuple[str, int] | None:
+        """Return the URI and the line, from 1, to which the word at the cursor leads."""
+        found = await self._client.text_document_definition_async(types.DefinitionParams(**self._here()))
+        return (found.uri, found.range.start.line + 1) if isinstance(found, types.Location) else None
+
+    async def rename(self, name: str) -> dict[str, list[types.TextEdit]]:
+        """Return the edits that rename the node at the cursor, by the URI of their file."""
+        found = await self._client.text_document_rename_async(types.RenameParams(new_name=name, **self._here()))
+        return {} if found is None else {uri: list(edits) for uri, edits in (found.changes or {}).items()}
+
+    async def can_rename(self) -> bool:
+        """Whether the editor offers to rename the word at the cursor."""
+        return (
+            await self._client.text_document_prepare_rename_async(types.PrepareRenameParams(**self._here()))
+            is not None
+        )
+
+
+@contextlib.asynccontextmanager
+async def open_editor(path: Path, *options: str, language: str = "zkdeployment") -> AsyncIterator[Editor]:
+    """Yield an editor with one open file; its folder is the directory of the file."""
+    client = LanguageClient("editor", "1")
+    editor = Editor(client, path)
+    await client.start_io(sys.executable, "-m", "zkdeployment", "language-server", *options)
+    async with asyncio.timeout(_PATIENCE):
+        await client.initialize_async(
+            types.InitializeParams(
+                capabilities=types.ClientCapabilities(),
+                workspace_folders=[types.WorkspaceFolder(path.parent.as_uri(), path.parent.name)],
+            )
+        )
+    client.initialized(types.InitializedParams())
+    editor.open(language)
+    try:
+        yield editor
+    finally:
+        async with asyncio.timeout(_PATIENCE):
+            await client.shutdown_async(None)
+            client.exit(None)
+            await client.stop()  # type: ignore[no-untyped-call]

@@ -1,0 +1,112 @@
+"""Renaming nodes: every name that leads to the node changes, and nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zkdeployment.base.errors import TreeError
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.editors.rules.context import TreeContext
+from zkdeployment.editors.rules.rename import check_renaming, renaming_edits
+from zkdeployment.publishing.rules.review import review
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def context_of(files: Mapping[str, str]) -> TreeContext:
+    return TreeContext(review(SourceFile(name, text.encode()) for name, text in files.items()))
+
+
+def renamed(files: Mapping[str, str], path: str, name: str) -> dict[str, str]:
+    """Return the texts after the renaming."""
+    lines = {file: text.split("\n") for file, text in files.items()}
+    for edit in sorted(renaming_edits(context_of(files), path, lines), reverse=True):
+        text = lines[edit.file][edit.line]
+        lines[edit.file][edit.line] = text[: edit.start] + name + text[edit.end :]
+    return {file: "\n".join(text) for file, text in lines.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("/a\n  /b\n/c\n  l -> /a/b\n", "/a\n  /new\n/c\n  l -> /a/new\n"),
+        ("/a\n  /b\n    p = 1\n/c\n  q => /a/b p\n", "/a\n  /new\n    p = 1\n/c\n  q => /a/new p\n"),
+        ("/a\n  /b\n  /c\n    l -> ../b\n", "/a\n  /new\n  /c\n    l -> ../new\n"),
+        ("/a\n  /b\n    /b\n  l -> b/b\n", "/a\n  /new\n    /b\n  l -> new/b\n"),
+        (
+            "/a\n  /b\n    /x\n/c\n  m -> /a\n  l -> /c/m/b/x\n",
+            "/a\n  /new\n    /x\n/c\n  m -> /a\n  l -> /c/m/new/x\n",
+        ),
+        ("/a\n  /b\n/b\n  l -> /b\n", "/a\n  /new\n/b\n  l -> /b\n"),
+        ("/a\n  /b\n  b2 = '/a/b'\n", "/a\n  /new\n  b2 = '/a/b'\n"),
+        (
+            "/a\n  /b : b-1\n  /c : c-1\n    deploy_after = ['/a/b', '/a/c']\n",
+            "/a\n  /new : b-1\n  /c : c-1\n    deploy_after = ['/a/new', '/a/c']\n",
+        ),
+    ],
+)
+def test_all_names_of_a_node_change(text, after):
+    assert renamed({"main.zk": text}, "/a/b", "new") == {"main.zk": after}
+
+
+def test_layers_and_documents_change_too():
+    files = {
+        "main.zk": "/a\n  /b : b-1\n    /deploy\n      /h1\n",
+        "more.zkx": "/a\n  /b\n    x = 1\n",
+        "duty.yaml": "schema: zkdeployment/OnCall/v1\nmetadata: {name: n}\n"
+        "data: {object: '/a/b', contacts: [{name: ann, email: ann@example.com}]}\n",
+    }
+    after = renamed(files, "/a/b", "new")
+    assert after["more.zkx"] == "/a\n  /new\n    x = 1\n"
+    assert "object: '/a/new'" in after["duty.yaml"]
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> str:
+    """Return the text of a tree with links, of which some may be broken."""
+    lines: list[str] = []
+    for top in draw(st.lists(NAMES, unique=True, min_size=1)):
+        lines.append(f"/{top}")
+        for below in draw(st.lists(NAMES, unique=True)):
+            lines.append(f"  /{below}")
+            lines += [f"    /{name}" for name in draw(st.lists(NAMES, unique=True))]
+        steps = st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_size=4).map("/".join)
+        for number, target in enumerate(draw(st.lists(st.tuples(st.booleans(), steps), max_size=3))):
+            is_absolute, path = target
+            lines.append(f"  l{number} -> {'/' if is_absolute else ''}{path}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.unmeasured
+@given(trees(), st.data())
+def test_a_renaming_keeps_the_meaning_of_all_links_and_can_be_undone(text, data):
+    files = {"main.zk": text}
+    context = context_of(files)
+    path = data.draw(st.sampled_from(sorted(context.tree)))
+    try:
+        check_renaming(context, path, "new")
+    except TreeError:
+        return
+    after = renamed(files, path, "new")
+    new_path = f"{path.rpartition('/')[0]}/new"
+    assert context_of(after).reviewed.errors == ()
+    assert sorted(context_of(after).tree) == sorted(
+        new_path + node[len(path) :] if node == path or node.startswith(f"{path}/") else node
+        for node in context.tree
+    )
+    assert renamed(after, new_path, path.rpartition("/")[2]) == files
+
+
+@pytest.mark.parametrize("path", ["/roles", "/roles/web", "/role-locks/web", "/a/b/deploy", "/missing"])
+def test_nodes_with_a_meaning_keep_their_names(path):
+    files = {"main.zk": "/a\n  /b : b-1\n    /deploy\n      /h1\n/roles\n  /web\n/role-locks\n  /web\n"}
+    with pytest.raises(TreeError):
+        check_renaming(context_of(files), path)
