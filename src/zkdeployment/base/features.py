@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
-    from zkdeployment.strategies.state import OutsideCriterion
+    from zkdeployment.strategies.criteria import OutsideCriterion
     from zkdeployment.zookeeper.session import Session
 
     FindOnHosts = Callable[[OperatorAdapters, Collection[str], float, str | None], Sequence[HostFinding]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from zkdeployment.base.text import counted
 from zkdeployment.service.act import ActLink, ActRight, RecordedAct, given
 from zkdeployment.service.acts import OperatorAct
+from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.state_machine import GroupVerdict
 from zkdeployment.strategies.views import directive_description, directive_objection
@@ -60,7 +61,7 @@ class DirectRollout(OperatorAct["RolloutState | None"]):
 
 @dataclass(frozen=True, kw_only=True)
 class PromoteGroup(DirectRollout):
-    """Permit a group of the present rollout to begin as soon as all groups that it depends on have succeeded."""
+    """Let a group of the present rollout pass whose metrics wait, or begin when its turn comes."""
 
     NAME = "rollout-promote"
     BUTTON = "Promote the group"
@@ -76,7 +77,34 @@ class PromoteGroup(DirectRollout):
 
     def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
         members = frozenset() if found is None else found.rollout.members.get(self.group, frozenset())
-        return (f"The group begins as soon as its turn comes: {counted(len(members), 'host', ',')}.",)
+        hosts = counted(len(members), "host", ",")
+        if found is not None and waiting_reason(found, self.group):
+            return (f"The group passes without a verdict of its metrics: {hosts}.", "Groups after it may begin.")
+        return (f"The group begins as soon as its turn comes: {hosts}.",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailGroup(DirectRollout):
+    """Fail a group whose metrics wait for data, as if a metric had failed."""
+
+    NAME = "rollout-fail"
+    BUTTON = "Fail the group"
+    STYLE = "danger"
+    PATH = "rollout/fail"
+    OPERATION = "fail_group"
+    REQUEST = "The failure of a group of the present rollout."
+    DIRECTIVE = Directive.FAIL
+
+    group: str = given(least=1, most=200, hidden=True)
+
+    def title(self, found: RolloutState | None) -> str:
+        return super().title(found) if found is None else f"Fail group {self.group}"
+
+    def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
+        groups = () if found is None else found.rollout.strategy.groups
+        critical = any(group.name == self.group and group.critical for group in groups)
+        ending = "The fleet stops when all other groups have ended." if critical else "Other groups continue."
+        return (f"The group and all groups that depend on it fail. {ending}",)
 
 
 class PauseRollout(DirectRollout):
@@ -121,11 +149,11 @@ class AbortRollout(DirectRollout):
     )
 
 
-ACTS: tuple[type[PlannedAct[Any]], ...] = (PromoteGroup, PauseRollout, ResumeRollout, AbortRollout)
+ACTS: tuple[type[PlannedAct[Any]], ...] = (PromoteGroup, FailGroup, PauseRollout, ResumeRollout, AbortRollout)
 
 
 def rollout_acts(state: RolloutState, back: str) -> tuple[ActLink, ...]:
-    """Return the acts that a rollout accepts now; the promotions of groups are in ``promotion``."""
+    """Return the acts that a rollout accepts now; those of groups are in ``group_acts``."""
     return tuple(
         act.link(act.BUTTON, "" if act is PauseRollout else act.STYLE, back)
         for act in (ResumeRollout, PauseRollout, AbortRollout)
@@ -133,10 +161,15 @@ def rollout_acts(state: RolloutState, back: str) -> tuple[ActLink, ...]:
     )
 
 
-def promotion(state: RolloutState, group: GroupStatus, back: str) -> ActLink | None:
-    """Return the link that promotes a group, if the rollout accepts that; it is emphasised for the next group."""
-    if directive_objection(state, Directive.PROMOTE, group.name) is not None:
-        return None
+def group_acts(state: RolloutState, group: GroupStatus, back: str) -> tuple[ActLink, ...]:
+    """Return the links that promote or fail a group, if the rollout accepts that.
+
+    The promotion of the next group is emphasised.
+    """
     progress = state.rollout.progress
     is_next = all(progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on)
-    return PromoteGroup.link("Promote", "primary" if is_next else "", back, group=group.name)
+    links = (
+        (Directive.PROMOTE, PromoteGroup.link("Promote", "primary" if is_next else "", back, group=group.name)),
+        (Directive.FAIL, FailGroup.link("Fail", FailGroup.STYLE, back, group=group.name)),
+    )
+    return tuple(link for directive, link in links if directive_objection(state, directive, group.name) is None)

@@ -33,7 +33,6 @@ from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.phases import checked
 from zkdeployment.strategies.progress import (
     RecoveryEvent,
     advance,
@@ -77,11 +76,10 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.acts.commits import Author
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.rollouts.store import ZooKeeperRollouts
+    from zkdeployment.strategies.criteria import OutsideCriterion
     from zkdeployment.strategies.state import (
         ActivePhase,
-        OutsideCriterion,
         Recovery,
-        RolloutObservation,
         RolloutSnapshot,
         RolloutState,
     )
@@ -426,22 +424,12 @@ class Coordinator:
         log_unmatched_selectors(state, {**observation.absent, **observation.present})
 
     def _advance(self, snapshot: RolloutSnapshot, state: RolloutState, now: float) -> float:
-        observation = self._with_health(self._store.observation(snapshot, state, now=now), state)
+        outside = {criterion.name: criterion.read(state, now) for criterion in self._criteria}
+        observation = replace(self._store.observation(snapshot, state, now=now), outside=outside)
         after = advance(state, observation)
         self._write(state, after)
         pause = seconds_until_change(after, observation)
         return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
-
-    def _with_health(self, observation: RolloutObservation, state: RolloutState) -> RolloutObservation:
-        """Return an observation with the health of the hosts whose checks decide now."""
-        since = checked(state, observation.now)
-        unhealthy: dict[str, str] = {}
-        unchecked: dict[str, str] = {}
-        for criterion in self._criteria if since else ():
-            health = criterion.read(since, state.sequence, observation.now)
-            unhealthy |= health.unhealthy
-            unchecked |= health.unchecked
-        return replace(observation, unhealthy=unhealthy, unchecked=unchecked) if since else observation
 
     def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
         """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""

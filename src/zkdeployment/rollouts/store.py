@@ -21,8 +21,8 @@ from zkdeployment.fleet.store.rollout_control import read_rollout_acts
 from zkdeployment.publishing.store.cluster import changing_cluster, decode_published, recording_stop
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
+from zkdeployment.strategies.criteria import proving as proving_hosts
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.phases import proving as proving_hosts
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,14 @@ from zkdeployment.config.settings import find_servers
 from zkdeployment.documents.facts import read_facts
 from zkdeployment.documents.reading import read_document, read_documents
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.rollouts.acts import AbortRollout, DirectedRollout, PauseRollout, PromoteGroup, ResumeRollout
+from zkdeployment.rollouts.acts import (
+    AbortRollout,
+    DirectedRollout,
+    FailGroup,
+    PauseRollout,
+    PromoteGroup,
+    ResumeRollout,
+)
 from zkdeployment.strategies.analysis import verdict
 from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.order import (
@@ -71,6 +79,7 @@ if TYPE_CHECKING:
 
 _VERBS = {
     "abort": LazyVerb("rollouts.verbs", "End the rollout as failed, which stops the fleet.", "abort"),
+    "fail": LazyVerb("rollouts.verbs", "Fail a group whose metrics wait for data.", "fail"),
     "pause": LazyVerb("rollouts.verbs", "Start no further hosts in the rollout.", "pause"),
     "promote": LazyVerb("rollouts.verbs", "Let a group begin that waits to be promoted.", "promote"),
     "resume": LazyVerb("rollouts.verbs", "Continue a paused rollout.", "resume"),
@@ -105,6 +114,7 @@ _COLOURS = {
     GroupState.PREPARING: "cyan",
     GroupState.DEPLOYING: "cyan",
     GroupState.BAKING: "cyan",
+    GroupState.OPERATOR: "yellow",
     GroupState.SUCCESS: "green",
     GroupState.FAILED: "red",
 }
@@ -236,8 +246,10 @@ def _name(host_id: str, names: Mapping[str, str]) -> str:
     return name if name == host_id else f"{name} ({host_id})"
 
 
-def _complete_group(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the groups of the present rollout that can be promoted, as completions."""
+def _complete_group(
+    directive: Directive, context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the groups of the present rollout that accept a directive, as completions."""
     try:
         with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
             state = operator.rollouts.rollout()
@@ -246,16 +258,16 @@ def _complete_group(context: click.Context, _parameter: click.Parameter, incompl
     if state is None:
         return []
     groups = [group.name for group in state.rollout.strategy.groups if group.name.startswith(incomplete)]
-    return [CompletionItem(name) for name in groups if directive_objection(state, Directive.PROMOTE, name) is None]
+    return [CompletionItem(name) for name in groups if directive_objection(state, directive, name) is None]
 
 
 @act_verb(PromoteGroup, "promote", open_operator)
-@click.argument("group", shell_complete=_complete_group)
+@click.argument("group", shell_complete=partial(_complete_group, Directive.PROMOTE))
 def promote(planned: PromoteGroup, done: DirectedRollout) -> None:
-    """Permit GROUP to begin as soon as all groups that it depends on have succeeded.
+    """Permit GROUP to begin as soon as all groups that it depends on have succeeded, or to pass without metrics.
 
     Only a group with 'manual: true' in the strategy waits to be promoted, or a group whose required hosts are not
-    registered: that group begins without these hosts.
+    registered: that group begins without these hosts. A group whose metrics have no data waits as well: it passes.
 
     The exit code is 3 if there is no such group, if it does not wait to be promoted, or if the rollout is over.
 
@@ -264,6 +276,20 @@ def promote(planned: PromoteGroup, done: DirectedRollout) -> None:
       zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
     """
     _show(done, f"promoted {planned.group} of rollout")
+
+
+@act_verb(FailGroup, "fail", open_operator)
+@click.argument("group", shell_complete=partial(_complete_group, Directive.FAIL))
+def fail(planned: FailGroup, done: DirectedRollout) -> None:
+    """Fail GROUP, whose metrics wait for data: the group and all groups that depend on it fail.
+
+    The exit code is 3 if there is no such group, if its metrics do not wait, or if the rollout is over.
+
+    \b
+    Example:
+      zkdeployment rollout fail canary --reason 'the dashboards show errors'
+    """
+    _show(done, f"failed {planned.group} of rollout")
 
 
 @act_verb(PauseRollout, "pause", open_operator)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
-from zkdeployment.rollouts.acts import promotion, rollout_acts
+from zkdeployment.rollouts.acts import group_acts, rollout_acts
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, moment
 from zkdeployment.strategies.state_machine import HostProgress
@@ -30,6 +30,7 @@ _GROUP_TONES = {
     GroupState.PREPARING: Tone.BUSY,
     GroupState.DEPLOYING: Tone.BUSY,
     GroupState.BAKING: Tone.BUSY,
+    GroupState.OPERATOR: Tone.HALTED,
     GroupState.SUCCESS: Tone.GOOD,
     GroupState.FAILED: Tone.BAD,
 }
@@ -69,7 +70,7 @@ class GroupRow:
     description: str
     active: tuple[HostLink, ...]
     more_active: int
-    promotion: ActLink | None
+    acts: tuple[ActLink, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def _group(group: GroupStatus, state: RolloutState, names: Mapping[str, str], *,
         description="" if group.state is GroupState.DEPLOYING else group.description,
         active=tuple(HostLink(names.get(id_, id_), host_page(id_)) for id_ in active[:_NAMED]),
         more_active=max(0, len(active) - _NAMED),
-        promotion=promotion(state, group, "/rollout") if may_act else None,
+        acts=group_acts(state, group, "/rollout") if may_act else (),
     )
 
 

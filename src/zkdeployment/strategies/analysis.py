@@ -13,16 +13,18 @@ import bisect
 import math
 import operator
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.records import OMITTED, Record
 from zkdeployment.base.text import counted
+from zkdeployment.strategies.queries import QueryVariables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 #: The default of ``interval``: seconds between two measurements.
 INTERVAL = 60.0
@@ -281,7 +283,8 @@ class MetricProgress(Record):
     """The measurements of a metric so far, of which at most ``MOST_MEASUREMENTS`` are kept.
 
     ``passed``, ``failed`` and ``no_data`` count all outcomes. ``next`` is the number of the next measurement.
-    ``before`` is the value when the group's deploy phase began. Every ``stride``-th measurement is kept.
+    ``before`` is the value when the group's deploy phase began, which was measured at ``before_at`` in seconds
+    since the epoch. Every ``stride``-th measurement is kept.
     """
 
     stage: MetricStage = MetricStage.UNPROVEN
@@ -291,12 +294,65 @@ class MetricProgress(Record):
     next: int = 0
     stride: int = 1
     before: Annotated[float | None, OMITTED] = None
+    before_at: Annotated[float | None, OMITTED] = None
     measurements: tuple[Measurement, ...] = ()
 
     @property
     def is_final(self) -> bool:
         """Whether no further measurement changes the stage."""
         return self.stage in {MetricStage.PASSED, MetricStage.FAILED, MetricStage.OVERDUE}
+
+
+#: The values of variables that the analysis of a group keeps.
+_MOST_VARIABLES = 3
+
+#: The measurements of a metric that are kept if the state of a rollout is too large for its node.
+_FEW_MEASUREMENTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnalysis(Record):
+    """The analysis of a group: the progress of its metrics by name, and the decision of an operator.
+
+    ``promoted`` is whether an operator let the group pass, ``rejection`` the reason for which an operator let it
+    fail. ``variables`` are the last values with which queries were resolved; ``forgotten`` earlier ones are no
+    longer known.
+    """
+
+    metrics: Mapping[str, MetricProgress] = field(default_factory=dict)
+    promoted: Annotated[bool, OMITTED] = False
+    rejection: Annotated[str, OMITTED] = ""
+    variables: tuple[QueryVariables, ...] = ()
+    forgotten: Annotated[int, OMITTED] = 0
+
+    def progress(self, metric: AnalysisMetric) -> MetricProgress:
+        """Return the progress of a metric."""
+        return self.metrics.get(metric.name, MetricProgress())
+
+    def remembering(self, variables: QueryVariables | None) -> tuple[GroupAnalysis, int | None]:
+        """Return the analysis that remembers these values, and their number."""
+        if variables is None:
+            return self, None
+        kept, forgotten = self.variables, self.forgotten
+        if variables in kept:
+            return self, forgotten + kept.index(variables)
+        kept = (*kept, variables)
+        gone = max(0, len(kept) - _MOST_VARIABLES)
+        return replace(self, variables=kept[gone:], forgotten=forgotten + gone), forgotten + len(kept) - 1
+
+    def shortened(self) -> GroupAnalysis:
+        """Return the analysis with fewer measurements, and without the values of variables."""
+        fewer = {
+            name: replace(progress, measurements=progress.measurements[-_FEW_MEASUREMENTS:])
+            for name, progress in self.metrics.items()
+        }
+        gone = self.forgotten + len(self.variables)
+        return replace(self, metrics=fewer, variables=(), forgotten=gone)
+
+    def variables_of(self, measurement: Measurement) -> QueryVariables | None:
+        """Return the values with which the query of a measurement was resolved; ``None`` if they are forgotten."""
+        number = None if measurement.variables is None else measurement.variables - self.forgotten
+        return self.variables[number] if number is not None and 0 <= number < len(self.variables) else None
 
 
 def next_due(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock) -> float | None:

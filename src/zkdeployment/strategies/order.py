@@ -24,7 +24,7 @@ from zkdeployment.strategies.state_machine import (
     begin,
     hold,
     is_closed,
-    ready_tasks,
+    next_task,
     record,
     width,
 )
@@ -84,7 +84,7 @@ def simulate(
     """
     rollout, waiting = begin(strategy, hosts), set[str]()
     analyses = {group.name: _unmeasured(group) for group in strategy.groups}
-    while (task := next(ready_tasks(rollout, waiting), None)) is not None:
+    while (task := next_task(rollout)) is not None:
         group = strategy.group(task.group)
         required, present = group.require_hosts or 0, len(rollout.members[task.group])
         if present < required:

@@ -9,17 +9,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.strategies import state_machine, timekeeping
+from zkdeployment.strategies.criteria import proving, proving_in
+from zkdeployment.strategies.group_analysis import METRICS
+from zkdeployment.strategies.healthy_checks import HEALTHY_CHECKS
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
-from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.state_machine import GroupVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from zkdeployment.strategies.criteria import Judgement
     from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.state_machine import Task
     from zkdeployment.strategies.strategy import Group
 
-#: Seconds after all hosts of a group are done in which their checks must have results.
-CHECKS_TIMEOUT = 900.0
+#: The criteria that wait for something outside of the rollout.
+CRITERIA = (HEALTHY_CHECKS, METRICS)
 
 #: Characters of an error that are kept: the state fits into one node even if thousands of hosts fail.
 _LONGEST_ERROR = 200
@@ -29,9 +34,11 @@ def advance(state: RolloutState, active: ActivePhase, observation: RolloutObserv
     """Return the state after the reports of hosts: the phase gets its verdict, or further hosts enter it.
 
     The active phase is the same object if nothing changed. The result has no active phase if the phase got its
-    verdict, or if the group's required hosts left before any host entered the phase.
+    verdict or waits for an operator, or if the group's required hosts left before any host entered the phase.
     """
     group = state.rollout.strategy.group(active.task.group)
+    for criterion in CRITERIA:
+        state = criterion.note(state, active, observation)
     active = _update_hosts(state, _record_reports(state, active, observation), observation)
     if not active.granted and timekeeping.shortage(state, group.name):
         return replace(state, active_phase=None)
@@ -54,9 +61,12 @@ def moments(state: RolloutState, active: ActivePhase, observation: RolloutObserv
     if active.baking_since is not None:
         away = {host for host in state.absent.keys() & proving(state) if not _is_gone_for_good(state, host)}
         if not (halted and away):
-            unchecked = not proving(state).isdisjoint(observation.unchecked)
-            baked = max(group.pace.bake_time, CHECKS_TIMEOUT if unchecked else 0.0)
-            yield max([active.baking_since + baked, *(timekeeping.moment(state, host) for host in away)])
+            judgements = _judgements(state, active, proving(state), observation)
+            if any(judgement.is_pending for judgement in judgements):
+                yield from (moment for judgement in judgements for moment in judgement.moments)
+            else:
+                gone = (timekeeping.moment(state, host) for host in away)
+                yield max([active.baking_since + group.pace.bake_time, *gone])
     elif not halted:
         yield from (moment for moment, _ in _limits(state, active))
     if not halted:
@@ -76,24 +86,6 @@ def awaited(state: RolloutState) -> list[tuple[Phase, str]]:
         return late
     phase = state.active_phase.task.phase
     return late + [(phase, host) for host in state.active_phase.granted.keys() - state.active_phase.reports.keys()]
-
-
-def proving(state: RolloutState) -> frozenset[str]:
-    """Return the hosts that have to stay healthy now, during the bake time of the active phase."""
-    active = state.active_phase
-    return frozenset() if active is None or active.baking_since is None else _proving(state, active)
-
-
-def checked(state: RolloutState, now: float) -> Mapping[str, float]:
-    """Return the hosts whose checks decide now, after the bake time, each with the time of its deployment."""
-    active = state.active_phase
-    if active is None or active.baking_since is None:
-        return {}
-    pace = state.rollout.strategy.group(active.task.group).pace
-    if not pace.healthy_checks or now < active.baking_since + pace.bake_time:
-        return {}
-    deployed = {host: report.time for host, report in active.reports.items()}
-    return {host: deployed.get(host, state.begun) for host in sorted(proving(state))}
 
 
 def tolerated(state: RolloutState) -> Mapping[str, Grant]:
@@ -170,7 +162,7 @@ def _finish(
     """Return the state after all hosts have reported: with a verdict, or within the group's bake time."""
     ancestor = state_machine.failed_ancestor(state.rollout, group.name)
     bakes = active.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and not _is_closed(state, active)
-    hosts = _proving(state, active) if bakes else frozenset()
+    hosts = proving_in(state, active) if bakes else frozenset()
     if not hosts:
         return _judge(state, active, _errors(active), "" if ancestor is None else f"{ancestor} failed")
     if active.baking_since is None:
@@ -180,32 +172,40 @@ def _finish(
         for host in hosts
         if host not in observation.present and not timekeeping.is_gone(state, host, observation.now)
     ]
-    unchecked = hosts & observation.unchecked.keys()
-    baked = max(group.pace.bake_time, CHECKS_TIMEOUT if unchecked else 0.0)
-    if restarting or observation.now < active.baking_since + baked:
+    judgements = _judgements(state, active, hosts, observation)
+    if fault := "; ".join(judgement.fault for judgement in judgements if judgement.fault):
+        return _judge(state, active, _errors(active), fault)
+    pending = any(judgement.is_pending for judgement in judgements)
+    if restarting or pending or not timekeeping.baked(state, active, observation.now):
         return state if active is state.active_phase else replace(state, active_phase=active)
-    spoiled = _spoiled(state, hosts, observation)
-    state = replace(state, proven=state.proven | (hosts - spoiled.keys()))
-    return _judge(state, active, spoiled | _errors(active))
+    spoiled = _spoiled(state, hosts, observation, judgements)
+    judged = _judge(state, active, spoiled | _errors(active))
+    if judged.rollout.progress[group.name].verdict is GroupVerdict.SUCCESS and any(
+        judgement.held for judgement in judgements
+    ):
+        return _hold(state, active, spoiled | _errors(active))
+    return replace(judged, proven=state.proven | (hosts - spoiled.keys()))
 
 
-def _proving(state: RolloutState, active: ActivePhase) -> frozenset[str]:
-    """Return the hosts of a group that have the revision but have not stayed healthy for a bake time yet."""
-    states = state.rollout.hosts
-    had = {
-        host for host in state.rollout.members[active.task.group] if states[host] is HostProgress.SUCCESS
-    } - state.proven
-    return frozenset(had.union(host for host, report in active.reports.items() if report.error is None))
+def _judgements(
+    state: RolloutState, active: ActivePhase, hosts: Collection[str], observation: RolloutObservation
+) -> list[Judgement]:
+    return [criterion.judge(state, active, hosts, observation) for criterion in CRITERIA]
 
 
-def _spoiled(state: RolloutState, hosts: frozenset[str], observation: RolloutObservation) -> dict[str, str]:
+def _spoiled(
+    state: RolloutState,
+    hosts: frozenset[str],
+    observation: RolloutObservation,
+    judgements: Iterable[Judgement],
+) -> dict[str, str]:
     """Return the errors of hosts that did not stay healthy during their bake time."""
     failing = dict.fromkeys(
         sorted(observation.failing & hosts), "the host showed an error or lost the revision after its deployment"
     )
     gone = sorted(hosts - observation.present.keys())
-    checks = {**observation.unchecked, **observation.unhealthy}
-    failing |= {host: brief(checks[host]) for host in sorted(hosts & checks.keys())}
+    for judgement in judgements:
+        failing |= {host: brief(judgement.errors[host]) for host in sorted(hosts & judgement.errors.keys())}
     return failing | dict.fromkeys(gone, f"{timekeeping.error(state)}, since its deployment")
 
 
@@ -220,8 +220,18 @@ def _errors(active: ActivePhase, fault: str = "") -> dict[str, str]:
 
 def _judge(state: RolloutState, active: ActivePhase, errors: Mapping[str, str], fault: str = "") -> RolloutState:
     """Return the state with the phase's verdict; hosts that never entered the phase were not submitted."""
-    task = replace(active.task, hosts=tuple(host for host in active.task.hosts if host in active.granted))
-    spoiled = errors.keys() - task.hosts
-    succeeded = set(task.hosts) - errors.keys()
+    task, succeeded, spoiled = _outcomes(active, errors)
     rollout = state_machine.record(state.rollout, task, succeeded, fault=fault, spoiled=spoiled)
     return replace(state, rollout=rollout, active_phase=None, errors={**state.errors, **errors})
+
+
+def _hold(state: RolloutState, active: ActivePhase, errors: Mapping[str, str]) -> RolloutState:
+    """Return the state in which the group waits for an operator, while other groups may begin."""
+    rollout = state_machine.hold(state.rollout, *_outcomes(active, errors))
+    return replace(state, rollout=rollout, active_phase=None, errors={**state.errors, **errors})
+
+
+def _outcomes(active: ActivePhase, errors: Mapping[str, str]) -> tuple[Task, set[str], set[str]]:
+    """Return the task with the hosts that entered it, those of them that succeeded, and others that failed."""
+    task = replace(active.task, hosts=tuple(host for host in active.task.hosts if host in active.granted))
+    return task, set(task.hosts) - errors.keys(), errors.keys() - task.hosts

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.strategies import phases, state_machine, timekeeping
+from zkdeployment.strategies.criteria import proving
+from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.phases import brief
 from zkdeployment.strategies.state import ActivePhase, Directive, Ending, Recovery, RecoveryStage, RolloutState
@@ -351,6 +353,8 @@ def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> R
         match act.directive:
             case Directive.PROMOTE:
                 state = _promote(state, act.group or "")
+            case Directive.FAIL:
+                state = _decide(state, act.group or "", rejection=str(act.act))
             case Directive.PAUSE:
                 state = replace(state, paused=act.act)
             case Directive.RESUME:
@@ -361,11 +365,29 @@ def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> R
 
 
 def _promote(state: RolloutState, name: str) -> RolloutState:
-    """Allow a manual group to begin; a promoted or automatic group may then begin without its required hosts."""
+    """Let a group pass whose metrics wait, or allow a group to begin.
+
+    A manual group may begin; a promoted or automatic group may then begin without its required hosts.
+    """
+    if waiting_reason(state, name):
+        return _decide(state, name, promoted=True)
     manual = {group.name for group in state.rollout.strategy.groups if group.pace.manual}
     if name in manual - state.promoted:
         return replace(state, promoted=state.promoted | {name})
     return replace(state, forced=state.forced | {name})
+
+
+def _decide(state: RolloutState, name: str, **decision: Any) -> RolloutState:
+    """Return the rollout with an operator's decision on a group whose metrics wait."""
+    if not waiting_reason(state, name):
+        return state
+    state = replace(state, analyses={**state.analyses, name: replace(state.analyses[name], **decision)})
+    if name not in state_machine.held_groups(state.rollout):
+        return state
+    analysis, states = state.analyses[name], state.rollout.hosts
+    rollout = state_machine.release(state.rollout, name, analysis.rejection)
+    healthy = {host for host in rollout.members[name] if states[host] is HostProgress.SUCCESS}
+    return replace(state, rollout=rollout, proven=state.proven | (healthy if analysis.promoted else set()))
 
 
 def advance(state: RolloutState, observation: RolloutObservation) -> RolloutState:
@@ -445,7 +467,7 @@ def seconds_until_change(state: RolloutState, observation: RolloutObservation) -
 
 
 def _track_absence(state: RolloutState, observation: RolloutObservation) -> RolloutState:
-    return timekeeping.note(state, observation, phases.proving(state))
+    return timekeeping.note(state, observation, proving(state))
 
 
 def _open_phase(state: RolloutState, observation: RolloutObservation) -> RolloutState:
@@ -459,9 +481,13 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
         if not obstacle:
             return replace(state, active_phase=ActivePhase(task, observation.now, observation.now), waiting="")
         obstacles.append(obstacle)
-    if not obstacles:
+    held = [
+        f"{name} waits for 'zkdeployment rollout promote {name}': {waiting_reason(state, name)}"
+        for name in state_machine.held_groups(state.rollout)
+    ]
+    if not (obstacles or held):
         return end(state, Ending.COMPLETED, observation.now)
-    return _record_waiting(state, "; ".join(dict.fromkeys(obstacles)))
+    return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])))
 
 
 def _record_waiting(state: RolloutState, reason: str) -> RolloutState:

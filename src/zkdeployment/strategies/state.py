@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.records import APART, Key, Record, no_keys, unknown_keys
+from zkdeployment.strategies.analysis import GroupAnalysis
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.strategies.permission import Phase, PhaseReport, hosts_in, ranges, values_by_host
 from zkdeployment.strategies.state_machine import GroupProgress, GroupVerdict, HostProgress, Rollout, Task
@@ -38,6 +39,7 @@ class Directive(Enum):
     """An operator's instruction for a rollout."""
 
     PROMOTE = "promote"
+    FAIL = "fail"
     PAUSE = "pause"
     RESUME = "resume"
     ABORT = "abort"
@@ -45,7 +47,7 @@ class Directive(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RolloutAct(Record):
-    """An operator's act on a rollout; ``group`` is the promoted group. Numbers increase from act to act."""
+    """An operator's act on a rollout, or on its ``group``. Numbers increase from act to act."""
 
     directive: Directive
     act: Annotated[Act, Key(flat=True)]
@@ -114,6 +116,8 @@ class RolloutState:
     hosts. ``acts`` are the applied acts, ``last_act_number`` is the number of the last one. Times are in seconds
     since the epoch.
 
+    ``analyses`` are the analyses of groups, with their measurements.
+
     ``recovery`` follows the failure of a critical group, if the strategy requests one. ``unknown`` are the keys of
     the record that this version does not know.
     """
@@ -140,38 +144,13 @@ class RolloutState:
     ended: float | None = None
     ending: Ending | None = None
     recovery: Recovery | None = None
+    analyses: Mapping[str, GroupAnalysis] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property
     def id(self) -> str:
         """The rollout's id, which is also the name of its node."""
         return f"{self.sequence}-{self.attempt}"
-
-
-@dataclass(frozen=True, slots=True)
-class HostHealth:
-    """The hosts that are not healthy, each with the reason.
-
-    ``unhealthy`` are the hosts with a check that is not OK, ``unchecked`` the hosts with a check that has no
-    result since the deployment, or does not run yet.
-    """
-
-    unhealthy: Mapping[str, str] = field(default_factory=dict)
-    unchecked: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class OutsideCriterion:
-    """A success criterion that waits for something outside of the rollout, such as the checks of services.
-
-    ``start`` begins its work in the background of a coordinator, which works only while that coordinator leads;
-    ``close`` ends the work. ``read`` receives the time of each host's deployment by host id, in seconds since the
-    epoch, the sequence of the publication and the present time, and returns the health of these hosts.
-    """
-
-    start: Callable[[], None]
-    close: Callable[[], None]
-    read: Callable[[Mapping[str, float], int, float], HostHealth]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +161,9 @@ class RolloutObservation:
     ``current`` those of them that have the revision. ``outdated`` are the hosts that the rollout counts as
     successful but that do not have the revision. ``failing`` are the hosts in their bake time that show an error
     or do not have the revision. ``absent`` are known hosts that are not registered, ``left_at`` has the times at
-    which they left, if a coordinator observed that. ``reports`` are keyed by phase and host. ``unhealthy`` are the
-    hosts with a check that is not OK, ``unchecked`` those with a check that has no result since the deployment,
-    both with the reason. They are observed only when a group's checks are to be judged. Times are in seconds since
-    the epoch.
+    which they left, if a coordinator observed that. ``reports`` are keyed by phase and host. ``outside`` has the
+    facts for the criteria that wait for something outside, by the names of the criteria. Times are in seconds
+    since the epoch.
     """
 
     now: float
@@ -198,8 +176,7 @@ class RolloutObservation:
     failing: frozenset[str] = frozenset()
     reports: Mapping[tuple[Phase, str], PhaseReport] = field(default_factory=dict)
     acts: tuple[RolloutAct, ...] = ()
-    unhealthy: Mapping[str, str] = field(default_factory=dict)
-    unchecked: Mapping[str, str] = field(default_factory=dict)
+    outside: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +234,7 @@ _KEYS = frozenset(
         "ended",
         "ending",
         "recovery",
+        "analyses",
     }
 )
 
@@ -312,6 +290,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
         "ended": state.ended,
         "ending": None if state.ending is None else state.ending.value,
         **({} if state.recovery is None else {"recovery": state.recovery.to_json()}),
+        **({"analyses": _analyses_to_json(state.analyses)} if state.analyses else {}),
     }
 
 
@@ -332,7 +311,12 @@ def _shortened(state: RolloutState, longest: int) -> RolloutState:
         paused=None if paused is None else _cut_act(paused),
         waiting=_cut(state.waiting, _LONGEST_SENTENCE),
         acts=tuple(replace(act, act=_cut_act(act.act)) for act in state.acts[-_MOST_ACTS:]),
+        analyses={name: analysis.shortened() for name, analysis in state.analyses.items()},
     )
+
+
+def _analyses_to_json(analyses: Mapping[str, GroupAnalysis]) -> dict[str, object]:
+    return {name: analysis.to_json() for name, analysis in analyses.items()}
 
 
 def _cut_act(act: Act) -> Act:
@@ -393,6 +377,7 @@ def _read_state(value: Any) -> RolloutState:
         ended=_number(value["ended"]),
         ending=None if value["ending"] is None else Ending(value["ending"]),
         recovery=None if value.get("recovery") is None else Recovery.from_json(value["recovery"]),
+        analyses={name: GroupAnalysis.from_json(each) for name, each in value.get("analyses", {}).items()},
         unknown=unknown_keys(value, _KEYS),
     )
 

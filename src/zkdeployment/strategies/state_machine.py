@@ -149,17 +149,24 @@ def next_task(rollout: Rollout) -> Task | None:
     return next(ready_tasks(rollout), None)
 
 
-def ready_tasks(rollout: Rollout, held: Collection[str] = ()) -> Iterator[Task]:
-    """Return the tasks of which one may run now: that of the group begun last, or else of each ready group.
-
-    The groups ``held`` have finished their phases and wait for their verdicts.
-    """
+def ready_tasks(rollout: Rollout) -> Iterator[Task]:
+    """Return the tasks of which one may run now: that of the group begun last, or else of each ready group."""
+    held = held_groups(rollout)
     begun = [name for name in rollout.order if rollout.progress[name].verdict is None and name not in held]
     for name in begun or _ready(rollout):
         progress = rollout.progress[name]
         if progress.verdict is None and name not in held:
             phase = Phase.DEPLOY if Phase.PREPARE in progress.verdicts else Phase.PREPARE
             yield Task(name, phase, eligible_hosts(rollout, name, phase))
+
+
+def held_groups(rollout: Rollout) -> tuple[str, ...]:
+    """Return the groups that have deployed and wait for their verdicts, in the order in which they began."""
+    return tuple(
+        name
+        for name in rollout.order
+        if Phase.DEPLOY in rollout.progress[name].submitted and rollout.progress[name].verdict is None
+    )
 
 
 def done_tasks(rollout: Rollout, group: str) -> Iterator[Task]:
@@ -325,12 +332,22 @@ def record(
     return replace(rollout, hosts=hosts, progress=progress_by_group, order=order)
 
 
-def hold(rollout: Rollout, task: Task, succeeded: Collection[str]) -> Rollout:
-    """Return the rollout after a task whose verdict has to wait; ``record`` gives the verdict."""
-    reached = {host: PHASE_RULES[task.phase].reached for host in task.hosts if host in succeeded}
-    progress = rollout.progress[task.group]
+def hold(rollout: Rollout, task: Task, succeeded: Collection[str], spoiled: Collection[str] = ()) -> Rollout:
+    """Return the rollout after the last task of a group whose verdict has to wait for ``release``."""
+    rule, progress = PHASE_RULES[task.phase], rollout.progress[task.group]
+    reached = {host: rule.reached if host in succeeded else HostProgress.FAILURE for host in task.hosts}
+    hosts = {**rollout.hosts, **reached, **dict.fromkeys(spoiled, HostProgress.FAILURE)}
     held = replace(progress, submitted={**progress.submitted, task.phase: task.hosts})
-    return replace(rollout, hosts={**rollout.hosts, **reached}, progress={**rollout.progress, task.group: held})
+    return replace(rollout, hosts=hosts, progress={**rollout.progress, task.group: held})
+
+
+def release(rollout: Rollout, group: str, fault: str = "") -> Rollout:
+    """Return the rollout with the verdict on a held group; a ``fault`` fails the group."""
+    ended = (HostProgress.SUCCESS, HostProgress.FAILURE)
+    submitted = rollout.progress[group].submitted[Phase.DEPLOY]
+    task = Task(group, Phase.DEPLOY, tuple(host for host in submitted if rollout.hosts[host] in ended))
+    succeeded = [host for host in task.hosts if rollout.hosts[host] is HostProgress.SUCCESS]
+    return record(rollout, task, succeeded, fault=fault)
 
 
 def _check_next(progress: GroupProgress, task: Task) -> None:

@@ -14,7 +14,7 @@ from zkdeployment.strategies.strategy import PROGRESS_DEADLINE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.strategies.state import RolloutObservation, RolloutState
+    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
     from zkdeployment.strategies.strategy import Group, Strategy
 
 
@@ -64,7 +64,8 @@ def note_coordination(state: RolloutState, now: float) -> RolloutState:
     if 0 <= gap < _HEARTBEAT:
         return state
     if gap < 0 or gap > _UNLED:
-        state = _move_bake(state, gap)
+        if state.halted_since is None or not _is_analysed(state):
+            state = _move_bake(state, lambda when: when + gap)
         if gap < 0 or state.halted_since is None:  # during a halt, the end of the halt subtracts the gap
             state = _move(state, lambda when: when + gap)
             state = replace(state, halted_since=None if state.halted_since is None else state.halted_since + gap)
@@ -85,7 +86,12 @@ def note_halt(state: RolloutState, observation: RolloutObservation) -> RolloutSt
     if state.halted_since is None:
         return state
     waited = max(0.0, observation.now - state.halted_since)
-    return _move(replace(state, halted_since=None), lambda when: min(observation.now, when + waited))
+
+    def shift(when: float) -> float:
+        return min(observation.now, when + waited)
+
+    state = _move(replace(state, halted_since=None), shift)
+    return _move_bake(state, shift) if _is_analysed(state) else state
 
 
 def counted_until(state: RolloutState, now: float) -> float:
@@ -93,12 +99,35 @@ def counted_until(state: RolloutState, now: float) -> float:
     return now if state.halted_since is None else min(now, state.halted_since)
 
 
-def _move_bake(state: RolloutState, gap: float) -> RolloutState:
-    """Move the begin of the bake time, which also runs during a halt."""
+def bake_elapsed(state: RolloutState, active: ActivePhase, now: float) -> float | None:
+    """Return the seconds of the bake time that have passed; ``None`` before it begins.
+
+    The bake time also runs during a halt, except for groups with an analysis.
+    """
+    if active.baking_since is None:
+        return None
+    return (counted_until(state, now) if _is_analysed(state) else now) - active.baking_since
+
+
+def baked(state: RolloutState, active: ActivePhase, now: float) -> bool:
+    """Whether the bake time of the active group is over."""
+    until = counted_until(state, now) if _is_analysed(state) else now
+    bake_time = state.rollout.strategy.group(active.task.group).pace.bake_time
+    return active.baking_since is not None and until >= active.baking_since + bake_time
+
+
+def _is_analysed(state: RolloutState) -> bool:
+    """Whether metrics of the active group are measured."""
+    active = state.active_phase
+    return active is not None and bool(state.rollout.strategy.group(active.task.group).pace.analysis)
+
+
+def _move_bake(state: RolloutState, shift: Callable[[float], float]) -> RolloutState:
+    """Move the begin of the bake time."""
     active = state.active_phase
     if active is None or active.baking_since is None:
         return state
-    return replace(state, active_phase=replace(active, baking_since=active.baking_since + gap))
+    return replace(state, active_phase=replace(active, baking_since=shift(active.baking_since)))
 
 
 def _move(state: RolloutState, shift: Callable[[float], float]) -> RolloutState:

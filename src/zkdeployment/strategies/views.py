@@ -12,18 +12,19 @@ from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.durations import age, clock_time
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import counted, listing
+from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.state import Directive, Ending
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, held_groups
 from zkdeployment.strategies.strategy import unmatched_selectors
-from zkdeployment.strategies.timekeeping import shortage
+from zkdeployment.strategies.timekeeping import bake_elapsed, shortage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from zkdeployment.base.host import Facts
-    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.state import ActivePhase, RolloutState
     from zkdeployment.strategies.strategy import Group, Window
 
 
@@ -34,6 +35,7 @@ class GroupState(Enum):
     PREPARING = "preparing"
     DEPLOYING = "deploying"
     BAKING = "baking"
+    OPERATOR = "waiting for an operator"
     SUCCESS = "success"
     FAILED = "failed"
 
@@ -84,6 +86,8 @@ def group_state(state: RolloutState, name: str) -> GroupState:
     verdict = state.rollout.progress[name].verdict
     if verdict is not None:
         return GroupState.SUCCESS if verdict is GroupVerdict.SUCCESS else GroupState.FAILED
+    if name in held_groups(state.rollout):
+        return GroupState.OPERATOR
     active_phase = state.active_phase
     if active_phase is None or active_phase.task.group != name:
         return GroupState.WAITING
@@ -163,15 +167,25 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
     active_phase = state.active_phase
     if active_phase is not None and active_phase.task.group == group.name:
         if active_phase.baking_since is not None:
-            left = active_phase.baking_since + group.pace.bake_time - now
-            if left <= 0 and group.pace.healthy_checks:
-                return "all hosts are done; their checks have no results since the deployment yet"
-            return f"all hosts are done; bake time ends in {age(left)}"
+            return _describe_baking(state, active_phase, group, now)
         task = active_phase.task
         return f"{len(active_phase.reports)} of {len(task.hosts)} hosts finished {task.phase.value}"
+    if group.name in held_groups(state.rollout):
+        return f"{waiting_reason(state, group.name)}; promote the group, or fail it"
     if state.ended is not None:
         return "never begun"
     return _describe_waiting(state, group)
+
+
+def _describe_baking(state: RolloutState, active: ActivePhase, group: Group, now: float) -> str:
+    left = group.pace.bake_time - (bake_elapsed(state, active, now) or 0.0)
+    if left > 0:
+        return f"all hosts are done; bake time ends in {age(left)}"
+    if waiting := waiting_reason(state, group.name):
+        return f"all hosts are done; {waiting}; it waits for {age(left + group.pace.analysis_clock.deadline)} more"
+    if group.pace.healthy_checks:
+        return "all hosts are done; their checks have no results since the deployment yet"
+    return "all hosts are done; bake time ends in 0 s"
 
 
 def _describe_waiting(state: RolloutState, group: Group) -> str:
@@ -234,6 +248,8 @@ def directive_objection(state: RolloutState, directive: Directive, group: str | 
     match directive:
         case Directive.PROMOTE:
             return _promotion_objection(state, group)
+        case Directive.FAIL:
+            return _failure_objection(state, group)
         case Directive.PAUSE if state.paused is not None:
             return f"the rollout {state.id} is paused already: {state.paused}"
         case Directive.RESUME if state.paused is None:
@@ -253,13 +269,29 @@ def _acts_on_late_joiners(state: RolloutState, directive: Directive) -> bool:
     return directive in {Directive.PAUSE, Directive.RESUME} and takes_late_joiners(state)
 
 
+def _failure_objection(state: RolloutState, name: str | None) -> str | None:
+    if name is None or name not in state.rollout.progress:
+        return _unknown_group(state, name)
+    if waiting_reason(state, name):
+        return None
+    return f"the group {name} does not wait for its metrics; 'zkdeployment rollout abort' ends the whole rollout"
+
+
+def _unknown_group(state: RolloutState, name: str | None) -> str:
+    strategy = state.rollout.strategy
+    names = ", ".join(group.name for group in strategy.groups)
+    return f"there is no group {name} in {strategy.name}; expected one of: {names}"
+
+
 def _promotion_objection(state: RolloutState, name: str | None) -> str | None:
     groups = {group.name: group for group in state.rollout.strategy.groups}
     if name not in groups:
-        return f"there is no group {name} in {state.rollout.strategy.name}; expected one of: {', '.join(groups)}"
+        return _unknown_group(state, name)
     course = state.rollout.progress[name]
     if course.verdict is GroupVerdict.FAILED:
         return f"the group {name} failed: {course.reason}"
+    if waiting_reason(state, name):
+        return None
     if groups[name].pace.manual and name not in state.promoted:
         return None
     if course.verdict is None and shortage(state, name):

@@ -24,7 +24,7 @@ from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
 from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
-from zkdeployment.strategies.state import Directive, Ending, OutsideCriterion, RolloutState
+from zkdeployment.strategies.state import Directive, Ending, RolloutState
 from zkdeployment.strategies.store.agent_records import decode_grant, encode_report
 from zkdeployment.strategies.store.records import encode_state, read_current, read_state
 from zkdeployment.tree.values import TreeChange
@@ -34,18 +34,14 @@ from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from support.agents import Fleet
     from zkdeployment.base.host import Facts
-    from zkdeployment.checks.daemon.check_daemon import CheckHealth
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+    from zkdeployment.strategies.criteria import OutsideCriterion
     from zkdeployment.strategies.strategy import Strategy
-
-
-def _nothing() -> None:
-    """Run no checks: the test does."""
 
 
 @dataclass
@@ -153,11 +149,11 @@ class CoordinatedFleet:
         connect: Callable[[], None] | None = None,
         metrics: Path | None = None,
         commits: TreeCommits | None = None,
-        health: CheckHealth | None = None,
+        criteria: Sequence[OutsideCriterion] = (),
     ) -> Iterator[CoordinatorHandle]:
         """Yield a coordinator with a session of its own; a ``live`` coordinator uses the system's clock.
 
-        With ``commits`` the coordinator rolls back if the strategy requires it; ``health`` reads checks.
+        With ``commits`` the coordinator rolls back if the strategy requires it.
         """
         clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:
@@ -178,7 +174,7 @@ class CoordinatedFleet:
                 notifier=SystemdNotifier({}),
                 probe=probe_of(session, metrics),
                 recovery=recovery,
-                criteria=() if health is None else (OutsideCriterion(_nothing, _nothing, health.read),),
+                criteria=criteria,
             )
             yield CoordinatorHandle(coordinator, store, control)
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from support.strategies import plain_hosts
 from zkdeployment.base.act import Act
+from zkdeployment.strategies.analysis import Reading
+from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, MetricKey, due_requests
+from zkdeployment.strategies.healthy_checks import CHECKS, HostHealth
 from zkdeployment.strategies.permission import PhaseReport
 from zkdeployment.strategies.progress import advance, grants, restarted_hosts, start
 from zkdeployment.strategies.state import Directive, RolloutAct, RolloutObservation, RolloutState
@@ -27,8 +30,9 @@ class SimulatedFleet:
     """The observable state of a fleet.
 
     ``failing`` pairs of phase and host report an error, ``silent`` hosts report nothing. ``unhealthy`` and
-    ``unchecked`` are the hosts with failing checks, and with checks without results. ``entered`` lists group,
-    phase and host of every executed grant, in order.
+    ``unchecked`` are the hosts with failing checks, and with checks without results. ``metrics`` are the present
+    values of metrics (``None``: the server does not answer), also ``NAME.others``; ``answers`` are the last ones.
+    ``entered`` lists group, phase and host of every executed grant, in order.
     """
 
     present: dict[str, Facts]
@@ -44,6 +48,8 @@ class SimulatedFleet:
     entered: list[tuple[str, Phase, str]] = field(default_factory=list)
     unhealthy: dict[str, str] = field(default_factory=dict)
     unchecked: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float | None] | None = None
+    answers: dict[MetricKey, MetricAnswer] = field(default_factory=dict)
     active: bool = True
     now: float = NOON
 
@@ -60,8 +66,10 @@ class SimulatedFleet:
             failing=frozenset(self.erring),
             reports=dict(self.reports),
             acts=tuple(self.acts),
-            unhealthy=dict(self.unhealthy),
-            unchecked=dict(self.unchecked),
+            outside={
+                CHECKS: HostHealth(dict(self.unhealthy), dict(self.unchecked)),
+                ANALYSIS: dict(self.answers),
+            },
         )
 
     def start(self, strategy: Strategy, before: RolloutState | None = None) -> RolloutState:
@@ -72,9 +80,20 @@ class SimulatedFleet:
         """Prepare a new attempt: drop all reports and acts; the ``current`` hosts have the revision already."""
         self.current, self.reports, self.acts, self.entered = current, {}, [], []
 
+    def measure(self, state: RolloutState) -> None:
+        """Answer the measurements that are due now."""
+        self.answers, values = {}, self.metrics or {}
+        for request in due_requests(state, self.now):
+            name = request.metric.name
+            reading = Reading(values.get(name), "", values.get(f"{name}.others"))
+            self.answers[request.key] = MetricAnswer(request.at, self.now, reading, "main")
+
     def advance(self, state: RolloutState) -> RolloutState:
         """Run one cycle of the coordinator; remove the reports of hosts that begin again."""
         after = advance(state, self.observe())
+        if self.metrics is not None and after.ended is None:
+            self.measure(after)
+            after = advance(after, self.observe())
         again = restarted_hosts(state, after)
         self.reports = {key: report for key, report in self.reports.items() if key[1] not in again}
         self.outdated -= again

@@ -105,11 +105,9 @@ def test_a_manual_group_can_be_promoted_and_is_emphasised_when_it_is_next():
     plan = strategy(group("a", hosts="x"), manual)
     begun = begun_rollout(plan, plain_hosts("xy"))
 
-    waiting = view(begun).groups[1].promotion
-    ready = view(advanced_rollout(begun, until="b")).groups[1].promotion
+    (waiting,) = view(begun).groups[1].acts
+    (ready,) = view(advanced_rollout(begun, until="b")).groups[1].acts
 
-    assert waiting is not None
-    assert ready is not None
     assert (waiting.kind, ready.kind) == ("", "primary")
     assert ready.href == "/acts/rollout-promote?group=b&back=%2Frollout"
 

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon import failpoints
@@ -35,7 +36,8 @@ from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.strategies.state import HostHealth, OutsideCriterion
+from zkdeployment.strategies.criteria import OutsideCriterion
+from zkdeployment.strategies.healthy_checks import CHECKS, HostHealth, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from zkdeployment.checks.rules.spawning import CheckedHost, CheckSnapshot, WantedInstance
     from zkdeployment.checks.store.instances import ChangedInstance, InstanceChange
     from zkdeployment.config.settings import Settings
+    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.session import Session
 
 
@@ -422,4 +425,10 @@ def build_checks(
 def check_criterion(settings: Settings, session: Session, lead: Callable[[], str | None]) -> OutsideCriterion:
     """Return the criterion ``healthy_checks``; the leading coordinator runs the checks in the background."""
     daemon, health = build_checks(session, lead, interval=settings.require_checks().interval)
-    return OutsideCriterion(daemon.start, daemon.close, health.read)
+    return OutsideCriterion(CHECKS, daemon.start, daemon.close, partial(deciding_health, health))
+
+
+def deciding_health(health: CheckHealth, state: RolloutState, now: float) -> HostHealth:
+    """Return the health of the hosts whose checks decide now."""
+    since = checked(state, now)
+    return health.read(since, state.sequence, now) if since else HostHealth()

@@ -24,7 +24,7 @@ from zkdeployment.checks.rules.overview import (
     waiting_since,
 )
 from zkdeployment.checks.rules.workflow import is_open
-from zkdeployment.strategies.state import HostHealth
+from zkdeployment.strategies.healthy_checks import HostHealth
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:

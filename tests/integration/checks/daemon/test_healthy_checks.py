@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.checks.daemon.check_daemon import CheckHealth, CheckJob
+from zkdeployment.checks.daemon.check_daemon import CheckHealth, CheckJob, deciding_health
 from zkdeployment.checks.rules.instance import CheckInstance
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact
 from zkdeployment.checks.rules.workflow import answer, fetch
@@ -26,6 +27,8 @@ from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.hosts import write_inventory
 from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.strategies.criteria import OutsideCriterion
+from zkdeployment.strategies.healthy_checks import CHECKS
 from zkdeployment.strategies.state import RecoveryStage
 from zkdeployment.strategies.state_machine import HostProgress, RolloutResult
 from zkdeployment.zookeeper import paths
@@ -46,6 +49,10 @@ data:
 """
 
 
+def _nothing():
+    pass
+
+
 class Site:
     """A fleet of one host, with its checks."""
 
@@ -56,7 +63,8 @@ class Site:
         self.systems = ZooKeeperMonitoringSystems(session)
         self.instances = ZooKeeperCheckInstances(session)
         self.job = CheckJob(self.instances, ZooKeeperCheckSources(session), self.fleet.clock)
-        self.health = CheckHealth(self.job, self.instances, self.systems)
+        health = CheckHealth(self.job, self.instances, self.systems)
+        self.criterion = OutsideCriterion(CHECKS, _nothing, _nothing, partial(deciding_health, health))
 
     def publish(self, port: int, checked: str = "") -> str:
         """Publish the service with its check."""
@@ -105,7 +113,7 @@ def site(tmp_path: Path, zookeeper: str) -> Iterator[Site]:
 
 def test_a_check_that_is_ok_completes_the_rollout(site: Site) -> None:
     site.publish(81, ", bake_time: 60, healthy_checks: true")
-    with site.fleet.coordinator(health=site.health) as daemon:
+    with site.fleet.coordinator(criteria=[site.criterion]) as daemon:
         for _ in range(5):
             daemon.run_cycle()
             site.fleet.work()
@@ -119,7 +127,7 @@ def test_a_check_that_is_ok_completes_the_rollout(site: Site) -> None:
 
 def test_a_check_that_goes_critical_after_the_deployment_holds_the_rollout_and_takes_it_back(site: Site) -> None:
     site.publish(81, ", bake_time: 60, healthy_checks: true")
-    with site.fleet.coordinator(health=site.health, commits=site.branch.commits()) as daemon:
+    with site.fleet.coordinator(criteria=[site.criterion], commits=site.branch.commits()) as daemon:
         for _ in range(5):
             daemon.run_cycle()
             site.fleet.work()

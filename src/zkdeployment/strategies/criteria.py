@@ -1,0 +1,75 @@
+"""The place for criteria that wait, during the bake time of a group, for something outside of the rollout.
+
+A criterion has two halves: a ``Criterion`` decides, and an ``OutsideCriterion`` of a feature reads the facts for
+it in the background of a coordinator. The decisions are in ``healthy_checks`` and ``group_analysis``; ``phases``
+has the list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from zkdeployment.strategies.state_machine import HostProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The judgement of a criterion on a group that bakes.
+
+    ``errors`` are those of hosts that fail at the end of the bake time. A ``fault`` fails the group at once. While
+    the criterion ``is_pending``, the group gets no verdict. ``held`` is the reason for which it needs an operator
+    after that. ``moments`` are times at which the judgement may change, in seconds since the epoch.
+    """
+
+    errors: Mapping[str, str] = field(default_factory=dict)
+    fault: str = ""
+    is_pending: bool = False
+    held: str = ""
+    moments: tuple[float, ...] = ()
+
+
+class Criterion(NamedTuple):
+    """The decisions of a criterion.
+
+    ``note`` returns the rollout with the facts that were observed about its active phase. ``judge`` receives the
+    hosts that have to stay healthy.
+    """
+
+    note: Callable[[RolloutState, ActivePhase, RolloutObservation], RolloutState]
+    judge: Callable[[RolloutState, ActivePhase, Collection[str], RolloutObservation], Judgement]
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideCriterion:
+    """The half of a criterion that reads facts from outside of the rollout.
+
+    ``start`` begins its work in the background of a coordinator, which works only while that coordinator leads;
+    ``close`` ends the work. ``read`` receives the rollout and the present time in seconds since the epoch; it
+    returns the facts that are known, and does not wait for others.
+    """
+
+    name: str
+    start: Callable[[], None]
+    close: Callable[[], None]
+    read: Callable[[RolloutState, float], Any]
+
+
+def proving_in(state: RolloutState, active: ActivePhase) -> frozenset[str]:
+    """Return the hosts of a group that have the revision but have not stayed healthy for a bake time yet."""
+    states = state.rollout.hosts
+    had = {
+        host for host in state.rollout.members[active.task.group] if states[host] is HostProgress.SUCCESS
+    } - state.proven
+    return frozenset(had.union(host for host, report in active.reports.items() if report.error is None))
+
+
+def proving(state: RolloutState) -> frozenset[str]:
+    """Return the hosts that have to stay healthy now, during the bake time of the active phase."""
+    active = state.active_phase
+    return frozenset() if active is None or active.baking_since is None else proving_in(state, active)

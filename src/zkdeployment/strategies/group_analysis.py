@@ -1,0 +1,197 @@
+"""The criterion ``analysis``: which measurements of a rollout are due, and how their answers change the rollout.
+
+The state machine of one metric is in ``analysis``. Measurements are taken outside; a coordinator that succeeds
+another one asks again for what was not recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from zkdeployment.strategies.analysis import (
+    GroupAnalysis,
+    MetricProgress,
+    MetricStage,
+    Reading,
+    describe_failure,
+    describe_waiting,
+    measure,
+    next_due,
+    number_due,
+    settle,
+    take,
+)
+from zkdeployment.strategies.criteria import Criterion, Judgement
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.timekeeping import bake_elapsed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from zkdeployment.base.cluster import Revision
+    from zkdeployment.strategies.analysis import AnalysisMetric
+    from zkdeployment.strategies.queries import QueryVariables
+    from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
+    from zkdeployment.strategies.strategy import Group
+
+#: The name of the criterion.
+ANALYSIS = "analysis"
+
+
+class MetricKey(NamedTuple):
+    """Identifies a measurement; the number ``None`` is the value before the deploy phase."""
+
+    rollout: str
+    group: str
+    metric: str
+    number: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRequest:
+    """A measurement that is due, ``at`` a time on the clock of the analysis.
+
+    ``hosts`` are those of the group, ``others`` the hosts outside of it that do not have the revision, both by id.
+    The query is evaluated at ``time`` in seconds since the epoch, without it at present.
+    """
+
+    key: MetricKey
+    metric: AnalysisMetric
+    metrics: tuple[AnalysisMetric, ...]
+    at: float
+    hosts: frozenset[str]
+    others: frozenset[str]
+    revision: Revision
+    time: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAnswer:
+    """The answer to a request: the reading, the time in seconds since the epoch, and the source."""
+
+    at: float
+    time: float
+    reading: Reading
+    server: str = ""
+    variables: QueryVariables | None = None
+
+
+def due_requests(state: RolloutState, now: float) -> tuple[MetricRequest, ...]:
+    """Return the measurements of the active phase that are due now; a halted rollout has none."""
+    active = state.active_phase
+    if active is None or active.task.phase is not Phase.DEPLOY or state.halted_since is not None:
+        return ()
+    group = state.rollout.strategy.group(active.task.group)
+    return tuple(_requests(state, active, group, now)) if group.pace.analysis else ()
+
+
+def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float) -> Iterator[MetricRequest]:
+    analysis = state.analyses.get(group.name, GroupAnalysis())
+    at = bake_elapsed(state, active, now)
+    hosts = state.rollout.members[group.name]
+    others = frozenset(
+        host
+        for host, progress in state.rollout.hosts.items()
+        if progress is not HostProgress.SUCCESS and host not in hosts
+    )
+    for metric in group.pace.analysis:
+        progress = analysis.progress(metric)
+        number, time = None, None
+        if metric.uses("before") and progress.before_at is None:
+            time = min(now, active.begun)
+        elif at is not None:
+            number = number_due(metric, progress, group.pace.analysis_clock, at)
+        if number is not None or time is not None:
+            key = MetricKey(state.id, group.name, metric.name, number)
+            yield MetricRequest(key, metric, group.pace.analysis, at or 0.0, hosts, others, state.revision, time)
+
+
+def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
+    """Return the rollout with the answers to its requests, and with the stages that follow from the time."""
+    group = state.rollout.strategy.group(active.task.group)
+    if active.task.phase is not Phase.DEPLOY or not group.pace.analysis:
+        return state
+    before = state.analyses.get(group.name, GroupAnalysis())
+    analysis = before
+    answers: Mapping[MetricKey, MetricAnswer] = observation.outside.get(ANALYSIS, {})
+    for key in sorted(key for key in answers if key[:2] == (state.id, group.name) and key.number is None):
+        analysis = _with_before(analysis, key.metric, answers[key])
+    at = bake_elapsed(state, active, observation.now)
+    if at is not None:
+        for metric in group.pace.analysis:
+            taken = (
+                sorted(
+                    (key.number, answers[key])
+                    for key in answers
+                    if key[:3] == (state.id, group.name, metric.name) and key.number is not None
+                )
+                if answers
+                else ()
+            )
+            for number, answer in taken:
+                analysis = _with_measurement(analysis, metric, number, answer)
+            settled = settle(metric, analysis.progress(metric), group.pace.analysis_clock, at)
+            analysis = replace(analysis, metrics={**analysis.metrics, metric.name: settled})
+    return state if analysis == before else replace(state, analyses={**state.analyses, group.name: analysis})
+
+
+def _with_before(analysis: GroupAnalysis, metric: str, answer: MetricAnswer) -> GroupAnalysis:
+    progress = analysis.metrics.get(metric, MetricProgress())
+    if progress.before_at is not None:
+        return analysis
+    known = replace(progress, before=answer.reading.value, before_at=answer.time)
+    return replace(analysis, metrics={**analysis.metrics, metric: known})
+
+
+def _with_measurement(
+    analysis: GroupAnalysis, metric: AnalysisMetric, number: int, answer: MetricAnswer
+) -> GroupAnalysis:
+    progress = analysis.progress(metric)
+    if number < progress.next or progress.is_final:
+        return analysis
+    analysis, variables = analysis.remembering(answer.variables)
+    measurement = measure(metric, answer.reading, progress.before, at=answer.at, time=answer.time)
+    measurement = replace(measurement, server=answer.server, variables=variables)
+    taken = take(metric, progress, measurement, number)
+    return replace(analysis, metrics={**analysis.metrics, metric.name: taken})
+
+
+def _judge(
+    state: RolloutState, active: ActivePhase, _hosts: Collection[str], observation: RolloutObservation
+) -> Judgement:
+    group = state.rollout.strategy.group(active.task.group)
+    analysis = state.analyses.get(group.name)
+    if not group.pace.analysis or analysis is None:
+        return Judgement()
+    fault = describe_failure(group.pace.analysis, analysis.metrics) or analysis.rejection
+    if fault or analysis.promoted:
+        return Judgement(fault=fault)
+    deciding = [metric for metric in group.pace.analysis if not metric.dry_run]
+    stages = {analysis.progress(metric).stage for metric in deciding}
+    if stages <= {MetricStage.PASSED, MetricStage.OVERDUE}:
+        return Judgement(held=describe_waiting(group.pace.analysis, analysis.metrics))
+    clock, since = group.pace.analysis_clock, active.baking_since or 0.0
+    dues = [next_due(metric, analysis.progress(metric), clock) for metric in group.pace.analysis]
+    moments = [since + due for due in (*dues, clock.bake_time, clock.end) if due is not None]
+    return Judgement(
+        is_pending=True, moments=() if state.halted_since is not None else _later(moments, observation.now)
+    )
+
+
+def _later(moments: Collection[float], now: float) -> tuple[float, ...]:
+    return tuple(moment for moment in moments if moment > now)
+
+
+def waiting_reason(state: RolloutState, name: str) -> str:
+    """Return why a group waits for its metrics after the bake time; empty if it does not wait."""
+    analysis = state.analyses.get(name)
+    if analysis is None or analysis.promoted or analysis.rejection:
+        return ""
+    if state.rollout.progress[name].verdict is not None:
+        return ""
+    return describe_waiting(state.rollout.strategy.group(name).pace.analysis, analysis.metrics)
+
+
+METRICS = Criterion(_note, _judge)

@@ -1,0 +1,320 @@
+"""The analysis of a group within a rollout: due measurements, verdicts, operators, halts and restarts."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.fleets.simulated import fleet_of
+from support.strategies import strategy
+from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
+    MetricStage,
+    NoData,
+    Outcome,
+    Reading,
+    parse_comparison,
+)
+from zkdeployment.strategies.group_analysis import (
+    ANALYSIS,
+    MetricAnswer,
+    MetricKey,
+    due_requests,
+    waiting_reason,
+)
+from zkdeployment.strategies.progress import advance, grants, has_failed, seconds_until_change
+from zkdeployment.strategies.queries import QueryVariables
+from zkdeployment.strategies.state import Directive, RecoveryStage, state_from_json, state_to_json
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, held_groups
+from zkdeployment.strategies.strategy import Group, OnFailure, Pace, Selector
+from zkdeployment.strategies.views import GroupState, describe_group, group_state
+
+
+def metric(passes="<= 1", name="errors", **fields):
+    return AnalysisMetric(name, "up", parse_comparison(passes), **fields)
+
+
+def analysed(*metrics, name="x", hosts="ab", parents=(), critical=True, **pace):
+    speed = Pace(bake_time=120.0, progress_deadline=60.0, analysis=metrics or (metric(),))
+    return Group(name, critical, parents, (Selector(names=frozenset(hosts)),), pace=replace(speed, **pace))
+
+
+def is_baking(state):
+    return state.active_phase is not None and state.active_phase.baking_since is not None
+
+
+def baking(*groups, metrics=None, hosts="ab", **fields):
+    """Return a fleet and its rollout at the begin of the bake time of its first group."""
+    fleet = fleet_of(hosts, metrics=metrics, **fields)
+    return fleet, fleet.run(fleet.start(strategy(*(groups or (analysed(),)))), until=is_baking)
+
+
+def stage(state, name="errors", group="x"):
+    return state.analyses[group].metrics[name].stage
+
+
+def test_a_group_with_healthy_metrics_succeeds_at_the_end_of_its_bake_time():
+    fleet, state = baking(metrics={"errors": 0.5})
+    assert [m.outcome for m in state.analyses["x"].metrics["errors"].measurements] == [Outcome.PASSED]
+    state = fleet.wait(state, 119)
+    assert state.rollout.progress["x"].verdict is None
+    state = fleet.wait(state, 1)
+    assert state.rollout.result is RolloutResult.SUCCESS
+    progress = state.analyses["x"].metrics["errors"]
+    assert (progress.stage, progress.passed) == (MetricStage.PASSED, 3)
+    assert [m.at for m in progress.measurements] == [0.0, 60.0, 120.0]
+    assert state.proven == {"a", "b"}
+
+
+def test_a_group_fails_with_the_measurement_by_which_a_metric_fails_and_may_be_rolled_back():
+    fleet, state = baking(metrics={"errors": 0.5})
+    state = replace(
+        state,
+        rollout=replace(state.rollout, strategy=replace(state.rollout.strategy, on_failure=OnFailure.ROLLBACK)),
+    )
+    fleet.metrics = {"errors": 7.0}
+    state = fleet.wait(state, 60)
+    assert state.rollout.progress["x"].reason == (
+        "deploy: metric errors failed: 1 of 2 measurements failed, at most 0 may;"
+        " after 1 min found 7, expected <= 1"
+    )
+    assert has_failed(state)
+    assert state.recovery.stage is RecoveryStage.DUE
+    assert not state.proven  # the next attempt is measured again
+    assert set(state.rollout.hosts.values()) == {HostProgress.SUCCESS}
+
+
+def test_a_group_without_data_waits_and_then_needs_an_operator():
+    fleet, state = baking(metrics={})
+    state = fleet.wait(state, 120)
+    assert (stage(state), state.active_phase is None) == (MetricStage.WAITING, False)
+    assert describe_group(state, state.rollout.strategy.group("x"), fleet.now).startswith(
+        "all hosts are done; no measurement of metric errors passed: the server has no value"
+    )
+    state = fleet.wait(state, 60)
+    assert stage(state) is MetricStage.OVERDUE
+    assert held_groups(state.rollout) == ("x",)
+    assert group_state(state, "x") is GroupState.OPERATOR
+    assert state.waiting.startswith("x waits for 'zkdeployment rollout promote x'")
+    assert state.ended is None
+    fleet.act(Directive.PROMOTE, "x")
+    state = fleet.advance(state)
+    assert state.rollout.result is RolloutResult.SUCCESS
+    assert state.ended is not None
+    assert state.proven == {"a", "b"}
+
+
+def test_a_waiting_group_goes_on_with_the_first_measurement_that_passes():
+    fleet, state = baking(metrics={})
+    state = fleet.wait(state, 170)
+    fleet.metrics = {"errors": 0.0}
+    assert fleet.wait(state, 10).rollout.result is RolloutResult.SUCCESS
+
+
+def test_an_operator_may_fail_a_group_that_waits_before_and_after_the_deadline():
+    for seconds in (150, 200):
+        fleet, state = baking(metrics={})
+        state = fleet.wait(state, seconds)
+        fleet.act(Directive.FAIL, "x")
+        state = fleet.advance(state)
+        assert has_failed(state)
+        assert "rollout fail by ann@ops" in state.rollout.progress["x"].reason
+
+
+def test_an_operator_may_promote_a_group_before_the_deadline():
+    fleet, state = baking(metrics={})
+    state = fleet.wait(state, 130)
+    fleet.act(Directive.PROMOTE, "x")
+    assert fleet.advance(state).rollout.result is RolloutResult.SUCCESS
+
+
+def test_other_groups_begin_while_a_group_waits_for_an_operator():
+    groups = (
+        analysed(critical=False),
+        analysed(name="after", hosts="c", parents=("x",)),
+        Group("other", critical=True, selectors=(Selector(names=frozenset("d")),)),
+    )
+    fleet, state = baking(*groups, metrics={}, hosts="abcd")
+    state = fleet.run(fleet.wait(state, 180))
+    verdicts = {name: progress.verdict for name, progress in state.rollout.progress.items()}
+    assert verdicts == {"x": None, "after": None, "other": GroupVerdict.SUCCESS}
+    assert grants(state).keys() == {"a", "b", "d"}
+    fleet.act(Directive.PROMOTE, "x")
+    fleet.metrics = {"errors": 0.0}
+    assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
+
+
+def test_a_hosts_failure_decides_before_missing_data_does():
+    group = analysed()
+    group = replace(group, criteria=replace(group.criteria, maximum_failed=0))
+    fleet, state = baking(group, metrics={})
+    fleet.erring = {"a"}
+    state = fleet.wait(state, 180)
+    assert state.rollout.progress["x"].verdict is GroupVerdict.FAILED
+    assert held_groups(state.rollout) == ()
+
+
+def test_the_value_before_the_deploy_phase_is_measured_first():
+    fleet = fleet_of("ab", metrics={"errors": 2.0})
+    groups = strategy(analysed(metric("<= 2 * before")))
+    state = fleet.run(
+        fleet.start(groups),
+        until=lambda s: s.active_phase is not None and s.active_phase.task.phase.value == "deploy",
+    )
+    assert state.analyses["x"].metrics["errors"].before == 2.0
+    fleet.metrics = {"errors": 4.0}
+    state = fleet.run(state, until=is_baking)
+    assert stage(state) is MetricStage.PROVEN
+    fleet.metrics = {"errors": 4.1}
+    assert has_failed(fleet.wait(state, 60))
+
+
+def test_without_a_value_before_there_is_no_data():
+    fleet, state = baking(analysed(metric("<= 2 * before")), metrics={})
+    fleet.metrics = {"errors": 1.0}
+    state = fleet.wait(state, 60)
+    last = state.analyses["x"].metrics["errors"].measurements[-1]
+    assert (last.outcome, last.problem) == (
+        Outcome.NO_DATA,
+        "no value before the deployment: the server has no value",
+    )
+
+
+def test_others_are_the_hosts_outside_of_the_group_without_the_revision():
+    fleet, state = baking(analysed(metric("<= 2 * others")), metrics=None, hosts="abcd", current={"d"})
+    (request,) = due_requests(state, fleet.now)
+    assert (request.hosts, request.others) == ({"a", "b"}, {"c"})
+    assert request.key == MetricKey("7-1", "x", "errors", 0)
+
+
+@pytest.mark.parametrize("halt", ["stop", "pause"])
+def test_the_time_of_a_stop_or_a_pause_does_not_count(halt):
+    fleet, state = baking(metrics={"errors": 0.5})
+    state = fleet.wait(state, 70)
+    if halt == "stop":
+        fleet.active = False
+    else:
+        fleet.act(Directive.PAUSE)
+    state = fleet.wait(fleet.advance(state), 600)
+    assert due_requests(state, fleet.now) == ()
+    assert state.analyses["x"].metrics["errors"].passed == 2
+    fleet.active = True
+    if halt == "pause":
+        fleet.act(Directive.RESUME)
+    state = fleet.advance(state)
+    state = fleet.wait(state, 49)
+    assert state.rollout.progress["x"].verdict is None
+    state = fleet.wait(state, 1)
+    assert state.rollout.result is RolloutResult.SUCCESS
+    assert [m.at for m in state.analyses["x"].metrics["errors"].measurements] == [0.0, 60.0, 120.0]
+
+
+def test_a_time_without_a_coordinator_does_not_count():
+    fleet, state = baking(metrics={"errors": 0.5})
+    fleet.now += 5000
+    state = fleet.advance(state)
+    assert state.rollout.progress["x"].verdict is None
+    assert state.analyses["x"].metrics["errors"].passed == 1
+
+
+def test_an_answer_to_an_older_request_of_another_rollout_is_ignored():
+    fleet, state = baking(metrics={"errors": 0.5})
+    fleet.now += 60
+    fleet.answers = {
+        MetricKey("7-1", "x", "errors", 0): MetricAnswer(0.0, fleet.now, Reading(9.0)),
+        MetricKey("6-1", "x", "errors", 1): MetricAnswer(0.0, fleet.now, Reading(9.0)),
+        MetricKey("7-1", "y", "errors", 1): MetricAnswer(0.0, fleet.now, Reading(9.0)),
+    }
+    assert advance(state, fleet.observe()).analyses == state.analyses
+
+
+def test_the_coordinator_wakes_for_each_due_measurement():
+    fleet, state = baking(metrics={"errors": 0.5})
+    assert seconds_until_change(state, fleet.observe()) == 60
+    state = fleet.wait(state, 60)
+    assert seconds_until_change(state, fleet.observe()) == 60
+    fleet.now += 60
+    assert (
+        seconds_until_change(state, fleet.observe()) == 60
+    )  # the measurement is under way, the deadline is not over
+
+
+def test_the_values_of_variables_are_kept_for_the_last_measurements_only():
+    fleet, state = baking(metrics={"errors": 0.5})
+    for number in range(1, 3):
+        fleet.now += 60
+        variables = QueryVariables(instances=(f"i{number}",))
+        key = MetricKey("7-1", "x", "errors", number)
+        answer = MetricAnswer(60.0 * number, fleet.now, Reading(0.1), "main", variables)
+        state = advance(state, replace(fleet.observe(), outside={ANALYSIS: {key: answer}}))
+    analysis = state.analyses["x"]
+    found = [analysis.variables_of(m) for m in analysis.metrics["errors"].measurements]
+    assert found == [None, QueryVariables(instances=("i1",)), QueryVariables(instances=("i2",))]
+    shortened = analysis.shortened()
+    assert shortened.variables_of(shortened.metrics["errors"].measurements[-1]) is None
+    more, number = analysis.remembering(QueryVariables(instances=("i3",)))
+    assert (number, len(more.variables)) == (2, 3)
+    again, number = more.remembering(QueryVariables(instances=("i4",)))
+    assert (number, again.variables_of(analysis.metrics["errors"].measurements[1])) == (3, None)
+
+
+events = st.one_of(
+    st.tuples(st.just("wait"), st.sampled_from([1.0, 20.0, 60.0, 400.0])),
+    st.tuples(st.just("value"), st.sampled_from([0.0, 5.0, None])),
+    st.tuples(st.just("act"), st.sampled_from(Directive)),
+    st.tuples(st.just("stop"), st.booleans()),
+    st.tuples(st.just("restart"), st.just(None)),
+    st.tuples(st.just("err"), st.sampled_from("ab")),
+)
+
+
+def happen(fleet, state, kind, value):
+    """Return the rollout after an event of the fleet."""
+    match kind:
+        case "wait":
+            return fleet.wait(state, value)
+        case "value":
+            fleet.metrics = {} if value is None else {"errors": value, "latency": value}
+        case "act":
+            fleet.act(value, "x")
+        case "stop":
+            fleet.active = value
+        case "err":
+            fleet.erring.add(value)
+        case "restart":
+            return state_from_json(json.loads(json.dumps(state_to_json(state))))
+    return state
+
+
+@given(
+    st.lists(events, max_size=30),
+    st.integers(0, 2),
+    st.sampled_from(list(NoData)),
+    st.booleans(),
+)
+def test_after_any_events_the_verdict_is_that_of_the_recorded_outcomes(happening, limit, no_data, dry_run):
+    deciding = metric(failure_limit=limit, no_data=no_data)
+    shown = metric(name="latency", dry_run=dry_run, failure_limit=50)
+    fleet, state = baking(analysed(deciding, shown), metrics={"errors": 0.0, "latency": 9.0})
+    for kind, value in happening:
+        state = happen(fleet, state, kind, value)
+        state = fleet.advance(state)
+        assert advance(state, fleet.observe()) == state
+        assert state_from_json(json.loads(json.dumps(state_to_json(state)))) == state
+        left = seconds_until_change(state, fleet.observe())
+        assert left is None or left > 0
+        progress = state.analyses["x"].metrics["errors"]
+        failures = progress.failed + (progress.no_data if no_data is NoData.FAILS else 0)
+        assert (progress.stage is MetricStage.FAILED) == (failures > limit)
+        if progress.stage is MetricStage.PASSED:
+            assert progress.passed or (no_data is NoData.PASSES and progress.no_data)
+        times = [m.at for m in progress.measurements]
+        assert times == sorted(times)
+        verdict = state.rollout.progress["x"].verdict
+        if verdict is GroupVerdict.SUCCESS:
+            decided = state.analyses["x"].promoted
+            assert decided or progress.stage is MetricStage.PASSED
+        if waiting_reason(state, "x"):
+            assert verdict is None
