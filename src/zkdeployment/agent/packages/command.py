@@ -1,6 +1,6 @@
-"""Runs dnf 4 for a root directory, with the arguments, the repositories and the environment of all calls.
+"""Runs dnf 4 or dnf 5 for a root directory, with the arguments, the repositories and the environment of all calls.
 
-``HeldDnf`` keeps a dnf process, which has tested a transaction, waiting for the order to make it, so that one
+``HeldDnf`` keeps a process of dnf 4, which has tested a transaction, waiting for the order to make it, so that one
 change starts dnf once. The program ``dnf_program/zkdeployment_install.py`` waits a limited time, without any lock.
 If no dnf waits for a transaction any longer, another dnf replays it, which takes more time. The commands of dnf
 belong to the callers, the explanations of its messages to ``failures``.
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from zkdeployment.agent.packages import failures
 from zkdeployment.agent.packages.failures import LockedError, OfflineError
+from zkdeployment.agent.packages.replays import Dnf4Replays, Dnf5Replays
 from zkdeployment.base.errors import PackageError, ProgramError
 from zkdeployment.base.inventory import Package
 from zkdeployment.base.log import get_logger
@@ -33,6 +34,7 @@ from zkdeployment.base.machine.systemd import new_scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from zkdeployment.agent.packages.replays import Replays
     from zkdeployment.base.machine.process import Conversation
     from zkdeployment.base.packages import Item
 
@@ -159,7 +161,7 @@ class DnfCommand:
     seconds for which ``retry_while_locked`` retries, ``gap`` the number between two attempts to reach a
     repository. ``tick`` is called a few times a second during calls that change nothing, and during waits; when
     ``tick`` raises, dnf is killed. A call that changes nothing may take ``limit`` seconds. ``plugins`` is a
-    directory of plugins for a root that is not ``/``.
+    directory of plugins for a root that is not ``/``. ``generations`` are the major versions of dnf that may run.
     """
 
     def __init__(  # noqa: PLR0913  one for each limit
@@ -172,6 +174,7 @@ class DnfCommand:
         gap: float,
         tick: Callable[[], None],
         plugins: Path | None = None,
+        generations: Collection[int] = (4, 5),
         limit: float = _TIMEOUT,
     ) -> None:
         self._root = root
@@ -181,6 +184,7 @@ class DnfCommand:
         self._gap = gap
         self.tick = tick
         self._plugins = plugins
+        self._generations = generations
         self._limit = limit
 
     @cached_property
@@ -271,38 +275,33 @@ class DnfCommand:
 
     @property
     def version(self) -> str:
-        """Return the version of dnf; raise ``PackageError`` unless dnf 4 is installed."""
-        return self._program[1]
+        """The version of dnf; raises ``PackageError`` if dnf is not installed."""
+        return self._program.version
 
-    @cached_property
-    def _program(self) -> tuple[str, str]:
-        """Return the name of dnf 4 and its version; beside dnf 5, dnf 4 may be installed as ``dnf-3``."""
-        others = []
-        for name in ("dnf", "dnf-3"):
-            program = shutil.which(name)
-            if program is not None:
-                version = _version(program, Path(program).stat().st_mtime_ns)
-                if version.startswith("4."):
-                    return name, version
-                others.append(f"{version or 'a dnf of unknown version'} as {program}")
-        if others:
-            raise PackageError(f"expected dnf 4, found {', '.join(others)}; install dnf 4 (Fedora: python3-dnf)")
-        raise PackageError(
-            "cannot find dnf: expected it on the PATH; install dnf 4, or set packages = none in the configuration"
-        )
+    @property
+    def replays(self) -> Replays:
+        """Writes transaction files for the dnf that is installed now; raises ``PackageError`` without dnf."""
+        return Dnf5Replays() if self._program.generation == 5 else Dnf4Replays()
+
+    @property
+    def reinstall(self) -> Sequence[str]:
+        """The command that installs packages again, without those that are unavailable."""
+        return ["reinstall", "--skip-unavailable"] if self._program.generation == 5 else ["reinstall"]
+
+    @property
+    def _program(self) -> DnfProgram:
+        """The dnf to run. An upgrade of the host may replace it at any time."""
+        return find_program(self._generations)
 
     @property
     def has_interpreter(self) -> bool:
         """Whether dnf is a Python program, so that ``converse`` is possible."""
         return bool(self._interpreter)
 
-    @cached_property
+    @property
     def _interpreter(self) -> Sequence[str]:
         """The command that runs dnf's Python, from dnf's first line; empty if dnf is another program."""
-        program = shutil.which(self._program[0])
-        if program is None:
-            return ()
-        with Path(program).open("rb") as file:
+        with self._program.path.open("rb") as file:
             first = file.readline(1000)
         is_python = first.startswith(b"#!") and b"python" in first
         return first.removeprefix(b"#!").decode().split() if is_python else ()
@@ -312,22 +311,24 @@ class DnfCommand:
         return self._root == Path("/")
 
     def _argv(self, *arguments: str, alone: bool = False) -> list[str]:
+        program = self._program
         return [
-            self._program[0],
+            str(program.path),
             "-y",
-            *([] if self._is_system else self._isolating_options()),
+            *([] if self._is_system else self._isolating_options(program.generation)),
             *(f"--setopt={option}" for option in _OPTIONS),
             *(["--setopt=reposdir=/dev/null"] if alone else self._repositories.arguments()),
             *arguments,
         ]
 
-    def _isolating_options(self) -> Sequence[str]:
+    def _isolating_options(self, generation: int) -> Sequence[str]:
         """Return the options that keep dnf from reading this machine's configuration."""
+        no_plugins = ["--use-host-config", "--no-plugins"] if generation == 5 else ["--noplugins"]
         return (
             f"--installroot={self._root}",
             f"--config={self._home / 'dnf.conf'}",
             f"--releasever={_release()}",
-            *(["--noplugins"] if self._plugins is None else _plugin_options(self._plugins)),
+            *(no_plugins if self._plugins is None else _plugin_options(self._plugins)),
             "--setopt=varsdir=/dev/null",
         )
 
@@ -355,6 +356,44 @@ class DnfCommand:
 def _plugin_options(directory: Path) -> Sequence[str]:
     """Return the options that make dnf load the plugins in a directory, and no others."""
     return "--setopt=plugins=True", f"--setopt=pluginpath={directory}", "--setopt=pluginconfpath=/dev/null"
+
+
+@dataclass(frozen=True)
+class DnfProgram:
+    """An installed dnf; ``generation`` is its major version."""
+
+    path: Path
+    version: str
+    generation: int
+
+
+#: The names of dnf: on some distributions one generation has another name than ``dnf``, beside the other one.
+_NAMES = ("dnf", "dnf5", "dnf-3")
+
+_GENERATIONS = {"4.": 4, "dnf5 version 5.": 5}
+
+
+def find_program(generations: Collection[int] = (4, 5)) -> DnfProgram:
+    """Return the first installed dnf of these generations; raise ``PackageError`` if none is installed."""
+    expected = " or ".join(f"dnf {generation}" for generation in sorted(generations))
+    others = []
+    for name in _NAMES:
+        found = shutil.which(name)
+        if found is None:
+            continue
+        path = Path(found)
+        said = _version(found, path.stat().st_mtime_ns)
+        generation = next((value for start, value in _GENERATIONS.items() if said.startswith(start)), 0)
+        version = said.removeprefix("dnf5 version ")
+        if generation in generations:
+            return DnfProgram(path, version, generation)
+        others.append(f"{f'dnf {version}' if version else 'a dnf of unknown version'} as {path}")
+    if others:
+        raise PackageError(f"expected {expected}, found {', '.join(others)}; install {expected}")
+    raise PackageError(
+        f"cannot find dnf: expected it on the PATH; install {expected}, or set packages = none in the"
+        " configuration"
+    )
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Changes the packages of an RPM host with dnf 4: exactly as planned, in one transaction, or not at all.
+"""Changes the packages of an RPM host with dnf 4 or dnf 5: exactly as planned, in one transaction, or not at all.
 
 A change goes through these steps. Until the last step nothing on the host has changed:
 
@@ -10,9 +10,9 @@ A change goes through these steps. Until the last step nothing on the host has c
 6. make the transaction, and compare *all* packages with the expected ones. If they differ, restore the packages
    (``transaction``).
 
-Starting dnf and loading the metadata takes most of the time of a change. If nothing but the requested packages is
-installed or replaced, the dnf of step 2 waits for step 6, for a limited time (``command``). Otherwise another dnf
-replays the transaction file.
+Starting dnf 4 and loading the metadata takes most of the time of a change. If nothing but the requested packages
+is installed or replaced, the dnf 4 of step 2 waits for step 6, for a limited time (``command``). Otherwise, and
+with dnf 5, another dnf replays the transaction file (``replays``).
 
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
 have changed only some packages. The package manager and its commit are in this module. The calls of dnf belong in
@@ -35,7 +35,7 @@ from zkdeployment.agent.packages.transaction import (
     Preparation,
     Rollback,
     check_names,
-    make_replayable,
+    replay_of,
 )
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
@@ -53,7 +53,7 @@ _log = get_logger()
 
 
 class Dnf:
-    """Implements ``PackageManager`` with rpm and dnf 4 for the host whose files are under ``root``.
+    """Implements ``PackageManager`` with rpm and dnf for the host whose files are under ``root``.
 
     ``repositories`` are the values of the configuration key (see ``Repositories``). While another program holds
     dnf's lock, a call is retried for ``patience`` seconds; ``gap`` is the number of seconds between two attempts
@@ -185,15 +185,9 @@ class Dnf:
         """Make the transaction with another dnf process than the one that tested it, and return the output."""
         if differences := packages.deviations(transaction.before, self.installed()):
             raise PackageError(f"packages changed, but dnf did not report it: {'; '.join(differences)}")
-        transaction = make_replayable(transaction)
-        # The signatures were checked after the download, which takes one process for each file. dnf still compares
-        # the files with the repository's checksums, and rpm with the files' own.
-        return self._dnf.run_apart(
-            "--nogpgcheck",
-            *transaction.replay_arguments,
-            output=transaction.directory / "output.txt",
-            alone=transaction.alone,
-        )
+        replay = replay_of(transaction, self._dnf.replays)
+        output = transaction.directory / "output.txt"
+        return self._dnf.run_apart(*replay.arguments, output=output, alone=replay.alone)
 
     def _roll_back(self, transaction: DnfTransaction, error: PackageError) -> None:
         """Restore the packages after ``error``; raise ``PackageError`` unless no package had changed.

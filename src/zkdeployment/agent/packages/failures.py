@@ -1,4 +1,4 @@
-"""Explains failures of dnf and rpm in one sentence each (dnf 4, English messages).
+"""Explains failures of dnf and rpm in one sentence each (dnf 4 and dnf 5, English messages).
 
 The kinds of package errors are also in this module. The callers decide how to react to them.
 """
@@ -15,12 +15,16 @@ from zkdeployment.base.errors import PackageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: dnf's exit status when another program holds a lock (``exit_on_lock``).
+#: dnf 4's exit status when another program holds a lock (``exit_on_lock``).
 LOCKED_STATUS: Final = 200
 
 _SCRIPTLET = re.compile(r"Error in <?(\w+)>? scriptlet in rpm package (\S+)")
+#: dnf 5 prints the scriptlet's output below its error, and the epoch 0.
+_SCRIPTLET_5 = re.compile(r">>> (?:Error|Non-critical error) in %?(\w+) scriptlet: (\S+)")
+_OUTPUT_5 = re.compile(r">>> (?!Scriptlet output:$|.*: install failed$)(?:\[RPM\] )?(.*)")
+_OTHER_5 = re.compile(r">>> (Running|Finished) \S+ scriptlet: ")
 _PROGRESS = re.compile(r"  \w[\w ]*: ")
-_BEGUN = re.compile(r"^  Preparing +: ", re.MULTILINE)
+_BEGUN = re.compile(r"^(?:  Preparing +: |\[\d+/\d+\] Prepare transaction )", re.MULTILINE)
 
 
 class LockedError(PackageError):
@@ -64,43 +68,48 @@ class _Rule:
 
 
 _LOCKED = _Rule(
-    r".*(already locked by|can't create transaction lock).*",
+    # dnf 5 does not report the reason if rpm's lock is held.
+    r".*(already locked by|can't create transaction lock|Failed to obtain rpm transaction lock).*"
+    r"|.*Rpm transaction failed\.\s*\Z",
     "another program is changing packages: {}; try again after it has finished",
     LockedError,
     retry_helps=True,
 )
+NO_REPOSITORIES: Final = "no repository is enabled on this host; set repositories in the configuration"
+
 # The first match wins: patterns of causes come before patterns of their effects.
 _RULES = (
     _LOCKED,
     _Rule(
-        r".*(is not signed|GPG check FAILED|GPG verification error|incorrect checksum|"
-        r"not correct for this package|Public key for .* is not installed).*(\n.*Failing package is: .*)?",
-        "a package lacks the signature that its repository requires: {}; sign it with the repository's key",
-    ),
-    _Rule(
-        r".*Problem repository: .*",
+        r".*(OpenPGP check for package .*have any OpenPGP keys configured|Problem repository: ).*",
         "cannot check signatures, as rpm has no key for the repository: {}; import its key with 'rpm --import', or"
         " set gpgkey in a .repo file",
     ),
     _Rule(
-        r".*There are no enabled repositories.*",
-        "no repository is enabled on this host; set repositories in the configuration",
+        r".*(is not signed|GPG check FAILED|GPG verification error|incorrect checksum|OpenPGP check for package|"
+        r"not correct for this package|Public key for .* is not installed).*(\n.*Failing package is: .*)?",
+        "a package lacks the signature that its repository requires: {}; sign it with the repository's key",
     ),
-    _Rule(r".*Unknown repo: .*", "{}; correct the name in --repositories or in the configuration"),
+    _Rule(r".*There are no enabled repositories.*", NO_REPOSITORIES),
+    _Rule(
+        r".*(Unknown repo: |No matching repositories for ).*",
+        "{}; correct the name in --repositories or in the configuration",
+    ),
     _Rule(
         r".*(Failed to download metadata|Error downloading packages|Cannot download"
-        r"|Cannot prepare internal mirrorlist|Curl error).*(\n\s+.*)?",
+        r"|Failed to download packages|Cannot prepare internal mirrorlist|Curl error).*(\n\s+.*)?",
         "a repository cannot be reached: {}; check that its server is running and that its address is correct",
         OfflineError,
         retry_helps=True,
     ),
     _Rule(
-        r".*(Unable to find a match|Cannot find rpm nevra|No packages? marked for).*",
+        r".*(Unable to find a match|Cannot find rpm nevra|No packages? marked for|No match for argument).*",
         "no repository has a requested package: {}; publish the package, or correct the version in the tree",
         NotAvailableError,
     ),
     _Rule(
-        r".*(not installed for action|already installed for action).*",
+        r".*(not installed for action|already installed for action|Cannot perform \w+ action, "
+        r"|is already installed\.).*",
         "another program changed packages after this transaction was prepared: {}; try again",
         StaleError,
         retry_helps=True,
@@ -154,10 +163,18 @@ def scriptlet_failure(output: str) -> str | None:
     """
     failed: list[str] = []
     printed: list[str] = []
+    prints = False  # whether dnf 5 prints the output of the last failed scriptlet now
     for line in output.splitlines():
         if (match := _SCRIPTLET.match(line)) is not None:
             failed.append(": ".join([f"{match[1]} of {match[2]}", *printed]))
             printed = []
+        elif (match := _SCRIPTLET_5.match(line)) is not None:
+            failed.append(f"{match[1]} of {match[2].replace('-0:', '-')}")
+            prints = True
+        elif line.startswith(">>> "):
+            prints = prints and _OTHER_5.match(line) is None
+            if prints and (match := _OUTPUT_5.match(line)) is not None:
+                failed[-1] += f": {match[1]}"
         elif _PROGRESS.match(line):
             printed = []
         elif line.strip():

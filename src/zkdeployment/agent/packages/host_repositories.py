@@ -68,6 +68,7 @@ class DnfHostRepositories:
             gap=0,
             tick=tick,
             plugins=_PLUGIN,
+            generations=(4,),
             limit=_LIMIT,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 
 #: The columns of a package: the query format for rpm, and ``QUERY`` for dnf.
 _COLUMNS = r"%{NAME}\t%{EPOCHNUM}\t%{VERSION}\t%{RELEASE}\t%{ARCH}"
-QUERY = r"%{name}\t%{epoch}\t%{version}\t%{release}\t%{arch}"
+QUERY = "%{name}\t%{epoch}\t%{version}\t%{release}\t%{arch}\n"
 _SIGNATURE = "%|RSAHEADER?{signed}:{%|DSAHEADER?{signed}:{unsigned}|}|"
-_FILE_COLUMNS = rf"{_COLUMNS}\t{_SIGNATURE}\t[%{{OBSOLETENAME}} ]\n"
+#: The same for rpm 6 and later, whose own format of packages has signatures of any algorithm in one tag.
+_SIGNATURE_TAG = "OPENPGP"
+_SIGNATURE_6 = f"%|{_SIGNATURE_TAG}?{{signed}}:{{unsigned}}|"
 
 #: rpm stores the keys that it trusts as packages of this name, which hold no software.
 _KEYS = "gpg-pubkey"
@@ -89,7 +92,9 @@ class RpmDatabase:
         """Return the packages of RPM files; raises ``PackageError`` if a file is damaged."""
         if not files:
             return ()
-        done = self._query("-qp", "--qf", _FILE_COLUMNS, *map(str, files))
+        signature = _SIGNATURE_6 if _SIGNATURE_TAG in _known_tags() else _SIGNATURE
+        columns = rf"{_COLUMNS}\t{signature}\t[%{{OBSOLETENAME}} ]\n"
+        done = self._query("-qp", "--qf", columns, *map(str, files))
         rows = done.stdout.splitlines()
         if len(rows) != len(files):
             raise PackageError(f"cannot read the RPM files {_listed(files)}: {done.stderr.strip()[-500:]}")
@@ -110,6 +115,20 @@ class RpmDatabase:
             output = " ".join(done.stderr.split())[-500:]
             raise PackageError(f"cannot read the packages of {self.root}: rpm reported {output}", retry_helps=True)
         return done
+
+
+def _known_tags() -> frozenset[str]:
+    """Return the names in query formats of the installed rpm; empty without rpm."""
+    program = shutil.which("rpm")
+    return frozenset() if program is None else _tags(program, Path(program).stat().st_mtime_ns)
+
+
+@functools.cache
+def _tags(program: str, changed: int) -> frozenset[str]:  # noqa: ARG001  a changed file needs a new call
+    try:
+        return frozenset(process.run([program, "--querytags"], timeout=_TIMEOUT).check().stdout.split())
+    except ProgramError as error:
+        raise PackageError(f"{error}") from error
 
 
 def parse(text: str) -> tuple[Package, ...]:

@@ -1,8 +1,5 @@
 """Package transactions: ready to be committed, recorded in a journal, and rolled back after a failure.
 
-dnf refuses to replay a file if the transaction would do anything else. The format is dnf-transaction-json(5),
-version 0; dnf refuses other versions.
-
 The module ``dnf`` decides when to roll back; the journal records the packages to restore.
 """
 
@@ -19,7 +16,12 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages import installed_packages
 from zkdeployment.agent.packages.command import INSTALL_COMMAND
-from zkdeployment.agent.packages.failures import NotAvailableError, UnsolvableError, report_disk_errors
+from zkdeployment.agent.packages.failures import (
+    NO_REPOSITORIES,
+    NotAvailableError,
+    UnsolvableError,
+    report_disk_errors,
+)
 from zkdeployment.agent.packages.installed_packages import QUERY, by_name, parse
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
@@ -31,37 +33,13 @@ from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.base.packages import Action, Item
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.agent.packages.command import DnfCommand, HeldDnf
     from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase, RpmFile
+    from zkdeployment.agent.packages.replays import Replay, Replays
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.plan import PackageChange
-
-
-#: dnf's names for the two rows of a replaced package: of the new package, and of the old package.
-_ACTIONS = {Action.CHANGE: ("Upgrade", "Upgraded"), Action.REINSTALL: ("Reinstall", "Reinstalled")}
-
-
-def document(changes: Iterable[Item], *, wanted: Collection[str]) -> bytes:
-    """Return the content of the transaction file for these changes.
-
-    The names ``wanted`` are marked as installed by the user, other new packages as dependencies.
-    """
-    rpms = []
-    for item in changes:
-        reason = "user" if item.name in wanted else "dependency"
-        # dnf compares no versions here: the action "Upgrade" may also be a downgrade.
-        new_action, old_action = _ACTIONS.get(item.action, ("Install", "Removed"))
-        if item.after is not None:
-            rpms.append(_row(new_action, item.after, reason=reason, repository=""))
-        if item.before is not None:
-            rpms.append(_row(old_action, item.before, reason="user", repository="@System"))
-    return json.dumps({"version": "0.0", "rpms": rpms}, indent=1).encode()
-
-
-def _row(action: str, package: Package, *, reason: str, repository: str) -> dict[str, str]:
-    return {"action": action, "nevra": package.nevra, "reason": reason, "repo_id": repository}
 
 
 @dataclass(frozen=True)
@@ -126,18 +104,13 @@ class Journal:
         durable.remove(self.file)
 
 
-#: The name of the repository that is made of the downloaded files.
-_REPOSITORY = "zkdeployment-prepared"
-
-
 @dataclass(frozen=True)
 class DnfTransaction:
     """A prepared transaction of dnf.
 
-    ``directory`` holds the downloads and dnf's output. ``sources`` are the arguments that make dnf use the
-    downloads in a replay, ``None`` until that is necessary; ``alone`` is false if dnf needs the configured
-    repositories as well. ``wanted`` are the names of the requested packages, ``managed`` the names of the packages
-    that zkdeployment may change, ``preserve`` the names of the packages whose replaced files are kept.
+    ``directory`` holds the downloads and dnf's output. ``replay`` is the transaction file, ``None`` until that is
+    necessary. ``wanted`` are the names of the requested packages, ``managed`` the names of the packages that
+    zkdeployment may change, ``preserve`` the names of the packages whose replaced files are kept.
     """
 
     before: Packages
@@ -145,50 +118,25 @@ class DnfTransaction:
     reversible: bool = True
     items: tuple[Item, ...] = ()
     directory: Path = Path()
-    sources: Sequence[str] | None = None
-    alone: bool = True
+    replay: Replay | None = None
     files: tuple[RpmFile, ...] = ()
     entry: Entry = field(default_factory=lambda: Entry(frozenset(), {}, trusted=True))
     wanted: frozenset[str] = frozenset()
     managed: frozenset[str] = frozenset()
     preserve: frozenset[str] = frozenset()
 
-    @property
-    def plan(self) -> Path:
-        """The transaction file that dnf replays."""
-        return self.directory / "plan.json"
 
-    @property
-    def replay_arguments(self) -> Sequence[str]:
-        """The arguments that make dnf replay the transaction from the downloaded files."""
-        return [*(self.sources or ()), "history", "replay", str(self.plan)]
-
-
-def make_replayable(transaction: DnfTransaction) -> DnfTransaction:
-    """Write the files for a replay: the transaction file, and a repository of the downloads.
+def replay_of(transaction: DnfTransaction, replays: Replays) -> Replay:
+    """Return the transaction file, written again if the host has another generation of dnf by now.
 
     Raises ``PackageError`` or ``OSError``.
     """
-    if transaction.sources is not None:
-        return transaction
-    durable.replace(transaction.plan, document(transaction.items, wanted=transaction.wanted))
-    sources, alone = _make_sources(transaction.directory)
-    return replace(transaction, sources=sources, alone=alone)
-
-
-def _make_sources(directory: Path) -> tuple[Sequence[str], bool]:
-    """Return the arguments that make dnf use the RPM files in ``directory``, and whether those files suffice.
-
-    dnf reads a repository made of the files, with its own cache in the directory, so that neither an emptied cache
-    nor a changed repository matters. dnf checked the signatures after the download. Without createrepo_c, dnf has
-    to find the packages in its cache of the configured repositories.
-    """
-    if not any(directory.glob("*.rpm")):
-        return [], True
-    if not installed_packages.can_make_repository():
-        return ["--cacheonly", f"--setopt=destdir={directory}"], False
-    cache = f"--setopt=cachedir={directory / 'cache'}"
-    return [*installed_packages.make_repository(directory, _REPOSITORY, signed=False), cache], True
+    if transaction.replay is not None and transaction.replay.generation == replays.generation:
+        return transaction.replay
+    # The downloads are in the directory itself; the files in directories below it are moved or copied there.
+    return replays.of_downloads(
+        transaction.items, transaction.files, transaction.directory, wanted=transaction.wanted
+    )
 
 
 def journal_entry(changes: Collection[Item], before: Packages, *, trusted: bool) -> Entry:
@@ -262,15 +210,14 @@ class Rollback:
         changes = packages.items(entry.of(self._database.installed()), entry.before)
         if not changes:
             return False
-        restored = [item.after for item in changes if item.after is not None]
-        plan = self._state / "back.json"
-        durable.replace(plan, document(changes, wanted=entry.names))
+        cached = self._cache.find([item.after for item in changes if item.after is not None])
+        place = self._state / "back"
+        place.mkdir(mode=0o700, exist_ok=True)
         failure: PackageError | None = None
         try:
-            sources, alone = self._sources(restored, trusted=entry.trusted)
-            arguments = [*sources, "history", "replay", str(plan)]
+            replay = self._dnf.replays.of_cache(changes, cached, place, trusted=entry.trusted)
             self._dnf.retry_while_locked(
-                self._dnf.run_apart, *arguments, output=self._state / "back.txt", alone=alone
+                self._dnf.run_apart, *replay.arguments, output=place / "output.txt", alone=replay.alone
             )
         except PackageError as error:  # Only the packages that are installed at the end count.
             failure = error
@@ -278,12 +225,6 @@ class Rollback:
             reason = f" ({failure})" if failure else ""
             raise PackageError(f"{'; '.join(differences)}{reason}", changed=True) from failure
         return True
-
-    def _sources(self, restored: Collection[Package], *, trusted: bool) -> tuple[Sequence[str], bool]:
-        """Return the arguments that make dnf find the packages, and whether the cache alone has all of them."""
-        cached = self._cache.find(restored) if installed_packages.can_make_repository() else ()
-        arguments = self._cache.arguments(trusted=trusted) if cached else ()
-        return arguments, len(cached) == len(restored)
 
 
 class Downloads:
@@ -336,8 +277,11 @@ class Downloads:
         Raises ``PackageError`` if no repository has any of them.
         """
         nevras = sorted(package.nevra for package in installed)
-        self._dnf.run("--downloadonly", f"--setopt=destdir={directory}", "reinstall", *nevras)
-        return self.read(directory)
+        self._dnf.run(f"--setopt=destdir={directory}", *self._dnf.reinstall, "--downloadonly", *nevras)
+        files = self.read(directory)
+        if not files:
+            raise NotAvailableError(f"no repository has any of {', '.join(nevras)}")
+        return files
 
     def read(self, directory: Path) -> tuple[RpmFile, ...]:
         """Read the packages in a directory, sorted by file name."""
@@ -349,22 +293,24 @@ class Downloads:
         options = [*sources, "--refresh", f"--setopt=destdir={directory}"]
         if alone and self._held.can_prepare(directory) and self._held.prepare(directory, options, specs):
             return self.read(directory)
-        options.append("--setopt=tsflags=test" if alone else "--downloadonly")
+        if alone:
+            self._dnf.run(*options, "--setopt=tsflags=test", "install", *specs)
+            return self.read(directory)
         try:
-            self._dnf.run(*options, "install", *specs)
+            self._dnf.run(*options, "install", "--downloadonly", *specs)
         except UnsolvableError:
-            if alone:
-                raise
             # A package may conflict with packages that the same transaction removes. The test of the whole
             # transaction decides.
-            self._dnf.run(*options, "--allowerasing", "install", *specs)
+            self._dnf.run(*options, "install", "--downloadonly", "--allowerasing", *specs)
         return self.read(directory)
 
     def _resolve(self, wanted: Mapping[str, str | None], sources: Sequence[str]) -> Collection[Package]:
-        rows = self._dnf.run(*sources, "repoquery", "--available", "--qf", QUERY, *sorted(wanted))
+        rows = self._dnf.run(*sources, "repoquery", "--available", f"--qf={QUERY}", *sorted(wanted))
         available = [package for package in parse(rows) if package.arch not in {"src", "nosrc"}]
         chosen, missing = packages.select(available, wanted, arch=platform.machine())
         if missing:
+            if not available and not self._dnf.run(*sources, "repolist", "--enabled").strip():
+                raise PackageError(NO_REPOSITORIES)
             advice = "publish it, or correct the version in the tree"
             raise NotAvailableError(
                 f"{'; '.join(missing)}; {_installed(self._database.installed(), wanted)}; {advice}"
@@ -472,11 +418,12 @@ class Preparation:
         )
         if self._held.confirm(directory, changes):
             return transaction
-        transaction = make_replayable(transaction)
+        replay = replay_of(transaction, self._dnf.replays)
+        transaction = replace(transaction, replay=replay)
         obsoleted = {name for file in files for name in file.obsoletes} & before.keys()
         if obsoleted or any(item.action in {Action.REMOVE, Action.REINSTALL} for item in changes):
             # rpm's test during the download covered other packages than this transaction.
-            self._dnf.run("--setopt=tsflags=test", *transaction.replay_arguments, alone=transaction.alone)
+            self._dnf.run("--setopt=tsflags=test", *replay.arguments, alone=replay.alone)
         return transaction
 
     def _obtain(
@@ -534,7 +481,7 @@ class Preparation:
 
         The result omits packages whose files are not available.
         """
-        if replaced and not installed_packages.can_make_repository():
+        if replaced and not self._dnf.replays.can_use_files:
             names = sorted(package.nevra for package in replaced)
             _log.warning("packages-not-reversible", packages=names, reason="createrepo_c is not installed")
             return ()

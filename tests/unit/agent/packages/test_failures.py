@@ -164,3 +164,130 @@ def test_a_failed_scriptlet_is_named_with_its_output():
 
 def test_a_successful_scriptlet_is_not_a_failure():
     assert scriptlet_failure(PREIN.replace("Error in PREIN", "Done with PREIN")) is None
+
+
+#: The output of dnf 5 for the same transaction.
+PREIN_5 = """\
+[1/4] Verify package files              100% |   0.0   B/s |   2.0   B |  00m00s
+[2/4] Prepare transaction               100% |   0.0   B/s |   2.0   B |  00m00s
+[3/4] Installing foo-0:1.1-5.0-1.noarch 100% |   5.0 KiB/s | 672.0   B |  00m00s
+>>> Running %pre scriptlet: first-aid-0:1.0-1.noarch
+>>> Error in %pre scriptlet: first-aid-0:1.0-1.noarch
+>>> Scriptlet output:
+>>> looking for the fire
+>>> [RPM] lua script failed: [string "%prein(first-aid-1.0-1.noarch)"]:1: the disk is on fire
+>>> [RPM] first-aid-1.0-1.noarch: install failed
+>>> Running %post scriptlet: bar-1:1.0-1.noarch
+>>> Finished %post scriptlet: bar-1:1.0-1.noarch
+>>> Scriptlet output:
+>>> all is well
+Transaction failed: Rpm transaction failed.
+"""
+
+
+def test_a_failed_scriptlet_is_named_with_its_output_by_dnf_5():
+    expected = (
+        "a package's scriptlet failed: pre of first-aid-1.0-1.noarch: looking for the fire: lua script failed: "
+        '[string "%prein(first-aid-1.0-1.noarch)"]:1: the disk is on fire'
+    )
+    assert scriptlet_failure(PREIN_5) == expected
+    assert str(explain(1, PREIN_5)) == expected
+
+
+def test_a_failure_that_rpm_tolerates_is_a_failure():
+    output = (
+        ">>> Running %post scriptlet: x-0:2-1.noarch\n>>> Non-critical error in %post scriptlet: x-0:2-1.noarch\n"
+    )
+    assert scriptlet_failure(output) == "a package's scriptlet failed: post of x-2-1.noarch"
+    assert scriptlet_failure(output.replace("Non-critical error in", "Finished")) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "kind", "message", "retry_helps"),
+    [
+        (
+            "Running transaction\nTransaction failed: Rpm transaction failed.\n",
+            LockedError,
+            "another program",
+            True,
+        ),
+        (
+            "Transaction failed: Failed to obtain rpm transaction lock. Another transaction is in progress.\n",
+            LockedError,
+            "another program is changing packages",
+            True,
+        ),
+        (
+            'OpenPGP check for package "x-1-1.noarch" from repo "lab" has failed: The package is not signed.\n',
+            PackageError,
+            "a package lacks the signature that its repository requires",
+            False,
+        ),
+        (
+            "OpenPGP check for package x has failed: The repository does not have any OpenPGP keys configured.\n",
+            PackageError,
+            "rpm has no key for the repository",
+            False,
+        ),
+        (
+            "Failed to resolve the transaction:\nNo match for argument: foo = 9.9\nYou can try to add\n",
+            NotAvailableError,
+            "no repository has a requested package: No match for argument: foo = 9.9; publish",
+            False,
+        ),
+        (
+            "Failed to resolve the transaction:\nCannot perform Remove action, no match for: x-1-1.noarch.\n",
+            StaleError,
+            "another program changed packages",
+            True,
+        ),
+        (
+            'Failed to resolve the transaction:\nPackage "foo-0:1.0-1.noarch" is already installed.\n',
+            StaleError,
+            "another program changed packages",
+            True,
+        ),
+        (
+            "Extra package 'bar-1.0-1.noarch' which is not present was pulled into the transaction.\n",
+            PackageError,
+            "not managed by zkdeployment",
+            False,
+        ),
+        (
+            "Failed to download packages\n Librepo error: Cannot download x.rpm: All mirrors were tried\n",
+            OfflineError,
+            "a repository cannot be reached",
+            True,
+        ),
+        (
+            "Problem: installed package reader-1.0-1.noarch requires library = 1.0\n  - conflicting requests\n",
+            UnsolvableError,
+            "reader-1.0-1.noarch requires library",
+            False,
+        ),
+        (
+            "Rpm transaction failed.\n  - file /x from install of a-1-1 conflicts with file from package b\n",
+            PackageError,
+            "two packages own the same file",
+            False,
+        ),
+        (
+            "Rpm transaction failed.\n  - installing package x needs 4MB more space on the /opt filesystem\n",
+            PackageError,
+            "the disk is too full",
+            False,
+        ),
+        ("No matching repositories for nosuch. Add", PackageError, "correct the name in --repositories", False),
+    ],
+)
+def test_the_output_of_dnf_5_is_explained_in_one_line(output, kind, message, retry_helps):
+    error = explain(1, output)
+    assert type(error) is kind
+    assert message in str(error)
+    assert "\n" not in str(error)
+    assert error.retry_helps is retry_helps
+
+
+def test_a_transaction_of_dnf_5_that_began_was_not_locked():
+    begun = "[2/4] Prepare transaction               100% |   0.0   B/s |   2.0   B |  00m00s\n"
+    assert type(explain(1, f"{begun}Transaction failed: Rpm transaction failed.\n")) is PackageError
