@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from pictures.drawing import Picture
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.documents.facts import read_facts
-from zkdeployment.documents.reading import read_documents
+from zkdeployment.documents.reading import read_documents, read_facts
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import begin, next_task, record

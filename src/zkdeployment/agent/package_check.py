@@ -22,6 +22,7 @@ from zkdeployment.agent.rules.availability import (
 )
 from zkdeployment.base.errors import PackageError, RefusedError
 from zkdeployment.base.log import get_logger
+from zkdeployment.publishing.store.hosts import read_inventories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -144,7 +145,7 @@ class PackageGuard:
 
         def read_hosts(targets: Collection[str]) -> Sequence[KnownHost]:
             identities = (host for host in snapshot.known if not set(host.published_names).isdisjoint(targets))
-            return self._store.inventories([host.id for host in identities])
+            return read_inventories(self._store.session, [host.id for host in identities])
 
         before = draft.baseline.ordered
         absent = {host.identity.id for host in snapshot.absent}

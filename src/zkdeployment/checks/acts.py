@@ -14,8 +14,8 @@ from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, CHECK_SCHEMA
 from zkdeployment.documents.edits import REMOVED, change_document, text_of, with_new_document, without_document
 from zkdeployment.documents.forms import form_faults, one_of
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
+from zkdeployment.publishing.rules.review import check_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -23,7 +23,7 @@ from zkdeployment.base.source_files import (
 from zkdeployment.cli.options import configured_revision
 from zkdeployment.config.sections import paths_problem
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
-from zkdeployment.documents.registry import known_kinds, mentions_documents
+from zkdeployment.documents.kinds import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
 from zkdeployment.publishing.rules.changes import ordered_revision
 from zkdeployment.publishing.rules.review import review

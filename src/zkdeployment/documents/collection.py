@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.source_files import Problem
 from zkdeployment.documents.forms import form_faults
-from zkdeployment.documents.registry import known_kinds
+from zkdeployment.documents.kinds import known_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Reads the documents of YAML files, with all problems of all files."""
+"""Reads the documents of YAML files, with all problems of all files, and the facts of hosts in such a file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.features import installed
+from zkdeployment.base.host import Facts, idle_role
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Problem, Severity, SourceFile
 from zkdeployment.documents.collection import DocumentEntry, Documents, document_problem
 from zkdeployment.documents.forms import form_faults
-from zkdeployment.documents.registry import known_kinds, mentions_documents, schema_faults
+from zkdeployment.documents.kinds import known_kinds, mentions_documents, schema_faults
 from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml, typed_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from zkdeployment.documents.forms import Fault
     from zkdeployment.documents.kinds import DocumentKind, Subject
@@ -149,3 +150,52 @@ def _duplicate(entry: DocumentEntry) -> str:
     name = " ".join((entry.kind.name, *entry.subject))
     line, _ = entry.source.place(())
     return f"there is another {name} in {entry.file}, line {line}; keep one of them"
+
+
+_TEXT = {"type": "string", "description": "text"}
+_OPTIONAL_TEXT = {"type": ["string", "null"], "description": "text"}
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "description": "a mapping of host ids to {name, role, tags, labels, rack}",
+    "additionalProperties": {
+        "type": ["object", "null"],
+        "description": "a mapping with name, role, tags, labels, rack",
+        "additionalProperties": False,
+        "properties": {
+            "name": _OPTIONAL_TEXT,
+            "role": _OPTIONAL_TEXT,
+            "tags": {"type": ["array", "null"], "items": _TEXT, "description": "a list of tags"},
+            "labels": {
+                "type": ["object", "null"],
+                "additionalProperties": _TEXT,
+                "description": "a mapping of labels",
+            },
+            "rack": _OPTIONAL_TEXT,
+        },
+    },
+}
+
+
+def read_host_document(source: str, content: bytes) -> Document:
+    """Return the document of a hosts file: a mapping of host ids to their values, or to ``None``.
+
+    Raises ``ConfigurationError`` with the place in ``source``.
+    """
+    return read_document(source, content, _SCHEMA)
+
+
+def read_facts(source: str, content: bytes) -> Mapping[str, Facts]:
+    """Return the facts of hosts by their ids; raises ``ConfigurationError`` with the place in ``source``."""
+    hosts: Any = read_host_document(source, content).value
+    return {host_id: _facts(values or {}) for host_id, values in hosts.items()}
+
+
+def _facts(values: Mapping[str, Any]) -> Facts:
+    return Facts(
+        rack=values.get("rack"),
+        tags=frozenset(values.get("tags") or ()),
+        labels=values.get("labels") or {},
+        name=values.get("name"),
+        is_leasable=idle_role(values.get("role") or "") is not None,
+    )

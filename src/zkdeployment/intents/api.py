@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError
+from zkdeployment.base.publication import LeftService
 from zkdeployment.base.text import printable
 from zkdeployment.intents.acts.intents import create_intent, remove_intent, replace_intent
 from zkdeployment.intents.documents.kinds import CLUSTER_KEYS, GROUP_KEYS, intent_document, intent_of_document
@@ -52,7 +53,6 @@ from zkdeployment.intents.user_acts import (
     RollBackIntent,
     TerminateIntent,
 )
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.access.identity import Operator, Reader
 from zkdeployment.service.act import Actor, PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field

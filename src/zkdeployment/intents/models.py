@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from zkdeployment.base.publication import LeftService
 from zkdeployment.intents.rules.instances import InstanceHistory
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.bodies import answer
 
 Paths = Annotated[list[str], Field(min_length=1)]

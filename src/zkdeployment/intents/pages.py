@@ -7,6 +7,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import RefusedError, SourceError
+from zkdeployment.base.publication import LeftService
 from zkdeployment.fleet.views.requests import Job
 from zkdeployment.intents.documents.values import IntentSubject, subject_text
 from zkdeployment.intents.feed import record_of, records_of
@@ -17,7 +18,6 @@ from zkdeployment.intents.user_acts import offered_acts
 from zkdeployment.intents.views.listing import IntentListQuery, intent_part, intents_view, left_services_view
 from zkdeployment.intents.views.matrix import MatrixQuery
 from zkdeployment.intents.views.page import act_progress, intent_view, shown_instance
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.api.commits import find_job
 from zkdeployment.service.dependencies import Adapters, ServerAdapters

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.documents.collection import Documents, PublishedDocuments
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from zkdeployment.intents.daemon import IntentKeeper
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.verification import GitApprovals
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.section import (
         ApprovalObjection,

@@ -60,10 +60,10 @@ from zkdeployment.service.views.plan import PlanView, plan_view, refused_plan
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.intents.acts.intents import IntentOrder
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.service.dependencies import ServerAdapters
 
 #: The pattern of the digest of a content.

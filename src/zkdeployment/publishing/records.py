@@ -13,8 +13,7 @@ from zkdeployment.base.records import APART, OMITTED, Key, Record, no_keys
 
 if TYPE_CHECKING:
     from zkdeployment.base.cluster import Cluster
-    from zkdeployment.base.publication import OrderEntry, Published, Targets
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService, OrderEntry, Published, Targets
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import TreeChange
 

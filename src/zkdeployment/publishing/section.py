@@ -2,7 +2,7 @@
 
 A feature brings this section, with documents that govern services. Without such a feature, no service is governed:
 the classes of this module implement that case, and the feature's classes derive from them. The syncer, ``lint``,
-plans and acts know only these classes. ``left_service`` has the services that left governance.
+plans and acts know only these classes. ``LeftService`` is a service that left governance.
 """
 
 # ruff: noqa: ARG002  the methods of an empty section ignore their arguments
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.publication import Published, Targets
+    from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.base.source_files import Problem, SourceFile
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.documents.collection import Documents, PublishedDocuments
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.review import Review

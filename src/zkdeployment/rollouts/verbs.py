@@ -26,8 +26,7 @@ from zkdeployment.cli.tables import console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.config.settings import find_servers
-from zkdeployment.documents.facts import read_facts
-from zkdeployment.documents.reading import read_document, read_documents
+from zkdeployment.documents.reading import read_document, read_documents, read_facts
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.rollouts.acts import (
     AbortRollout,

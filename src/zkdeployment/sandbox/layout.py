@@ -17,7 +17,7 @@ import platformdirs
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.documents.facts import read_host_document
+from zkdeployment.documents.reading import read_host_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

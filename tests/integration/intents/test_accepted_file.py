@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from zkdeployment.base.publication import LeftService
 from zkdeployment.intents.daemon import accepted_file
 from zkdeployment.intents.rules.approvals import NOTHING_ACCEPTED, Acceptance, AcceptanceRecord, AcceptedInstance
-from zkdeployment.publishing.left_service import LeftService
 
 LEFT = (LeftService("/a", None, ("p", "s", "v", "g"), "r1", "sha256:1"), LeftService("/b", "h1", ("p", "c"), "r1"))
 INSTANCES = {"shop": AcceptedInstance(3, is_running=True), "old": AcceptedInstance(0, is_running=False)}

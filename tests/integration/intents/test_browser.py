@@ -19,12 +19,12 @@ from support.web.browser import faults_of_pages, logged_in
 from support.zookeeper import connected
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.publication import LeftService
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.instances import IntentRecord
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.publishing import Publishing
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService
 
 SHOP = ("p1", "store", "v1", "shop")
 TREE = """\

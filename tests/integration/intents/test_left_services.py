@@ -11,12 +11,12 @@ import pytest
 from support.keys import SIGNED, make_key, make_publishers, signed_by
 from support.zookeeper import write_node
 from zkdeployment.base.errors import TreeError, UntrustedError
+from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import ServiceRelease, release_document
 from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.host import Host, Identity
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.pools.rules.snapshot import TenantSession
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import DocumentContents
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
@@ -85,7 +85,7 @@ class WrittenFleet:
         """Publish a tree as the syncer would have done ``age`` seconds ago, and return the sequence."""
         linted = lint([SourceFile("a.zk", text.encode())])
         tree = linted.tree
-        before = self._publications.live_tree()
+        before = self._publications.tree.live_tree()
         state = self._publications.published_state()
         at = time.time() - age
         sequence = next_sequence(state.published.sequence, at)
@@ -153,7 +153,7 @@ class WrittenFleet:
 
     def report(self, *identities: Identity, version: str = "", at: float = 0.0) -> None:
         """Write the inventories of hosts: everything that the tree deploys to them, in this version if given."""
-        targets, _ = compile_targets(self._publications.live_tree().tree)
+        targets, _ = compile_targets(self._publications.tree.live_tree().tree)
         self._session.ensure(paths.INVENTORY)
         known = []
         for identity in identities:

@@ -10,9 +10,8 @@ from support.strategies import EXAMPLE_FILE, example
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Facts
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.documents.facts import read_facts
-from zkdeployment.documents.reading import document_files, nested_problems, read_documents
-from zkdeployment.documents.registry import known_kinds, mentions_documents
+from zkdeployment.documents.kinds import known_kinds, mentions_documents
+from zkdeployment.documents.reading import document_files, nested_problems, read_documents, read_facts
 from zkdeployment.sandbox.layout import read_hosts
 from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.strategy import (

@@ -10,8 +10,8 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.forms import form_faults
+from zkdeployment.documents.kinds import known_kinds
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.documents.registry import known_kinds
 from zkdeployment.documents.yaml_values import parse_yaml, typed_values
 from zkdeployment.pools.documents import (
     FORM,

@@ -3,7 +3,7 @@
 import pytest
 
 from zkdeployment.base.errors import LinkError, RefusedError, TreeError
-from zkdeployment.tree.edits import link_change, removal_change
+from zkdeployment.tree.diff import link_change, removal_change
 from zkdeployment.tree.values import LiveTree, Tree, TreeChange
 
 NODES = {

@@ -20,8 +20,7 @@ from zkdeployment.fleet.operator import open_operator
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compilation import withheld_after
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
-from zkdeployment.tree.diff import describe_change, diff, format_tree
-from zkdeployment.tree.edits import link_change, removal_change
+from zkdeployment.tree.diff import describe_change, diff, format_tree, link_change, removal_change
 from zkdeployment.tree.layers import desired_tree, lock_roles, merge
 from zkdeployment.tree.links import property_value, resolved_properties
 from zkdeployment.tree.lint import lint, tree_files

@@ -21,7 +21,7 @@ from zkdeployment.fleet.store.contention import read_locks
 from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
 from zkdeployment.publishing.store.history import read_history, read_publication, read_results
 from zkdeployment.publishing.store.hosts import decode
-from zkdeployment.publishing.store.live_tree import read_providers, read_subtree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import call_safely
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.lock import Lock
-    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.fleet.events.event import FleetEvent
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
@@ -215,7 +214,7 @@ class ZooKeeperFeed:
     def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
         """Return the registered instances of services: for each path of a service, name to properties."""
         session, wanted = self._ready(), tuple(sorted(services))
-        return self._shared.get(("providers", wanted), lambda: read_providers(session, wanted))
+        return self._shared.get(("providers", wanted), lambda: ZooKeeperLiveTree(session).providers(wanted))
 
     def results(self) -> Mapping[str, HostResult]:
         """Return the results of hosts in the last publication that concerned them, by host id."""
@@ -248,7 +247,7 @@ class ZooKeeperFeed:
     def subtree(self, path: str) -> Mapping[str, Properties] | None:
         """Return a node of the live tree and all nodes below it, as ``ZooKeeperLiveTree`` does."""
         session = self._ready()
-        return self._shared.get(("subtree", path), lambda: read_subtree(session, path))
+        return self._shared.get(("subtree", path), lambda: ZooKeeperLiveTree(session).subtree(path))
 
     def acts(self) -> tuple[Act, ...]:
         """Return the recorded acts of operators, oldest first."""

@@ -35,10 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.base.act import Act
-    from zkdeployment.base.publication import Published, Targets
+    from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.base.stop import FailureOutput
     from zkdeployment.documents.collection import PublishedDocuments
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.records import PublicationRecord, Refusal, SyncerReport
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.strategy import Strategy

@@ -17,7 +17,7 @@ from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 from zkdeployment.publishing.store.assignments import read_left
 from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.documents import read_strategy
-from zkdeployment.publishing.store.live_tree import read_live_tree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
@@ -47,7 +47,7 @@ def read_signed_fleet(session: Session) -> SignedFleet:
     fleet = SignedFleet(
         cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
         published=decode_published(targets),
-        tree=read_live_tree(session).tree,
+        tree=ZooKeeperLiveTree(session).live_tree().tree,
         signed=None if signed is None else signed.data,
         buckets=_read_children(session, paths.SIGNED),
         targets=_read_children(session, paths.TARGETS),

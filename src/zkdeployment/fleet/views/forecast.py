@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from zkdeployment.agent.rules.availability import PackageFindings
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.inventory import Inventory, KnownHost
-    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.documents.collection import PublishedDocuments
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.strategies.strategy import Strategy

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory, KnownHost, Marker
-    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Properties
 

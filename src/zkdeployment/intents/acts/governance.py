@@ -14,18 +14,17 @@ from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, releas
 from zkdeployment.intents.documents.values import RELEASED, Approval
 from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
 from zkdeployment.intents.rules.content import IntentContent, service_content
-from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
-from zkdeployment.publishing.rules.review import Review, review
+from zkdeployment.publishing.rules.review import Review, check_change, review
 from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.intents.verification import ApprovalSigner
     from zkdeployment.publishing.acts.commits import ActAudit, Author, BranchSnapshot, CommitOutcome
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 

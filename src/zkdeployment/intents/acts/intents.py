@@ -53,23 +53,21 @@ from zkdeployment.intents.rules.life_cycle import (
 )
 from zkdeployment.intents.rules.revisions import is_refused, is_refused_update, starting_points
 from zkdeployment.intents.store.records import ZooKeeperIntents
-from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import ActAudit, CommitOrder, FileChanges
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.rules.review import check_change, review
 from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.intents.rules.edits import PlacedIntent
     from zkdeployment.intents.verification import ApprovalSigner
     from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 

@@ -33,8 +33,8 @@ from zkdeployment.intents.documents.values import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.intents.documents.values import Intent, IntentSubject
-    from zkdeployment.publishing.left_service import LeftService
 
 
 GROUP_SCHEMA = "zkdeployment/DeploymentIntentGroup/v1"

@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.cluster import Revision, is_revision
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.base.publication import is_sequence
+from zkdeployment.base.publication import LeftService, is_sequence
 from zkdeployment.base.records import Key, Record, invalid, shown
 from zkdeployment.intents.documents.kinds import ServiceRelease
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, FurtherApproval, IntentState, subject_text
 from zkdeployment.intents.rules.content import IntentContent, intent_content, service_content
 from zkdeployment.intents.rules.governance import read_intents
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot, uncounted_approval
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.section import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import left_digest
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import LinkError
+from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE, ServiceRelease
 from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.section import FormerGovernance, Governance, GovernanceChange
 from zkdeployment.tree.links import resolve
 from zkdeployment.tree.values import SYMBOLIC_LINK, Properties, Tree, parent_path

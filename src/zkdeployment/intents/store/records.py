@@ -38,7 +38,7 @@ from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.zookeeper.session import Session
 

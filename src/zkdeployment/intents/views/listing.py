@@ -27,8 +27,8 @@ from zkdeployment.service.views.hosts import SortLink, count_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.service.users.user import User
 
 

@@ -10,10 +10,9 @@ from zkdeployment.base.errors import RefusedError, TreeError, without_passwords
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, FileChanges
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine, quarantined
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.rules.review import check_change, review
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

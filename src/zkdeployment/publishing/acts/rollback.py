@@ -16,11 +16,11 @@ from zkdeployment.base.cluster import Cluster, short
 from zkdeployment.base.errors import RefusedError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.source_files import is_tree_file
 from zkdeployment.base.text import counted
-from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, ROLLOUT_TRAILER, CommitOrder, FileChanges
 from zkdeployment.publishing.acts.quarantine import quarantines_of_rollback
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.rules.convergence import is_completed
+from zkdeployment.publishing.rules.review import check_change
 from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:

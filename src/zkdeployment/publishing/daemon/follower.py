@@ -29,6 +29,7 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.publishing.store.requests import answer_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,7 +248,7 @@ class Follower:
             self._request_waits = True
             raise
         except Exception as error:
-            self._store.answer(request, without_secrets(error_message(error))[:_LONGEST_ANSWER])
+            answer_request(self._store.session, request, without_secrets(error_message(error))[:_LONGEST_ANSWER])
             raise
 
     def _fail(self, error: Exception, interval: float) -> None:

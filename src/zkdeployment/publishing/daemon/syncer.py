@@ -56,8 +56,12 @@ from zkdeployment.publishing.rules.review import Review, place, review
 from zkdeployment.publishing.section import NO_CHANGE, section
 from zkdeployment.publishing.signing.standing import StandingPublication, is_plausible, sequence_to_sign
 from zkdeployment.publishing.signing.statement import left_digest
+from zkdeployment.publishing.store.cluster import read_stops
+from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
+from zkdeployment.publishing.store.requests import server_time, write_refusal
 from zkdeployment.publishing.watermark import Watermark
 from zkdeployment.strategies.documents import strategy_in_force
+from zkdeployment.strategies.store.records import read_rollout
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -131,7 +135,8 @@ class PublicationBuilder:
         prepared = None if last is None else self._prepare_over_text(reviewed, last, standing, snapshot, tip)
         if prepared is not None:
             return replace(prepared, repeats=prepared.repeats and may_repeat)
-        strategy, documents, live = self._published_strategy(), self._store.documents(), self._store.live_tree()
+        strategy, live = self._published_strategy(), self._store.tree.live_tree()
+        documents = read_published_documents(self._store.session)
         text = self._standing_text(standing)
         governance = self._governance(text, published, standing)
         baseline = Baseline.of_live_tree(live, strategy, documents, governance, with_properties=self._signed)
@@ -159,7 +164,7 @@ class PublicationBuilder:
         except TreeError:
             return None  # other live nodes may resolve the conflict
         change, tree = drafted.change, drafted.baseline.live.tree
-        nodes = self._store.live_nodes(change.paths)
+        nodes = self._store.tree.nodes(change.paths)
         differences = list(drift(change, tree, nodes))
         for difference in differences:
             get_logger().warning("tree-drifted", found=difference)
@@ -199,7 +204,7 @@ class PublicationBuilder:
     def _published_strategy(self) -> Strategy | None:
         """Return the published strategy; a damaged one counts as none and is replaced."""
         try:
-            return self._store.strategy()
+            return read_strategy(self._store.session)
         except TreeError as error:
             get_logger().warning("strategy-damaged", reason=str(error))
             return None
@@ -246,7 +251,7 @@ class RefusalRecorder:
 
     def _write(self, refusal: Refusal | None) -> None:
         try:
-            self._store.record_refusal(refusal)
+            write_refusal(self._store.session, refusal)
         except ZkdeploymentError as error:
             get_logger().warning("refusal-not-recorded", reason=str(error))
 
@@ -408,7 +413,7 @@ class Syncer:
         current = self._store.request()
         if current is None or current.id != request.id:
             raise RefusedError(f"the request of {request.by} was taken back")
-        _refuse(request_refusal(current, state, self._store.server_time()))
+        _refuse(request_refusal(current, state, server_time(self._store.session)))
 
     def _decide(
         self, state: PublishedState, tip: Revision, options: SyncOptions, *, stands: bool = True
@@ -438,16 +443,16 @@ class Syncer:
     def _snapshot(self, published_state: PublishedState) -> PublicationSnapshot:
         """Read the hosts and the rollout of the published revision."""
         cluster, published = published_state.cluster, published_state.published
-        hosts = self._store.hosts(published.effective_since)
+        session, hosts = self._store.session, self._store.hosts(published.effective_since)
         return PublicationSnapshot(
             cluster=cluster,
             published=published,
             stops=published_state.stops,
             hosts=hosts.registered,
             absent=hosts.absent,
-            rollout=None if published.strategy is None else self._store.rollout(published.effective_since),
+            rollout=None if published.strategy is None else read_rollout(session, published.effective_since),
             unfinished=hosts.unfinished,
-            held_by_operator=cluster == Cluster(False) and self._store.is_held_by_operator(),
+            held_by_operator=cluster == Cluster(False) and any(stop.is_hold for stop in read_stops(session)),
         )
 
     def _ancestry(self, tip: Revision, before: Revision | None) -> Ancestry:

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from zkdeployment.base.cluster import Cluster, Revision
-    from zkdeployment.base.publication import Published, Targets
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
     from zkdeployment.publishing.rules.decision import Publish
     from zkdeployment.publishing.section import Governance

@@ -1,6 +1,7 @@
 """Reviews the files of a tree: parses, lints and compiles them, and reads the documents beside them.
 
-A review does not depend on the live tree or on hosts, which ``changes`` checks.
+A review does not depend on the live tree or on hosts, which ``changes`` checks. Every act passes ``check_change``
+before it is pushed: the same checks as those of ``lint`` and the hooks.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Identity, is_host_name
 from zkdeployment.base.source_files import Problem, Severity
@@ -17,7 +19,7 @@ from zkdeployment.documents.reading import document_files, nested_files, nested_
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.precedence import placement_problems, service_order
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
-from zkdeployment.publishing.section import section
+from zkdeployment.publishing.section import NO_BASIS, section
 from zkdeployment.publishing.targets.compilation import Compilation, Recompilation, compile_tree
 from zkdeployment.publishing.targets.services import has_property
 from zkdeployment.strategies.documents import strategy_in_force
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.section import ApprovalObjection, Governance
+    from zkdeployment.publishing.section import ApprovalObjection, ChangeBasis, Governance
     from zkdeployment.tree.links import PartLinks
     from zkdeployment.tree.values import Nodes, Tree
 
@@ -250,3 +252,40 @@ def _paths(linted: LintResult, severity: Severity) -> set[str]:
 def _above(path: str) -> Iterator[str]:
     while path := parent_path(path):
         yield path
+
+
+def check_change(
+    before: Sequence[SourceFile],
+    after: Sequence[SourceFile],
+    objection: ApprovalObjection,
+    *,
+    basis: ChangeBasis = NO_BASIS,
+) -> Iterable[Problem]:
+    """Return the problems of the files ``after`` an act, and of the change from those ``before`` it.
+
+    ``objection`` is called for approvals that were not accepted before. The syncer compares the published files
+    with the act. Therefore an act may correct a tip that the syncer refuses, but may not add a refusal. Raises
+    ``RefusedError`` if the change breaks the life cycle of intents.
+    """
+    reviewed = review(after)
+    refusals, warnings = _judge(before, reviewed, objection, basis)
+    if refusals and basis.files is not None:
+        published = basis.files()
+        at_tip, _ = _judge(published, review(before), objection, basis)
+        if at_tip:  # the syncer refuses this tip, so it will never be published
+            refusals, warnings = _judge(published, reviewed, objection, basis)
+            refusals = [refusal for refusal in refusals if refusal not in at_tip]
+    if refusals:
+        heading = "the act was not committed: it would break the life cycle of intents:"
+        raise RefusedError("\n  ".join([heading, *refusals]))
+    return (*reviewed.problems, *lifting_problems(reviewed, before), *warnings)
+
+
+def _judge(
+    before: Sequence[SourceFile], reviewed: Review, objection: ApprovalObjection, basis: ChangeBasis
+) -> tuple[list[str], list[Problem]]:
+    """Return the refusals of a change by the life cycle of intents, and warnings about leaving services."""
+    found = section().judge_files(before, reviewed, objection, basis)
+    errors = [problem for problem in found.problems if problem.severity is Severity.ERROR]
+    refusals = [*(refusal.message for refusal in found.refusals), *map(str, errors)]
+    return refusals, [problem for problem in found.problems if problem not in errors]

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.deployment import Assignment
-    from zkdeployment.base.publication import Published
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService, Published
     from zkdeployment.publishing.signing.statement import SignedStatement, Statement
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import Properties, Tree

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.publication import Published, Targets
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.publishing.records import Publication
     from zkdeployment.strategies.strategy import Strategy
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.strategies.strategy import Strategy
 
 

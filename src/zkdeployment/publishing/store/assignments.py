@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.base.names import RESERVED
-from zkdeployment.publishing.left_service import LeftService
+from zkdeployment.base.publication import LeftService
 from zkdeployment.publishing.targets.compiler import (
     wanted_for,
     wanted_from_tree,

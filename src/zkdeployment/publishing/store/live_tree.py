@@ -22,63 +22,6 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.transactions import Operation
 
 
-def read_live_tree(session: Session) -> LiveTree:
-    """Return the whole tree without reserved top-level nodes and ephemeral nodes."""
-    nodes = walk(session, top_paths(session))
-    kept = {path: node for path, node in nodes.items() if not node.owner}
-    pinned: set[str] = set()
-    for path in nodes.keys() - kept.keys():
-        above = parent_path(path)
-        while above and above not in pinned:
-            pinned.add(above)
-            above = parent_path(above)
-    return LiveTree(
-        tree=Tree({path: node.properties for path, node in kept.items()}),
-        versions={path: node.version for path, node in kept.items()},
-        pinned=frozenset(pinned),
-    )
-
-
-def read_live_nodes(session: Session, paths: Collection[str]) -> dict[str, LiveNode]:
-    """Return these nodes, without nodes that do not exist."""
-    return {
-        path: LiveNode(node.properties, node.version, node.children, ephemeral=node.owner != 0)
-        for path, node in zip(paths, session.get_many(paths), strict=True)
-        if node is not None
-    }
-
-
-def read_subtree(session: Session, path: str) -> dict[str, Properties] | None:
-    """Return a node and all nodes below it, ephemeral ones included; ``None`` if there is no such node.
-
-    The empty path is the whole tree without the reserved nodes; a path may lead to a reserved node.
-    """
-    nodes = walk(session, [check_path(path)] if path else top_paths(session))
-    if path and path not in nodes:
-        return None
-    return {found_path: node.properties for found_path, node in nodes.items()}
-
-
-def read_providers(session: Session, services: Collection[str]) -> dict[str, dict[str, Properties]]:
-    """Return the registered instances of services, the children of ``SERVICE/providers``: path, name, properties.
-
-    Services without such a node are omitted; everything is read in two pipelined rounds.
-    """
-    directories = {f"{path}/providers": path for path in services}
-    _, lists = session.look((), list(directories))
-    names = {
-        directory: children for directory, children in zip(directories, lists, strict=True) if children is not None
-    }
-    wanted = [f"{directory}/{name}" for directory, children in names.items() for name in children]
-    nodes = dict(zip(wanted, session.get_many(wanted), strict=True))
-    return {
-        directories[directory]: {
-            name: node.properties for name in children if (node := nodes[f"{directory}/{name}"]) is not None
-        }
-        for directory, children in names.items()
-    }
-
-
 class ZooKeeperLiveTree:
     """The live tree, through one session: the present nodes in ZooKeeper, published or not."""
 
@@ -86,22 +29,57 @@ class ZooKeeperLiveTree:
         self._session = session
 
     def live_tree(self) -> LiveTree:
-        """Return the whole tree without ephemeral nodes."""
-        return read_live_tree(self._session)
+        """Return the whole tree without reserved top-level nodes and ephemeral nodes."""
+        nodes = walk(self._session, top_paths(self._session))
+        kept = {path: node for path, node in nodes.items() if not node.owner}
+        pinned: set[str] = set()
+        for path in nodes.keys() - kept.keys():
+            above = parent_path(path)
+            while above and above not in pinned:
+                pinned.add(above)
+                above = parent_path(above)
+        return LiveTree(
+            tree=Tree({path: node.properties for path, node in kept.items()}),
+            versions={path: node.version for path, node in kept.items()},
+            pinned=frozenset(pinned),
+        )
+
+    def nodes(self, paths: Collection[str]) -> dict[str, LiveNode]:
+        """Return these nodes, without nodes that do not exist."""
+        return {
+            path: LiveNode(node.properties, node.version, node.children, ephemeral=node.owner != 0)
+            for path, node in zip(paths, self._session.get_many(paths), strict=True)
+            if node is not None
+        }
 
     def subtree(self, path: str) -> dict[str, Properties] | None:
         """Return a node and all nodes below it, ephemeral ones included; ``None`` if there is no such node.
 
-        The empty path is the whole tree without the reserved nodes.
+        The empty path is the whole tree without the reserved nodes; a path may lead to a reserved node.
         """
-        return read_subtree(self._session, path)
+        session = self._session
+        nodes = walk(session, [check_path(path)] if path else top_paths(session))
+        if path and path not in nodes:
+            return None
+        return {found_path: node.properties for found_path, node in nodes.items()}
 
-    def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
-        """Return the registered instances of services: for each path of a service, name to properties.
+    def providers(self, services: Collection[str]) -> dict[str, dict[str, Properties]]:
+        """Return the children of ``SERVICE/providers`` of services: path of the service, name, properties.
 
-        Services without a node for instances are omitted.
+        Services without such a node are omitted; everything is read in two pipelined rounds.
         """
-        return read_providers(self._session, services)
+        directories = {f"{path}/providers": path for path in services}
+        _, lists = self._session.look((), list(directories))
+        listed = zip(directories, lists, strict=True)
+        names = {directory: children for directory, children in listed if children is not None}
+        wanted = [f"{directory}/{name}" for directory, children in names.items() for name in children]
+        nodes = dict(zip(wanted, self._session.get_many(wanted), strict=True))
+        return {
+            directories[directory]: {
+                name: node.properties for name in children if (node := nodes[f"{directory}/{name}"]) is not None
+            }
+            for directory, children in names.items()
+        }
 
     def lookup(self) -> Lookup:
         """Return the function with which ``tree.links`` follows links."""

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.publishing.records import (
-    PublicationRequest,
-    Refusal,
-    SyncerReport,
-)
+from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set

@@ -16,17 +16,13 @@ from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
 from zkdeployment.publishing.section import NO_CHANGE
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
 from zkdeployment.publishing.store.builder import chunks, final_publication, read_before, transactions_for
-from zkdeployment.publishing.store.cluster import decode_published, read_stops, remove_outputs
-from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
+from zkdeployment.publishing.store.cluster import decode_published, remove_outputs
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
 from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
-from zkdeployment.publishing.store.live_tree import read_live_nodes, read_live_tree
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.requests import (
-    answer_request,
     read_request,
     refused_revision,
-    server_time,
-    write_refusal,
     write_report,
 )
 from zkdeployment.publishing.store.sections import (
@@ -44,7 +40,6 @@ from zkdeployment.publishing.store.sections import (
 )
 from zkdeployment.publishing.store.service_order import read_unfinished, remove_orders_before
 from zkdeployment.publishing.store.signing import FollowedBuckets, PublicationSigning, SignatureWriter
-from zkdeployment.strategies.store.records import read_rollout
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.transactions import Check, Delete
@@ -52,15 +47,10 @@ from zkdeployment.zookeeper.transactions import Check, Delete
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.documents.collection import PublishedDocuments
     from zkdeployment.publishing.ports import PublicationSigner
-    from zkdeployment.publishing.records import Publication, PublicationRequest, Refusal
+    from zkdeployment.publishing.records import Publication, PublicationRequest
     from zkdeployment.publishing.section import After, Before, SectionOperations, SectionWriter
     from zkdeployment.publishing.signing.standing import StandingPublication
-    from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import LiveNode, LiveTree
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
 
@@ -109,6 +99,7 @@ class ZooKeeperPublications:
         signer: PublicationSigner | None = None,
     ) -> None:
         self.session = session
+        self.tree = ZooKeeperLiveTree(session)
         self._history = history
         self._reach = reach
         self._signing = None if signer is None else PublicationSigning(signer)
@@ -138,34 +129,6 @@ class ZooKeeperPublications:
         absent = read_inventories(self.session, set(known) - {host.identity.id for host in hosts})
         unfinished = read_unfinished(self.session, sequence, awaited)
         return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished)
-
-    def inventories(self, host_ids: Collection[str]) -> Sequence[KnownHost]:
-        """Read the inventories of those of the hosts that reported one."""
-        return read_inventories(self.session, host_ids)
-
-    def strategy(self) -> Strategy | None:
-        """Read the published strategy, ``None`` if it does not exist; raises ``TreeError`` if it is invalid."""
-        return read_strategy(self.session)
-
-    def documents(self) -> PublishedDocuments:
-        """Read the published documents."""
-        return read_published_documents(self.session)
-
-    def rollout(self, sequence: int) -> RolloutState | None:
-        """Read the latest rollout of the publication with this sequence; ``None`` if there is no valid one."""
-        return read_rollout(self.session, sequence)
-
-    def is_held_by_operator(self) -> bool:
-        """Whether an operator's hold is on record."""
-        return any(stop.is_hold for stop in read_stops(self.session))
-
-    def live_tree(self) -> LiveTree:
-        """Read the whole live tree, without reserved and ephemeral nodes."""
-        return read_live_tree(self.session)
-
-    def live_nodes(self, paths: Collection[str]) -> Mapping[str, LiveNode]:
-        """Read these nodes; nodes that do not exist are omitted."""
-        return read_live_nodes(self.session, paths)
 
     def lock(self) -> ContenderLock:
         """Return a new ``/hosts-lock``.
@@ -329,18 +292,6 @@ class ZooKeeperPublications:
         """Read the operator's request for a publication that is not answered yet; ``None`` without one."""
         request = read_request(self.session)
         return None if request is None or request.error is not None else request
-
-    def answer(self, request: PublicationRequest, error: str) -> None:
-        """Record why a request was not carried out. A request that was carried out is removed by ``publish``."""
-        answer_request(self.session, request, error)
-
-    def server_time(self) -> float:
-        """Return ZooKeeper's time, in seconds since the epoch."""
-        return server_time(self.session)
-
-    def record_refusal(self, refusal: Refusal | None) -> None:
-        """Record that the tip is refused, and why; ``None``: that the present tip is not refused."""
-        write_refusal(self.session, refusal)
 
     def report(self, message: str, interval: float, fetched: float | None) -> None:
         """Publish this syncer's heartbeat.

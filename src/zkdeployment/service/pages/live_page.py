@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fastapi import Request
 
-    from zkdeployment.publishing.left_service import LeftService
+    from zkdeployment.base.publication import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.base.publication import Targets
+    from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.publishing.left_service import LeftService
     from zkdeployment.publishing.section import Governor
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.views.hosts import StateSign

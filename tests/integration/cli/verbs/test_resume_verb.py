@@ -60,7 +60,7 @@ def test_resume_reports_the_answer_of_the_syncer(run, zookeeper, client, error, 
                     if error is None:
                         answer_request(session, request, None)
                     else:
-                        store.answer(request, error)
+                        answer_request(session, request, error)
 
     serving = threading.Thread(target=serve)
     serving.start()

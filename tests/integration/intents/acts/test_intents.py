@@ -9,6 +9,7 @@ import pytest
 
 from support.branches import Branch
 from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.reading import read_documents
@@ -35,7 +36,6 @@ from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.revisions import change_refusals, intent_snapshots
 from zkdeployment.publishing.acts.commits import Author
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import pytest
 from support.branches import Branch
 from support.repository import make_key, public
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.acts.governance import ReleaseOrder, pending_releases, release_services
@@ -28,10 +29,8 @@ from zkdeployment.intents.rules.edits import find_intent
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.verification import approval_signer
-from zkdeployment.publishing.acts.checking import check_change
 from zkdeployment.publishing.acts.commits import Author, CommitOrder, FileChanges
-from zkdeployment.publishing.left_service import LeftService
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.rules.review import check_change, review
 
 if TYPE_CHECKING:
     from pathlib import Path

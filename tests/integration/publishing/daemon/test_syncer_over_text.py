@@ -34,7 +34,7 @@ NEWER = TREE.replace("1.0", "1.1")
 WEB = {"type": "shop", "version": "1.1"}
 
 
-class Noting(ZooKeeperPublications):
+class Noting(ZooKeeperLiveTree):
     """Records which nodes are read: a set of paths for each read, or ``"all"``."""
 
     def __init__(self, session: Session) -> None:
@@ -45,22 +45,23 @@ class Noting(ZooKeeperPublications):
         self.looks.append("all")
         return super().live_tree()
 
-    def live_nodes(self, paths: Collection[str]):
+    def nodes(self, paths: Collection[str]):
         self.looks.append(set(paths))
-        return super().live_nodes(paths)
+        return super().nodes(paths)
 
 
 class Follower:
     """A syncer in one process for the whole test; ``sync`` returns the parts of the live tree that were read."""
 
     def __init__(self, publishing: Publishing, session: Session) -> None:
-        self.store = Noting(session)
+        self.store = ZooKeeperPublications(session)
+        self.store.tree = self.live = Noting(session)
         self.syncer = Syncer(publishing.source(), self.store, SystemClock(), publishing.memory())
 
     def sync(self, **how: bool | GuardOverrides) -> list[object]:
-        self.store.looks.clear()
+        self.live.looks.clear()
         self.syncer.sync(SyncOptions(**how))
-        return list(self.store.looks)
+        return list(self.live.looks)
 
 
 @pytest.fixture
@@ -121,9 +122,9 @@ def test_a_preview_reads_only_changed_nodes(publishing: Publishing, follower: Fo
     publishing.push(TREE)
     follower.sync()
     publishing.push(NEWER)
-    follower.store.looks.clear()
+    follower.live.looks.clear()
     report = follower.syncer.preview()
-    assert follower.store.looks == [{"/who/web"}]
+    assert follower.live.looks == [{"/who/web"}]
     assert report.draft is not None
     assert list(report.draft.describe()) == [
         "/who/web change property version from '1.0' to '1.1'",

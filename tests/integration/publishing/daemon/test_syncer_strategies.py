@@ -23,7 +23,7 @@ from zkdeployment.base.host import Facts
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.status import HostState, fleet_status
 from zkdeployment.publishing.records import SyncOptions
-from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.strategies.store.records import encode_state
 from zkdeployment.zookeeper.session import Session
 
@@ -38,7 +38,7 @@ STRATEGY = EXAMPLE_FILE.read_text()
 
 def strategy_of(publishing: Publishing) -> Strategy | None:
     with Session(publishing.zookeeper) as session:
-        return ZooKeeperPublications(session).strategy()
+        return read_strategy(session)
 
 
 def preview(publishing: Publishing, name: str = "another", **how: bool) -> list[str]:

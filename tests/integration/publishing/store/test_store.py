@@ -32,7 +32,9 @@ from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.publishing.records import Publication, PublicationRequest
 from zkdeployment.publishing.signing.standing import StandingPublication
 from zkdeployment.publishing.store import builder as publishing
+from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
+from zkdeployment.publishing.store.requests import answer_request
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.publishing.targets.compiler import compile_targets
 from zkdeployment.strategies.strategy import ALL_HOSTS, Group, Selector, Strategy
@@ -60,7 +62,7 @@ def shop(services, version="1.0", hosts=1):
 
 
 def publication(store, tree, revision, **changes):
-    live = store.live_tree()
+    live = store.tree.live_tree()
     targets, problems = compile_targets(tree)
     assert not problems
     made = Publication(
@@ -97,7 +99,7 @@ def test_the_first_publication_creates_all_nodes(store, session):
     store.publish(publication(store, tree, "r1", roles=frozenset({"web"})))
     assert store.published_state().cluster == Cluster("r1")
     assert store.published_state().published.revision == "r1"
-    assert store.live_tree().tree == tree
+    assert store.tree.live_tree().tree == tree
     assert session.children("/role-locks") == ["web"]
     assignments = ZooKeeperFleet(session).wanted(Identity("1", "web1"), "r1").assignments
     assert [assignment.path for assignment in assignments] == ["/shop/s0000", "/shop/s0001", "/shop/s0002"]
@@ -122,7 +124,7 @@ def test_a_change_is_one_transaction_with_the_changed_nodes(store, session):
         ("Set", "/hosts"),
         ("Check", "/zkdeployment/stops"),
     ]
-    assert store.live_tree().tree == tree
+    assert store.tree.live_tree().tree == tree
 
 
 def test_unchanged_targets_are_not_written_and_stale_targets_are_deleted(store, session):
@@ -150,7 +152,7 @@ def test_ephemeral_reserved_and_foreign_nodes_are_unchanged(store, client):
     store.publish(publication(store, shop(1), "r1"))
     client.create("/shop/s0000/providers/a:1", b'{"pid": 1}', ephemeral=True)
     client.create("/foreign", b"text of others")
-    live = store.live_tree()
+    live = store.tree.live_tree()
     assert live.pinned == {"/shop/s0000/providers", "/shop/s0000", "/shop"}
     assert "/shop/s0000/providers/a:1" not in live.tree
     assert live.tree.properties("/foreign") == {"string_value": "text of others"}
@@ -174,10 +176,10 @@ def test_a_concurrent_change_is_a_conflict_and_nothing_is_written(store, client,
     tree = Tree({**shop(1).nodes, "/shop": {"owner": "them"}, "/shop/new": {}})
     prepared = publication(store, tree, "r9")
     disturb(client)
-    before = store.live_tree(), store.published_state().cluster
+    before = store.tree.live_tree(), store.published_state().cluster
     with pytest.raises(ConflictError):
         store.publish(prepared)
-    assert (store.live_tree(), store.published_state().cluster) == before
+    assert (store.tree.live_tree(), store.published_state().cluster) == before
     assert store.published_state().published.revision == "r1"
 
 
@@ -186,7 +188,7 @@ def test_a_node_that_is_too_large_is_refused_before_any_write(store):
     with pytest.raises(TreeError, match="/big: its properties take"):
         store.publish(publication(store, tree, "r1"))
     assert store.published_state().cluster == Cluster(INITIAL)
-    assert len(store.live_tree().tree) == 0
+    assert len(store.tree.live_tree().tree) == 0
 
 
 def test_a_final_transaction_that_is_too_large_is_refused_before_any_write(store, monkeypatch):
@@ -195,14 +197,14 @@ def test_a_final_transaction_that_is_too_large_is_refused_before_any_write(store
     with pytest.raises(TreeError, match="/zkdeployment/managed: "):
         store.publish(publication(store, shop(4), "r1", managed=managed))
     assert store.published_state().cluster == Cluster(INITIAL)
-    assert len(store.live_tree().tree) == 0
+    assert len(store.tree.live_tree().tree) == 0
 
 
 def test_a_publication_that_exceeds_a_transaction_is_written_in_chunks(store, session):
     tree = Tree({f"/n{number}": {"text": "x" * 300_000} for number in range(6)})
     made = writes(session)
     store.publish(publication(store, tree, "r1"))
-    assert store.live_tree().tree == tree
+    assert store.tree.live_tree().tree == tree
     assert store.published_state().cluster == Cluster("r1")
     assert (
         len([operations for operations in made if any(isinstance(operation, Create) for operation in operations)])
@@ -252,7 +254,7 @@ def test_the_sequence_is_kept_while_a_large_publication_or_an_import_removes_the
 
 
 def test_a_strategy_is_published_replaced_and_removed_together_with_its_tree(store, session, client):
-    assert (store.strategy(), store.published_state().published.strategy) == (None, None)
+    assert (read_strategy(store.session), store.published_state().published.strategy) == (None, None)
     store.publish(publication(store, shop(1), "r1"))
     assert client.exists("/zkdeployment/strategy") is None
     assert not store.published_state().published.governs(store.published_state().cluster)
@@ -263,14 +265,14 @@ def test_a_strategy_is_published_replaced_and_removed_together_with_its_tree(sto
         assert {"/zkdeployment/strategy", "/zkdeployment/targets", "/hosts"} <= {
             operation.path for operation in operations
         }
-        assert store.strategy() == strategy
+        assert read_strategy(store.session) == strategy
         assert store.published_state().published.strategy == strategy.name
         assert store.published_state().published.governs(store.published_state().cluster)
     made = writes(session)
     store.publish(publication(store, shop(1), "r4", strategy=ALL_HOSTS))
     assert "/zkdeployment/strategy" not in {operation.path for operation in made[0]}
     store.publish(publication(store, shop(1), "r5"))
-    assert (store.strategy(), store.published_state().published.strategy) == (None, None)
+    assert (read_strategy(store.session), store.published_state().published.strategy) == (None, None)
     assert client.get("/zkdeployment/strategy")[0] == b""
 
 
@@ -292,9 +294,12 @@ def test_a_large_publication_changes_the_strategy_at_its_end(zookeeper, store, m
         kill_at(doomed, 2, after=True)
         with pytest.raises(Killed):
             ZooKeeperPublications(doomed).publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
-    assert (store.strategy(), store.published_state().published.strategy) == (example(), example().name)
+    assert (read_strategy(store.session), store.published_state().published.strategy) == (
+        example(),
+        example().name,
+    )
     store.publish(publication(store, shop(9), "two", strategy=ALL_HOSTS))
-    assert (store.strategy(), store.published_state().published.ordered) == (ALL_HOSTS, "two")
+    assert (read_strategy(store.session), store.published_state().published.ordered) == (ALL_HOSTS, "two")
 
 
 def test_a_strategy_that_is_too_large_is_refused_before_any_write(store):
@@ -310,9 +315,9 @@ def test_a_damaged_strategy_is_an_error_and_is_replaced_by_the_next_publication(
     for damage in (b"rubbish", b"{}"):
         client.set("/zkdeployment/strategy", damage)
         with pytest.raises(TreeError, match=r"/zkdeployment/strategy: .*sync --force"):
-            store.strategy()
+            read_strategy(store.session)
     store.publish(publication(store, shop(1), "r1", strategy=example()))
-    assert store.strategy() == example()
+    assert read_strategy(store.session) == example()
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -349,7 +354,7 @@ def test_no_partial_tree_is_deployed_after_a_kill_at_any_write_and_the_next_publ
                 ZooKeeperClusterControl(session).resume(RESUME)
         store.publish(publication(store, two, "three"))
         assert store.published_state().cluster == Cluster("three")
-        assert store.live_tree().tree == two
+        assert store.tree.live_tree().tree == two
         assert store.published_state().published.revision == "three"
         store.publish(publication(store, small, "one"))
     assert number >= 6
@@ -376,7 +381,7 @@ def test_a_killed_large_manual_import_deploys_nothing_until_the_next_publication
                 finished = True
             except Killed:
                 number += 1
-        if store.live_tree().tree != two or store.published_state().cluster != Cluster("one"):
+        if store.tree.live_tree().tree != two or store.published_state().cluster != Cluster("one"):
             assert store.published_state().cluster == Cluster("one", importing=BY_HAND)
             with pytest.raises(ConflictError):
                 agent.wanted(identity, "one")
@@ -405,7 +410,7 @@ def test_a_syncer_that_lost_its_lock_stops_writing(store, other, monkeypatch, li
     with pytest.raises(ConflictError, match="/hosts-lock/"):
         losing.publish(prepared)
     assert store.published_state().cluster == Cluster("r1", importing=None if limit == 2000 else "r2")
-    assert store.live_tree().tree == shop(1)
+    assert store.tree.live_tree().tree == shop(1)
 
 
 def test_a_publication_that_was_written_succeeds_although_its_clean_up_fails(store, session, other, monkeypatch):
@@ -551,7 +556,7 @@ def test_a_stop_during_a_large_publication_prevails(store, session, monkeypatch)
     session.begin = send
     store.publish(publication(store, shop(6), "r3"))
     assert store.published_state().cluster == Cluster("r3")
-    assert store.live_tree().tree == shop(6)
+    assert store.tree.live_tree().tree == shop(6)
 
 
 def test_chunks_are_pipelined_but_the_first_and_the_final_transaction_are_not(session, monkeypatch):
@@ -581,7 +586,7 @@ def test_25000_nodes_are_published_and_read(store):
     tree = shop(6250, hosts=500)
     assert len(tree) == 25_001
     store.publish(publication(store, tree, "r1"))
-    live = store.live_tree()
+    live = store.tree.live_tree()
     assert live.tree == tree
     assert store.published_state().cluster == Cluster("r1")
     assert live.versions["/shop"] == 0
@@ -674,7 +679,7 @@ def test_the_error_has_the_reason_of_a_syncer_that_cannot_publish(session, other
     def serve():
         while (request := syncer.request()) is None:
             asked.wait(0.05)
-        syncer.answer(request, "the tree does not parse")
+        answer_request(syncer.session, request, "the tree does not parse")
 
     serving = threading.Thread(target=serve)
     serving.start()
@@ -694,7 +699,7 @@ def test_an_answer_to_an_older_request_does_not_change_the_newer_request(store, 
     client.create("/zkdeployment")
     client.create("/zkdeployment/request", b'{"id": "new", "by": 7, "time": "x"}')
     assert store.request() == PublicationRequest(id="new", by="?", reason="", time=0.0)
-    store.answer(PublicationRequest(id="old", by="", reason="", time=0.0), "no")
+    answer_request(store.session, PublicationRequest(id="old", by="", reason="", time=0.0), "no")
     with pytest.raises(ConflictError, match="was withdrawn or replaced"):
         store.publish(publication(store, shop(1), "r1", request="old"))
     assert store.request().id == "new"

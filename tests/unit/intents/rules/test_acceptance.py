@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.base.publication import Published
+from zkdeployment.base.publication import LeftService, Published
 from zkdeployment.intents.rules.approvals import (
     NOTHING_ACCEPTED,
     Acceptance,
     AcceptanceRecord,
     recorded_governance,
 )
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.section import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.standing import SigningRecord
 from zkdeployment.publishing.signing.statement import left_digest

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.reading import read_documents
@@ -14,7 +15,6 @@ from zkdeployment.intents.rules.governance import (
     change_governance,
     left_problems,
 )
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.publishing.section import FormerGovernance
 from zkdeployment.publishing.targets.compilation import compile_tree
 from zkdeployment.tree.parse import parse

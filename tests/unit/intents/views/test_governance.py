@@ -4,10 +4,10 @@ import pytest
 
 from support.builders import make_user
 from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.publication import LeftService
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup
 from zkdeployment.intents.user_acts import AdoptServices, ReleaseServices, requested_adoption
 from zkdeployment.intents.views.listing import left_services_view
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.users.user import Role
 
 SHOP = ("p1", "store", "v1", "shop")

@@ -2,8 +2,8 @@
 
 from support.intents import CLUSTER, GROUP
 from zkdeployment.base.host import Identity
+from zkdeployment.base.publication import LeftService
 from zkdeployment.intents.rules.instances import IntentRecord
-from zkdeployment.publishing.left_service import LeftService
 from zkdeployment.service.views.services import (
     WithheldReading,
     withheld_of_host,

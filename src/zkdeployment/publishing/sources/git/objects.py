@@ -27,9 +27,9 @@ from zkdeployment.base.source_files import (
     is_tree_file,
     may_hold_documents,
 )
-from zkdeployment.documents.registry import mentions_documents
+from zkdeployment.documents.kinds import mentions_documents
+from zkdeployment.publishing.ports import check_limits, shorten
 from zkdeployment.publishing.sources.git.command import Git, GitError, GitTimeoutError
-from zkdeployment.publishing.sources.tree_files import check_limits, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

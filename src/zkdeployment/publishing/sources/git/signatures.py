@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ProgramError, SourceError
 from zkdeployment.base.machine import process
+from zkdeployment.publishing.ports import shorten
 from zkdeployment.publishing.sources.git.command import failure_cause
-from zkdeployment.publishing.sources.tree_files import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,6 +15,7 @@ from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.errors import SourceError, UnknownRevisionError, without_passwords
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
+from zkdeployment.publishing.ports import ATTEMPTS
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
     NOT_THERE,
@@ -33,7 +34,6 @@ from zkdeployment.publishing.sources.git.objects import (
     revision_files,
 )
 from zkdeployment.publishing.sources.git.signatures import check_signature
-from zkdeployment.publishing.sources.tree_files import ATTEMPTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

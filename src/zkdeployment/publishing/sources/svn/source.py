@@ -14,9 +14,9 @@ from zkdeployment.base.errors import SourceError, without_passwords
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile, is_tree_file, may_hold_documents
-from zkdeployment.documents.registry import mentions_documents
+from zkdeployment.documents.kinds import mentions_documents
+from zkdeployment.publishing.ports import ATTEMPTS, check_limits, shorten
 from zkdeployment.publishing.sources.svn.command import Svn, SvnError
-from zkdeployment.publishing.sources.tree_files import ATTEMPTS, check_limits, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
