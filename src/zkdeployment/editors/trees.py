@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, TREE_SUFFIXES, Problem, SourceFile, is_tree_file
 from zkdeployment.cli.files import read_trees
-from zkdeployment.documents.registry import mentions_documents
+from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.rules.review import Review, lint_problems, review
 
 if TYPE_CHECKING:

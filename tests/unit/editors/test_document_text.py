@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from zkdeployment.documents.registry import known_kinds
 
 from support.builders import make_known_host
 from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.kinds import known_kinds
 from zkdeployment.editors.rules.context import Live, TreeContext
 from zkdeployment.editors.rules.document_text import (
     ITEM,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from ruamel.yaml import YAML
-from zkdeployment.documents.registry import known_kinds, mentions_documents
 
 from support.manual import MANUAL, PAGES, blocks
 from zkdeployment.base.source_files import SourceFile
+from zkdeployment.documents.kinds import known_kinds, mentions_documents
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.editors.rules.schemas import ALL, document_schemas
 

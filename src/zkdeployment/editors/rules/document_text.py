@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zkdeployment.documents.registry import known_kinds
+from zkdeployment.documents.kinds import known_kinds
 from zkdeployment.editors.rules.completion import Proposal, ProposalKind
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.names import NameKind, name_pattern
 from zkdeployment.documents.forms import NAME_KIND
-from zkdeployment.documents.registry import known_kinds
+from zkdeployment.documents.kinds import known_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
