@@ -22,6 +22,27 @@ CONTENT = IntentContent(GROUP.description, {"/p1/shop/db": {"version": "1"}, "/p
 CHANGED = IntentContent(GROUP.description, {"/p1/shop/db": {"version": "2"}, "/p1/shop/front": {"version": "1.3"}})
 APPROVAL = Approval(CONTENT.digest, "jane@example.com", "reviewed")
 
+#: The tree of the group and the cluster, as a format with the version of the front.
+TREE = """\
+/p1
+  /shop
+    /front : shop-front
+      version = '{}'
+      /providers
+      /deploy
+        /web
+          n = 2
+    /db : shop-db
+      version = '1'
+      /deploy
+        /db
+/net
+  /vlan12 : net-vlan
+    version = '1'
+    /deploy
+      /web
+"""
+
 #: Each service with its target: two instances of the front on each web host, one database.
 SERVICES = (
     InstanceService("db", "db", Assignment("/p1/shop/db", 1, "shop-db", "shop-db", version="1"), 1),

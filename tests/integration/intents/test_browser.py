@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from support.branches import Branch
 from support.fleets.written import WrittenFleet
-from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, begun, recorded
+from support.intents import APPROVAL, CHANGED, CLUSTER, CONTENT, GROUP, TREE, begun, recorded
 from support.service import running_service
 from support.waiting import wait_until
 from support.web.browser import faults_of_pages, logged_in
@@ -36,25 +36,6 @@ if TYPE_CHECKING:
     from support.service import RunningService
 
 PAGE = "/intents/p1/store/v1/shop"
-TREE = """
-/p1
-  /shop
-    /front : shop-front
-      version = '1.3'
-      /providers
-      /deploy
-        /web
-          n = 2
-    /db : shop-db
-      version = '1'
-      /deploy
-        /db
-/net
-  /vlan12 : net-vlan
-    version = '1'
-    /deploy
-      /web
-"""
 HOSTILE = "<b>jane</b>\u202e"
 
 #: The published intents: one that is deployed, one that changed since its approval, one that waits, and a cluster.
@@ -93,11 +74,11 @@ def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathF
         client.create(chroot)
     directory: Path = tmp_path_factory.mktemp("branch")
     branch, address = Branch(directory), f"{zookeeper_server.address}{chroot}"
-    branch.push({"a.zk": TREE, "cluster.yaml": render_document(intent_document(CLUSTER))})
+    branch.push({"a.zk": TREE.format("1.3"), "cluster.yaml": render_document(intent_document(CLUSTER))})
     with WrittenFleet(address) as fleet, running_service(address, commits=branch.commits()) as service:
         hosts = [Host(Identity(f"w{n}", f"web{n}.example.com", "web"), "r1") for n in range(3)]
         fleet.register(*hosts)
-        fleet.publish("r1", TREE)
+        fleet.publish("r1", TREE.format("1.3"))
         fleet.report(*(host.identity for host in hosts[:2]))
         left = LeftService("/p1/shop/front", None, ("p1", "store", "v1", HOSTILE), "a" * 40)
         fleet.record(*RECORDS, withheld={("/net/vlan12", "web")}, left=[left])

@@ -13,7 +13,7 @@ import pytest
 from support.branches import Branch
 from support.builders import make_host, make_known_host
 from support.fleets.written import WrittenFleet
-from support.intents import CLUSTER, GROUP, begun, recorded
+from support.intents import CLUSTER, GROUP, TREE, begun, recorded
 from support.metrics import probe_of
 from support.pools.builders import POOLS_DOCUMENT, add_ready_nodes, add_tenant, contextualizing, make_node
 from support.service import running_service
@@ -60,25 +60,6 @@ if TYPE_CHECKING:
     from support.publishing import Publishing
     from support.service import RunningService
     from zkdeployment.intents.documents.values import Intent
-
-TREE = """\
-/p1
-  /shop
-    /front : shop-front
-      version = '{}'
-      /deploy
-        /web
-          n = 2
-    /db : shop-db
-      version = '1'
-      /deploy
-        /db
-/net
-  /vlan12 : net-vlan
-    version = '1'
-    /deploy
-      /web
-"""
 
 
 @dataclass
