@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.features import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from fastapi import APIRouter
 
     from zkdeployment.cli.verb_group import LazyVerb
 
@@ -28,4 +30,16 @@ def _verbs() -> Mapping[str, LazyVerb]:
     }
 
 
-FEATURE = Feature(verbs=_verbs)
+def _api_routers() -> Sequence[APIRouter]:
+    from zkdeployment.providers.api import router
+
+    return (router,)
+
+
+def _service_state() -> Mapping[str, Any]:
+    from zkdeployment.providers.api import RememberedTargets
+
+    return {"remembered_targets": RememberedTargets()}
+
+
+FEATURE = Feature(verbs=_verbs, api_routers=_api_routers, service_state=_service_state)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.errors import ConfigurationError, LinkError
+from zkdeployment.base.host import Host
+from zkdeployment.providers.discovery import PROVIDERS, Discovery, discover, hosts_of, service_of
 from zkdeployment.providers.selection import ProviderList, RegisteredProvider
 from zkdeployment.tree.links import resolve
+from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, lookup
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.session import Session, verb_session
@@ -86,6 +89,26 @@ class ZooKeeperProviderReader:
         nodes = {name: self._followed.node(f"{found}/{name}") for name in self._followed.children(found)}
         children = {name: node for name, node in nodes.items() if node is not None}
         return _listed(found, self._followed.node(found), children)
+
+    def discover(self, path: str, port: str | None, *, follows: bool = False) -> Discovery:
+        """Return the targets for the instances of a service, or for those at a path, as ``discovery`` describes.
+
+        With ``follows``, the reader's owner is woken at the next change. Raises ``LinkError`` if there is no node.
+        """
+        where = path
+        with contextlib.suppress(LinkError):
+            self._resolve(f"{path}{PROVIDERS}")
+            where = f"{path}{PROVIDERS}"
+        listed = self.follow(where) if follows else self.read(where)
+        instances = {address: provider.properties for address, provider in listed.providers.items()}
+        hosts = hosts_of([*instances.values()])
+        nodes = zip(hosts, self._session.get_many(f"{paths.HOSTS}/{host}" for host in hosts), strict=True)
+        roles = {
+            host: Host.from_properties(host, known.properties).identity.role or ""
+            for host, known in nodes
+            if known is not None
+        }
+        return discover(service_of(path), instances, roles, port)
 
     def _resolve(self, path: str) -> str:
         """Return the path without links; raises ``LinkError`` if there is no node."""

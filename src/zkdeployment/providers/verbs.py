@@ -8,14 +8,17 @@ import os
 import signal
 import threading
 import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 from rich.console import Group, RenderableType
 
 from zkdeployment.base import log
-from zkdeployment.base.errors import ConfigurationError, LinkError, UnreachableError
+from zkdeployment.base.errors import ConfigurationError, HostFilesError, LinkError, UnreachableError
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.base.machine import files
 from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
@@ -133,27 +136,73 @@ _LEAST_SECONDS = 0.1
 _RETRY = 1.0
 
 
+def _json_file(_context: click.Context, _parameter: click.Parameter, given: Path | None) -> Path | None:
+    if given is not None and given.suffix != ".json":
+        raise click.BadParameter(
+            f"expected a name that ends with .json, as Prometheus requires, found {given.name!a}"
+        )
+    return given
+
+
 @click.command(name="providers")
 @click.argument("path", callback=node_path)
 @majority_option
 @click.option("--watch", is_flag=True, help="Show each change until Ctrl-C; with -o json, an object in each line.")
+@click.option(
+    "--format",
+    "program",
+    type=click.Choice(["prometheus"]),
+    help="Write all registered instances as the targets of another program.",
+)
+@click.option(
+    "--port", metavar="KEY", help="With --format: the property of instances with the port of their metrics."
+)
+@click.option(
+    "--file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_json_file,
+    help="With --format: the file to write, as a whole, instead of the terminal; with --watch, after each change.",
+)
 @output_option
 @zookeeper_options
-def providers(connection: Servers, path: str, majority: Fraction, *, watch: bool, output: str) -> None:
+def providers(
+    connection: Servers,
+    path: str,
+    majority: Fraction,
+    program: str | None,
+    port: str | None,
+    file: Path | None,
+    *,
+    watch: bool,
+    output: str,
+) -> None:
     """Show the instances in service at PATH: those of one version, which consumers may use together.
 
     Without --watch, the version in service is the one with most instances. With --watch, it stays until another
     version has the majority. If PATH is the list that a filter keeps, the filter decides.
 
+    With --format prometheus, write all registered instances as a file for the discovery of Prometheus. PATH may be
+    a service then.
+
     \b
     Example:
       zkdeployment providers /shop/web/providers
       zkdeployment providers /in-service/web --watch -o json
+      zkdeployment providers /shop/web --format prometheus --watch --file /etc/prometheus/targets/web.json
     """
     if watch and output == "yaml":
         raise click.UsageError("expected a table or JSON with --watch; use -o yaml without it")
+    if program is None and (port is not None or file is not None):
+        raise click.UsageError("expected --format with --port and --file, found none; add --format prometheus")
+    if program is not None and (output != "table" or (watch and file is None)):
+        raise click.UsageError("expected --format without -o, and with --file if there is --watch")
     changed = threading.Event()
     with open_providers(connection, changed.set) as reader:
+        if program is not None:
+            write = partial(_write_targets, reader, path, port, file, follows=watch)
+            _keep_targets(write, changed) if watch else _print_problems(write())
+            return
         if watch:
             _watch(reader, path, majority, changed, as_json=output == "json")
             return
@@ -162,6 +211,45 @@ def providers(connection: Servers, path: str, majority: Fraction, *, watch: bool
         console_for(stderr=False).print(_render(selection), soft_wrap=True)
     else:
         emit(selection.to_json(), output, schema=_SCHEMA)
+
+
+def _write_targets(
+    reader: ZooKeeperProviderReader, path: str, port: str | None, file: Path | None, *, follows: bool
+) -> tuple[str, ...]:
+    """Write the targets for Prometheus, and return the problems of omitted instances."""
+    found = reader.discover(path, port, follows=follows)
+    groups = [group.to_json() for group in found.groups]
+    content = f"{json.dumps(groups, indent=2)}\n".encode()
+    if file is None:
+        emit(groups, "json")
+    elif not file.exists() or file.read_bytes() != content:
+        try:
+            files.replace(file, content)
+        except OSError as error:
+            raise HostFilesError(f"cannot write {file}: {error.strerror}; make its directory writable") from error
+    return found.problems
+
+
+def _keep_targets(write: Callable[[], tuple[str, ...]], changed: threading.Event) -> None:
+    """Write targets after each change until Ctrl-C; the file stays while ZooKeeper or the node is away."""
+    told: tuple[str, ...] = ()
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            try:
+                problems, pause = write(), _MOST_SECONDS
+            except (UnreachableError, LinkError) as error:
+                problems, pause = (str(error),), _RETRY
+            if problems != told:
+                _print_problems(problems)
+            told = problems
+            changed.wait(pause)
+            time.sleep(_LEAST_SECONDS)
+            changed.clear()
+
+
+def _print_problems(problems: tuple[str, ...]) -> None:
+    for problem in problems:
+        echo(problem, err=True)
 
 
 def _watch(

@@ -18,6 +18,11 @@ CLUSTER_ACTS = ("adopt", "apply", "terminate")
 
 #: The response to a request by role: 403 without the right, else the answer of an empty fleet.
 MATRIX = {
+    ("GET", "/api/v1/discovery/prometheus?service=/shop/web", None): {
+        Role.VIEWER: 200,
+        Role.OPERATOR: 200,
+        Role.ADMIN: 200,
+    },
     ("GET", "/api/v1/audit", None): {Role.OPERATOR: 200, Role.ADMIN: 200},
     ("POST", "/api/v1/stop", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/hold", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},

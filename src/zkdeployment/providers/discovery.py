@@ -1,0 +1,107 @@
+"""Service discovery: the registered instances of a service as targets in the form that Prometheus reads.
+
+All registered instances are targets, also those that a split update has not put into service yet: they run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from zkdeployment.base.records import Key, Record
+from zkdeployment.providers.selection import provider_version
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.tree.values import Properties
+
+#: The beginning of the names of labels. Prometheus drops such labels unless relabelling gives them other names.
+_PREFIX = "__meta_zkdeployment_"
+
+#: The node below a service at which its instances register.
+PROVIDERS = "/providers"
+
+#: The address of an instance: a host or an IPv6 address in brackets, and usually a port.
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+
+_LARGEST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class TargetGroup(Record):
+    """The address to scrape of one instance, and its labels."""
+
+    targets: tuple[str, ...]
+    labels: Annotated[
+        Mapping[str, str],
+        Key(about="`__meta_zkdeployment_service`, `_instance`, `_revision`, `_host` and `_role`, where known."),
+    ]
+
+
+class Discovery(NamedTuple):
+    """The targets, by address, and the problems of omitted instances."""
+
+    groups: tuple[TargetGroup, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def service_of(path: str) -> str:
+    """Return the path of the service whose instances register at a path."""
+    return path.removesuffix(PROVIDERS) or path
+
+
+def discover(
+    service: str, instances: Mapping[str, Properties], roles: Mapping[str, str], port: str | None
+) -> Discovery:
+    """Return the targets of a service; ``instances`` maps addresses to properties, ``roles`` host ids to roles.
+
+    ``port`` is the property with the port of the metrics; ``None``: the port in the address of the instance.
+    """
+    groups, problems = [], []
+    for address, properties in sorted(instances.items()):
+        try:
+            target = _target(address, properties, port)
+        except ValueError as error:
+            problems.append(f"instance {address} of {service} is no target: {error}")
+            continue
+        host = host_of(properties)
+        labels = {
+            "service": service,
+            "instance": address,
+            "revision": provider_version(properties),
+            "host": host,
+            "role": roles.get(host, ""),
+        }
+        shown = {f"{_PREFIX}{name}": value for name, value in labels.items() if value}
+        groups.append(TargetGroup((target,), shown))
+    return Discovery(tuple(groups), tuple(problems))
+
+
+def host_of(properties: Properties) -> str:
+    """Return the id of the host of an instance; empty if the instance does not name its host."""
+    host = properties.get("host")
+    return host if isinstance(host, str) else ""
+
+
+def hosts_of(instances: Collection[Properties]) -> list[str]:
+    """Return the ids of the hosts of instances that can be names of nodes."""
+    return sorted({host for properties in instances if (host := host_of(properties)) and "/" not in host})
+
+
+def _target(address: str, properties: Properties, port: str | None) -> str:
+    """Return the address to scrape; raises ``ValueError`` with what is missing."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ValueError("expected an address such as app1:8080 or [2001:db8::1]:8080")
+    number: Any = match["port"] if port is None else properties.get(port)
+    if number is None:
+        missing = "a port in its address" if port is None else f"the property {port} with a port"
+        raise ValueError(f"expected {missing}, found none")
+    text = number.strip() if isinstance(number, str) else number if type(number) is int else ""
+    if not (str(text).isascii() and str(text).isdecimal() and 0 < int(text) <= _LARGEST_PORT):
+        place = "its address" if port is None else f"the property {port}"
+        raise ValueError(f"expected a port from 1 to {_LARGEST_PORT} in {place}, found {number!a}")
+    return f"{match['host']}:{int(text)}"
