@@ -276,7 +276,8 @@ class ScriptRunner:
     returns. ``logs`` is the directory of output files. The file ``record`` names the running script, so that the
     successor of a killed agent waits for the script. ``timeout`` is in seconds; 0 means no limit. ``tick`` is
     called a few times a second while a script runs; when ``tick`` raises ``ShutdownError``, the script is
-    terminated.
+    terminated. ``follow`` is called as often with the revision, the name and the output of the script, and with
+    whether the script is over; it must not raise.
     """
 
     environment: Mapping[str, str]
@@ -286,6 +287,7 @@ class ScriptRunner:
     timeout: float = 0
     verbose: bool = False
     tick: Callable[[], None] = field(default=lambda: None)
+    follow: Callable[[str, str, ScriptOutput, bool], None] = field(default=lambda *_: None)
 
     def run(
         self,
@@ -318,10 +320,11 @@ class ScriptRunner:
             run = RecordedRun(argv, scope, name, str(revision))
             child = self._start(run, output.file, environment, directory, last_check)
             try:
-                status = self._wait(child, scope, output, name)
+                status = self._wait(child, run, output)
             finally:
                 child.abandon()
             output.finish()
+            self.follow(run.revision, name, output, True)
             self._record.clear()
             seconds = round(time.monotonic() - started, 3)
             if status:
@@ -410,26 +413,27 @@ class ScriptRunner:
             get_logger().error("script-not-recorded", file=str(self.record), reason=error.strerror)
         return child
 
-    def _wait(self, child: Child, scope: Scope, output: ScriptOutput, name: str) -> int:
+    def _wait(self, child: Child, run: RecordedRun, output: ScriptOutput) -> int:
         deadline = time.monotonic() + self.timeout if self.timeout else None
         due = time.monotonic() + _CAP_INTERVAL
         while (status := child.wait(_POLL)) is None:
             output.follow()
+            self.follow(run.revision, run.name, output, False)
             if time.monotonic() >= due:
                 self.cap_outputs()
                 due = time.monotonic() + _CAP_INTERVAL
             if deadline is not None and time.monotonic() > deadline:
-                _terminate(scope, child.pid, child.wait)
+                _terminate(run.scope, child.pid, child.wait)
                 output.finish()
                 self._record.clear()
                 raise ScriptError(
-                    f"{name} did not end within {self.timeout:g} s and was killed", output.tail(_TAIL)
+                    f"{run.name} did not end within {self.timeout:g} s and was killed", output.tail(_TAIL)
                 )
             try:
                 self.tick()
             except ShutdownError:
-                get_logger().warning("script-terminated", run=name, reason="the agent is stopping")
-                _terminate(scope, child.pid, child.wait)
+                get_logger().warning("script-terminated", run=run.name, reason="the agent is stopping")
+                _terminate(run.scope, child.pid, child.wait)
                 self._record.clear()
                 raise
         return status

@@ -85,6 +85,15 @@ class FailureOutput(Record):
     text: Annotated[str, Key("output")] = ""
 
 
+#: The largest size of the shown end of the output of a running script, in bytes.
+MAX_LIVE_BYTES = 4 * 1024
+
+
+@dataclass(frozen=True)
+class LiveOutput(FailureOutput):
+    """The end of the output that a running script had at ``time``; otherwise as ``FailureOutput``."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupStop(Record):
     """The failure of a host that stopped a group; ``group`` is the subject, as in ``p1/store/v1/shop``.

@@ -27,6 +27,7 @@ from zkdeployment.agent.reporting.host_reporting import AgentEvents, HostReporti
 from zkdeployment.agent.rules.lease import HostRole
 from zkdeployment.agent.scripts import ScriptRunner
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.agent.store.live_output import LiveOutputWriter
 from zkdeployment.base import log
 from zkdeployment.base.daemon.control import Control, obey_signals
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError
@@ -264,7 +265,7 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
 
     ``role`` returns the present role of the host; ``tick`` is called while a script or dnf runs.
     """
-    environment = _environment(settings)
+    environment, clock = _environment(settings), SystemClock()
     packages = packages or _package_manager(settings, tick)
     publications, leases = _trusted(settings, session, run.path)
     return AgentAdapters(
@@ -282,8 +283,9 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
             timeout=settings.script_timeout,
             verbose=verbose,
             tick=tick,
+            follow=LiveOutputWriter(session, clock, settings.require_identity().id).show,
         ),
-        clock=SystemClock(),
+        clock=clock,
         notifier=SystemdNotifier(),
         mailer=SmtpMailer(settings.mailto, server=settings.smtp),
         outdated=_PROGRAM.outdated,

@@ -31,6 +31,7 @@ SYNCER = f"{OURS}/syncer"
 FAILURES = f"{OURS}/failures"
 REFUSALS = f"{OURS}/refusals"
 OUTPUTS = f"{OURS}/output"
+LIVE_OUTPUTS = f"{OURS}/live-output"
 STRATEGY = f"{OURS}/strategy"
 DOCUMENTS = f"{OURS}/documents"
 INTENTS = f"{OURS}/intents"
@@ -116,6 +117,11 @@ def group_stop_path(group: str) -> str:
 def output_path(host_id: str) -> str:
     """Return the path of the end of the output of a host's failed script."""
     return f"{OUTPUTS}/{quote(host_id, safe='')}"
+
+
+def live_output_path(host_id: str) -> str:
+    """Return the path of a service's request for the output of a host's running script, and of that output."""
+    return f"{LIVE_OUTPUTS}/{quote(host_id, safe='')}"
 
 
 def history_path(sequence: int) -> str:

@@ -16,6 +16,7 @@ from zkdeployment.base.machine.calls import turn
 from zkdeployment.fleet.events.differences import events_between
 from zkdeployment.fleet.events.event import RESET_EVENT, EventLog, connection_event
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet, FleetAssembly, FleetReading
+from zkdeployment.fleet.feed.live_outputs import LiveOutputs
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.contention import read_locks
 from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.lock import Lock
     from zkdeployment.base.publication import LeftService, Targets
+    from zkdeployment.base.stop import LiveOutput
     from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.publishing.targets.compiler import ServiceTarget
@@ -130,6 +132,7 @@ class ZooKeeperFeed:
         self._new_session = new_session
         self._session: Session | None = None
         self._inventories: DeployedInventories | None = None
+        self._live_outputs: LiveOutputs | None = None
         self._of_session: dict[object, Any] = {}
         self._shared = SharedReads()
         self._targets: tuple[object, Targets] | None = None
@@ -244,6 +247,12 @@ class ZooKeeperFeed:
         session = self._ready()
         return self._shared.get(("rollouts", sequence), lambda: read_attempts(session, sequence))
 
+    def live_output(self, host_id: str) -> LiveOutput | None:
+        """Return the output of a host's running script, for which the host is asked; ``None`` until it answers."""
+        self._ready()
+        outputs = self._live_outputs
+        return None if outputs is None else self._shared.get(("output", host_id), lambda: outputs.ask(host_id))
+
     def subtree(self, path: str) -> Mapping[str, Properties] | None:
         """Return a node of the live tree and all nodes below it, as ``ZooKeeperLiveTree`` does."""
         session = self._ready()
@@ -328,12 +337,14 @@ class ZooKeeperFeed:
         assembly = FleetAssembly(nodes)
         session.on_change(self._wake.set)
         self._inventories, self._of_session = DeployedInventories(session), {}
+        self._live_outputs = outputs = LiveOutputs(session)
         self._session = session
         while not self._closed.is_set():
             self._wake.clear()
             begun = time.monotonic()
             try:
                 self._read(session, nodes, assembly)
+                outputs.withdraw_outdated()
             except UnreachableError as error:
                 self._note_connection(connected=False)
                 get_logger().warning("zookeeper-unreachable", reason=str(error))

@@ -15,7 +15,7 @@ from zkdeployment.fleet.explanations.explanation import Cause, HostFinding
 from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
-from zkdeployment.fleet.views.status import HostStatus
+from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.acts import RollBackFleet, fleet_acts
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
@@ -42,7 +42,7 @@ from zkdeployment.service.views.history import (
     previous_record,
     publication_view,
 )
-from zkdeployment.service.views.hosts import HostQuery, host_view
+from zkdeployment.service.views.hosts import HostQuery, LiveView, host_view, live_view
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import plan_view, refused_plan
 from zkdeployment.service.views.services import (
@@ -104,14 +104,36 @@ def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(
     return PlainTextResponse(printable(f"{host.name}: {host.state.value}{f': {detail}' if detail else ''}"))
 
 
+def _status_of(adapters: ServerAdapters, host: str) -> HostStatus:
+    """Return the status of the host with this id or name."""
+    hosts = adapters.feed.snapshot().status.hosts
+    status = next((each for each in hosts if host in {each.id, each.name}), None)
+    if status is None:
+        raise HTTPException(404, f"no host with the id or name {host} is known")
+    return status
+
+
+def _live_view(adapters: ServerAdapters, status: HostStatus) -> LiveView | None:
+    """Return the output of the script that a host runs now, for which the host is asked."""
+    is_deploying = status.state is HostState.DEPLOYING
+    output = read_or(lambda: adapters.feed.live_output(status.id), None) if is_deploying else None
+    return live_view(status, output, adapters.clock.now())
+
+
+@router.get("/hosts/{host}/output")
+def show_output(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
+    """Return the part of a host's page with the output of the script that the host runs now."""
+    status = _status_of(adapters, host)
+    if not is_fragment(request):
+        return RedirectResponse(host_page(status.id), 303)
+    return show_page(request, adapters, user, "live_output.html", live=_live_view(adapters, status))
+
+
 @router.get("/hosts/{host}")
 def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
     """Return the page of the host with this id or name."""
     feed, now = adapters.feed, adapters.clock.now()
-    cached, last = feed.snapshot(), last_known(request)
-    status = next((each for each in cached.status.hosts if host in {each.id, each.name}), None)
-    if status is None:
-        raise HTTPException(404, f"no host with the id or name {host} is known")
+    cached, last, status = feed.snapshot(), last_known(request), _status_of(adapters, host)
     known = read_or(lambda: feed.known_hosts([status.id]), ())
     explanation = explain_host(cached.fleet, last.read(Known.LOCKS, feed.locks, ()), status.id, now=now)
     if explanation.cause is Cause.FAILED:
@@ -130,7 +152,16 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     )
     identity = next(each for each in cached.fleet.identities if each.id == status.id)
     withheld = withheld_of_host(read_withheld(request, adapters), identity)
-    return show_page(request, adapters, user, "host.html", events=FLEET_EVENTS, view=view, withheld=withheld)
+    return show_page(
+        request,
+        adapters,
+        user,
+        "host.html",
+        events=FLEET_EVENTS,
+        view=view,
+        live=_live_view(adapters, status),
+        withheld=withheld,
+    )
 
 
 @router.get("/locks")

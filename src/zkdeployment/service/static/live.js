@@ -12,6 +12,7 @@
   const MOST_HOSTS = 150; // after more changes, the whole map is fetched
   const GATHERING = 250, PAUSE = 1000, AGES = 10000; // milliseconds
   const RETRY = 5000;
+  const OUTPUT = 2000;
 
   let stream = null; // the event stream, or null while the page is hidden
   let behind = false; // whether events may have been missed
@@ -181,6 +182,20 @@
     return `${Math.floor(rest)} s`;
   }
   setInterval(() => { if (!document.hidden) ages(); }, AGES);
+
+  // ---- The output of a running script, which is fetched only while this page is visible ----
+
+  setInterval(async () => {
+    const address = document.querySelector("[data-output]")?.dataset.output;
+    if (!address || document.hidden || fetching) return;
+    try {
+      const response = await fetch(address, {headers: {"HX-Request": "true"}, cache: "no-store"});
+      const text = response.ok ? await response.text() : "";
+      if (text && !fetching) await htmx.swap({text, swap: "none", sourceElement: body});
+    } catch {
+      // the event stream shows that the connection is lost
+    }
+  }, OUTPUT);
 
   // ---- The map: a pointer over a cell shows its host, a click opens the page of the host ----
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Facts, Identity
     from zkdeployment.base.inventory import Inventory, KnownHost
     from zkdeployment.base.publication import Targets
+    from zkdeployment.base.stop import LiveOutput
     from zkdeployment.fleet.explanations.explanation import Explanation
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import HostStatus
@@ -320,6 +321,29 @@ class HostPublication:
     published: Moment | None
     took: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveView:
+    """The output of the script that a host runs now; ``href`` is the address of this part of the page.
+
+    ``text`` is empty until the host has answered, and ``at`` is the time of its answer.
+    """
+
+    href: str
+    step: str
+    text: str = ""
+    at: Moment | None = None
+
+
+def live_view(status: HostStatus, output: LiveOutput | None, now: float) -> LiveView | None:
+    """Return the output of the present step of a host; ``None`` for a host that does not deploy now."""
+    if status.state is not HostState.DEPLOYING:
+        return None
+    href = f"{host_page(status.id)}/output"
+    if output is None:
+        return LiveView(href, status.step or "")
+    return LiveView(href, output.step, output.text, moment(output.time, now))
 
 
 @dataclass(frozen=True, slots=True)

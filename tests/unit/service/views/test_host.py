@@ -7,11 +7,12 @@ from zkdeployment.base.deployment import Assignment, Deployment, HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.publication import Origin
+from zkdeployment.base.stop import LiveOutput
 from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import PublicationRecord
-from zkdeployment.service.views.hosts import host_view
+from zkdeployment.service.views.hosts import host_view, live_view
 
 NOW = 10_000.0
 IDENTITY = Identity("h1", "h1.example.com", "web")
@@ -90,3 +91,23 @@ def test_the_history_has_only_publications_with_a_result_of_the_host():
 
     assert (publication.revision, publication.href, publication.subject) == ("r2", "/history/7", "Web 1.3")
     assert (publication.took, publication.error) == ("1 min", "boom")
+
+
+def live(output=None, **fields):
+    snapshot = FleetSnapshot(Cluster("r2"), published="r2", hosts=(behind(**fields),))
+    (status,) = fleet_status(snapshot).hosts
+    return live_view(status, output, NOW)
+
+
+def test_only_a_host_that_deploys_now_has_live_output():
+    output = LiveOutput("h1", "r2", "deploy /shop/web 0", NOW - 2, "unpacking\n")
+    assert live(output) is None
+    assert live(output, deploying="r2", step="waits to deploy: the group has not begun") is None
+    found = live(output, deploying="r2", step="deploy /shop/web 0", steps=(1, 4))
+    assert (found.href, found.step, found.text) == ("/hosts/h1/output", "deploy /shop/web 0", "unpacking\n")
+    assert found.at.age == "2 s ago"
+
+
+def test_the_live_output_of_a_host_that_has_not_answered_names_the_present_step():
+    found = live(deploying="r2", step="deploy /shop/web 0", steps=(1, 4))
+    assert (found.step, found.text, found.at) == ("deploy /shop/web 0", "", None)

@@ -1,0 +1,64 @@
+"""The outputs of running scripts: a service asks the agents for them while a page shows them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.stop import LiveOutput
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.transactions import Create, Delete, TransactionError
+
+if TYPE_CHECKING:
+    from zkdeployment.zookeeper.session import Session
+
+#: Seconds after an output was last shown until its request is withdrawn.
+LINGER = 10.0
+
+#: The most hosts that one service asks at the same time.
+MOST_REQUESTS = 50
+
+
+class LiveOutputs:
+    """The requests of this service for the outputs of running scripts, through one session.
+
+    A request is an ephemeral node, in which the agent of the host writes the end of the output.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._shown: dict[str, float] = {}
+
+    def ask(self, host_id: str) -> LiveOutput | None:
+        """Return the output of a host's running script; ask the host for it if this service does not ask yet.
+
+        ``None`` until the host has answered, and if this service asks too many other hosts.
+        """
+        with self._lock:
+            if host_id not in self._shown and len(self._shown) >= MOST_REQUESTS:
+                return None
+            self._shown[host_id] = time.monotonic()
+        path = paths.live_output_path(host_id)
+        node = self._session.get(path)
+        if node is None:
+            self._session.ensure(paths.LIVE_OUTPUTS)
+            with contextlib.suppress(TransactionError):  # another service asks, too
+                self._session.commit(Create(path, ephemeral=True))
+            return None
+        return LiveOutput.from_json(node.properties, host_id=host_id) if node.properties else None
+
+    def withdraw_outdated(self) -> None:
+        """Withdraw the requests for outputs that no page has shown for some seconds.
+
+        Another service that still shows such an output asks again.
+        """
+        with self._lock:
+            outdated = [name for name, shown in self._shown.items() if time.monotonic() - shown > LINGER]
+        for host_id in outdated:
+            with contextlib.suppress(TransactionError):
+                self._session.commit(Delete(paths.live_output_path(host_id)))
+            with self._lock:
+                del self._shown[host_id]
