@@ -149,6 +149,11 @@ def understand(name, *arguments):
         case "runuser":
             assert arguments[:3] == ("-u", "zkdeployment", "--")
             understand(*arguments[3:])
+        case "ansible-inventory" | "ansible-playbook":
+            assert arguments[0] == "-i"
+            assert (HERE / arguments[1].removeprefix("/usr/share/zkdeployment/")).is_file()
+            for playbook in (word for word in arguments[2:] if not word.startswith("-")):
+                assert (MANUAL / "examples" / "ansible" / playbook).is_file()
         case "ls" | "tail" | "less":
             assert any(word.startswith(("/etc/", "/opt/", "/var/")) for word in arguments)
         case _:

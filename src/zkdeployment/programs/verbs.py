@@ -18,6 +18,7 @@ _OF_THE_FLEET = {
     "forget": LazyVerb("cli.verbs.stops", "Forget hosts that were removed permanently.", "forget_hosts"),
     "history": LazyVerb("cli.verbs.history", "Show past publications and their outcome."),
     "hold": LazyVerb("cli.verbs.stops", "Hold all hosts until the next push.", "hold_fleet"),
+    "inventory": LazyVerb("cli.verbs.inventory", "Print the fleet as an inventory of Ansible."),
     "lint": LazyVerb("cli.verbs.lint", "Check tree files."),
     "locks": LazyVerb("cli.verbs.locks", "Show the holders of locks and the waiting hosts; release a lock."),
     "monitor": LazyVerb("programs.monitor_verb", "Check this host or the fleet for Nagios."),

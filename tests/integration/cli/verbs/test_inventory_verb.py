@@ -1,0 +1,76 @@
+"""``zkdeployment inventory``, read by the real programs of Ansible."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.builders import make_host
+from support.commands import invoke, run
+from support.manual import HERE, MANUAL
+from zkdeployment.zookeeper.nodes import encode
+
+PROGRAMS = Path(sys.executable).parent
+SCRIPT = HERE / "etc" / "ansible" / "zkdeployment"
+
+
+@pytest.fixture
+def environment(zookeeper, client, tmp_path):
+    """The environment of a fleet with a converged host and two failed ones."""
+    client.create("/hosts", encode({"version": "abc1234"}))
+    for host in (
+        make_host("h1", "abc1234", "web", tags=("fast",)),
+        make_host("h2", "abc1233", error="no space left on /opt"),
+        make_host("h3", "abc1233", error="script failed"),
+    ):
+        client.create(f"/hosts/{host.identity.id}", encode(host.properties()), ephemeral=True)
+    quiet = {
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_LOCAL_TEMP": str(tmp_path),
+        "HOME": str(tmp_path),
+        "LC_ALL": "C.UTF-8",
+    }
+    path = f"{PROGRAMS}:{os.environ['PATH']}"
+    return {**os.environ, **quiet, "PATH": path, "ZC_ZK_CONNECTION_STRING": zookeeper}
+
+
+def test_ansible_shows_the_groups_of_the_fleet(environment):
+    done = run(PROGRAMS / "ansible-inventory", "-i", SCRIPT, "--graph", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    assert "  |--@state_failed:\n  |  |--h2.example.com\n  |  |--h3.example.com\n" in done.stdout
+    assert "  |--@role_web:\n  |  |--h1.example.com\n" in done.stdout
+    assert "  |--@tag_fast:\n" in done.stdout
+    shown = run(PROGRAMS / "ansible-inventory", "-i", SCRIPT, "--host", "h1.example.com", env=environment)
+    assert json.loads(shown.stdout)["zkdeployment_state"] == "converged"
+
+
+def test_a_play_runs_on_all_failed_hosts_and_on_no_other(environment):
+    play = MANUAL / "examples" / "ansible" / "failed.yml"
+    done = run(PROGRAMS / "ansible-playbook", "-i", SCRIPT, play, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "no space left on /opt" in done.stdout
+    assert "h2.example.com             : ok=1" in done.stdout
+    assert "h3.example.com             : ok=1" in done.stdout
+    assert "h1.example.com" not in done.stdout
+
+
+@pytest.mark.usefixtures("environment")
+def test_one_host_is_shown_by_name_or_id(zookeeper):
+    by_name = invoke("inventory", "-z", zookeeper, "--host", "h2.example.com")
+    assert by_name.returncode == 0
+    assert by_name.stdout == invoke("inventory", "-z", zookeeper, "--host", "h2").stdout
+    unknown = invoke("inventory", "-z", zookeeper, "--host", "h9")
+    assert (unknown.returncode, unknown.stdout) == (3, "")
+    assert "no host has the name or the id h9" in unknown.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--list", "--host", "h1")])
+def test_either_all_hosts_or_one_host_are_asked_for(options, zookeeper):
+    done = invoke("inventory", "-z", zookeeper, *options)
+    assert done.returncode == 2
+    assert "expected either --list or --host HOST" in done.stderr
