@@ -19,11 +19,12 @@ from zkdeployment.config.forms import (
     items,
     matching,
     number,
+    one_of,
     setting,
 )
 from zkdeployment.config.sections import BASE_URL, LISTEN, split_listen
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
-from zkdeployment.service.site import ClientLimits
+from zkdeployment.service.site import COLOURS, ClientLimits
 from zkdeployment.service.users.external_logins import (
     EVERYBODY,
     OpenIdClient,
@@ -201,6 +202,19 @@ class ServerSettings(SectionSettings):
     Requests for other host names are refused, except for the address that the service listens on.
 
     Example: https://deploy.example.com
+    """
+
+    name: str = setting(matching(r"[^\x00-\x1f\x7f]{1,40}", "a name of at most 40 characters"), "zkdeployment")
+    """The name of the fleet, in the bar and in the title of every page.
+
+    Example: Production Amsterdam
+    """
+
+    colour: str = setting(one_of(*COLOURS), "none")
+    """The colour of the bar on every page, so that people see which fleet this is: ``none``, ``red``, ``orange``,
+    ``green``, ``teal``, ``blue``, ``purple`` or ``grey``.
+
+    Example: red
     """
 
     users_acl: tuple[AclEntry, ...] = setting(ACL, ())

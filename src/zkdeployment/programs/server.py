@@ -167,6 +167,8 @@ def public_site(server: ServerSettings) -> Site:
         encrypted=url.scheme == "https",
         proxies=server.trusted_proxies,
         limits=server.limits,
+        name=server.name,
+        colour=server.colour,
     )
 
 

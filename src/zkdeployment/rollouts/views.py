@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import short
+from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.rollouts.acts import group_acts, rollout_acts
 from zkdeployment.service.views.fleet import HostLink, Tone
@@ -51,6 +51,13 @@ _HEADLINES = {
     RolloutProgressState.FAILED: "The rollout failed",
     RolloutProgressState.ABORTED: "The rollout was aborted",
     RolloutProgressState.SUPERSEDED: "A newer publication replaced the rollout",
+}
+
+
+#: The headlines of a rollout whose hosts may start nothing.
+_HALTS = {
+    ClusterState.STOPPED: "The rollout stands still: the fleet is stopped",
+    ClusterState.HELD: "The rollout stands still: the fleet is held",
 }
 
 
@@ -112,10 +119,15 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
     status = rollout_status(state, led=led, now=now, governed=snapshot.governed, known=snapshot.facts)
     names = {identity.id: identity.name for identity in snapshot.identities}
     failures = sorted({*status.errors, *(id_ for id_, at in status.hosts.items() if at is HostProgress.FAILURE)})
-    stuck = status.state is RolloutProgressState.UNDER_WAY and not led
+    tone, headline = _TONES[status.state], _HEADLINES[status.state]
+    halt = None if snapshot.cluster is None or status.is_over else _HALTS.get(snapshot.cluster.state)
+    if halt is not None:
+        tone, headline = Tone.BAD if any(stop.is_failure for stop in snapshot.stops) else Tone.HALTED, halt
+    elif status.state is RolloutProgressState.UNDER_WAY and not led:
+        tone, headline = Tone.BAD, "The rollout does not continue"
     return RolloutView(
-        tone=Tone.BAD if stuck else _TONES[status.state],
-        headline="The rollout does not continue" if stuck else _HEADLINES[status.state],
+        tone=tone,
+        headline=headline,
         sentence=f"{'Result' if status.is_over else 'Now'}: {status.description}.",
         id=status.id,
         revision=short(status.revision),

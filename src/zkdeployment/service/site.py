@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from zkdeployment.service.users.external_logins import TrustedProxies
 
+#: The colours of fleets; the style sheet defines each for light and dark screens.
+COLOURS = ("none", "red", "orange", "green", "teal", "blue", "purple", "grey")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
@@ -21,7 +24,8 @@ class Site:
 
     ``hosts`` are the names and addresses, without ports, under which browsers reach the service. ``authority`` is
     the host with its port, if any, of the URL that people use. ``encrypted`` is whether that URL begins with
-    ``https``. The service believes the headers of ``proxies``. ``limits`` apply to each client.
+    ``https``. The service believes the headers of ``proxies``. ``limits`` apply to each client. ``name`` and
+    ``colour`` are those of the fleet.
     """
 
     hosts: frozenset[str]
@@ -29,6 +33,8 @@ class Site:
     encrypted: bool = False
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     limits: ClientLimits = field(default_factory=ClientLimits)
+    name: str = "zkdeployment"
+    colour: str = "none"
 
     @property
     def url(self) -> str:

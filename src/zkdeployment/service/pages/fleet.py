@@ -1,6 +1,7 @@
 """The pages of the fleet: hosts, locks, services, plan, history and audit."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -18,7 +19,7 @@ from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.acts import RollBackFleet, fleet_acts
-from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters
+from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
     RECENT,
@@ -32,9 +33,11 @@ from zkdeployment.service.pages.live_page import (
     view_address,
 )
 from zkdeployment.service.planner import planner_of
+from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import Right, User
+from zkdeployment.service.views.find import find
 from zkdeployment.service.views.fleet import FrontPageData, fleet_view
-from zkdeployment.service.views.frame import host_page
+from zkdeployment.service.views.frame import host_page, page_frame
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
@@ -89,6 +92,29 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         acts=acts if cached.connected else (),
         whole_map=changed is None,
     )
+
+
+@router.get("/frame")
+def show_frame(request: Request, adapters: Adapters, user: PoolReader) -> Response:
+    """Return the parts of the frame that show the state of the fleet, for pages that refresh only these."""
+    return show_page(request, adapters, user, "frame.html")
+
+
+@router.get("/find")
+def show_found(
+    request: Request, adapters: Adapters, user: Reader, text: Annotated[str, Query(max_length=200)] = ""
+) -> Response:
+    """Return the page with the hosts, services, publications, pages and acts that a text finds."""
+    cached, last = adapters.feed.snapshot(), last_known(request)
+    groups = find(
+        text,
+        cached.status,
+        _targets(request, adapters),
+        last.read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ()),
+        page_frame("/find", user, now=adapters.clock.now()).tabs,
+        fleet_acts(cached.fleet, "/", user) if cached.connected else (),
+    )
+    return show_page(request, adapters, user, "find.html", text=text.strip(), groups=groups)
 
 
 @router.get("/map/{place}", dependencies=[Depends(require(Right.READ_FLEET))])
@@ -316,11 +342,19 @@ _MOST_RECORDS = 100
 @router.get("/audit")
 def show_audit(
     request: Request,
-    adapters: ConnectedAdapters,
+    adapters: Adapters,
     user: Annotated[User, Depends(require(Right.READ_AUDIT))],
     who: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
     """Return the page of acts and failed logins; ``who`` limits them to a user, an operator or an address."""
     who = who.strip()
-    records = audit_records(adapters.feed.acts(), adapters.logins.failed_logins(), who=who, limit=_MOST_RECORDS)
+    last = last_known(request)
+    acts = last.read(Known.ACTS, adapters.feed.acts, ())
+    failed = last.read(Known.FAILED_LOGINS, partial(_failed_logins, adapters), ())
+    records = audit_records(acts, failed, who=who, limit=_MOST_RECORDS)
     return show_page(request, adapters, user, "audit.html", records=records, who=who)
+
+
+def _failed_logins(adapters: ServerAdapters) -> tuple[FailedLogin, ...]:
+    check_connection(adapters)
+    return adapters.logins.failed_logins()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from enum import Enum
 from functools import cache
@@ -19,6 +20,9 @@ from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.publishing.section import section
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
+from zkdeployment.service.acts import fleet_acts
+from zkdeployment.service.dependencies import check_connection
+from zkdeployment.service.views.fleet import fleet_verdict
 from zkdeployment.service.views.frame import moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
+    from zkdeployment.service.views.frame import PageFrame
 
 
 #: The folder of style sheets, scripts and icons.
@@ -79,7 +84,8 @@ def render_page(
     **values: object,
 ) -> HTMLResponse:
     """Return a page made from a template and its values."""
-    return HTMLResponse(render(template, request=request, **values), status, headers=dict(headers or {}))
+    text = render(template, request=request, site=cookies.site_of(request), **values)
+    return HTMLResponse(text, status, headers=dict(headers or {}))
 
 
 def render(template: str, **values: object) -> str:
@@ -90,15 +96,35 @@ def render(template: str, **values: object) -> str:
 def error_page(
     request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None
 ) -> HTMLResponse:
-    """Return the page that reports an error."""
-    title = HTTPStatus(status).phrase
-    return render_page(
-        request, "error.html", status=status, headers=headers, title=title, detail=detail, retry=status == 503
-    )
+    """Return the page that reports an error: in the frame of all pages, if the user is known."""
+    adapters: ServerAdapters = request.app.state.adapters
+    values: dict[str, Any] = {"title": HTTPStatus(status).phrase, "detail": detail, "retry": status == 503}
+    user = _visitor(request, adapters)
+    if user is not None and not is_fragment(request):
+        with contextlib.suppress(UnreachableError):  # the fleet was never read
+            page = show_page(request, adapters, user, "error.html", status=status, **values)
+            page.headers.update(headers or {})
+            return page
+    return render_page(request, "error.html", status=status, headers=headers, layout="base.html", **values)
+
+
+def _visitor(request: Request, adapters: ServerAdapters) -> User | None:
+    """Return the user of a request that failed, possibly before its user was read; ``None`` if it is not known."""
+    user: User | None = getattr(request.state, "user", None)
+    token = cookies.session_token(request)
+    if user is None and token is not None:
+        user = request.app.state.known_sessions.find(token, adapters.clock.monotonic())
+    if user is None and token is not None:
+        with contextlib.suppress(UnreachableError):
+            check_connection(adapters)
+            user = adapters.logins.session_user(token)
+    return user
 
 
 if TYPE_CHECKING:
+    T = TypeVar("T")
     V = TypeVar("V")
+    D = TypeVar("D")
 
 
 class Known(Enum):
@@ -113,6 +139,8 @@ class Known(Enum):
     LEFT = "left"
     SESSIONS = "sessions that have ended"
     USES = "the use of pools"
+    ACTS = "acts"
+    FAILED_LOGINS = "failed logins"
 
 
 class LastKnown:
@@ -121,7 +149,7 @@ class LastKnown:
     def __init__(self) -> None:
         self._values: dict[Known, Any] = {}
 
-    def read(self, kind: Known, read: Callable[[], V], default: V) -> V:
+    def read(self, kind: Known, read: Callable[[], V], default: D) -> V | D:
         """Return the result of ``read``; while ZooKeeper is unreachable, its last result, or else ``default``."""
         try:
             value = self._values[kind] = read()
@@ -129,11 +157,6 @@ class LastKnown:
             value = self._values.get(kind, default)
         return value
 
-
-if TYPE_CHECKING:
-    T = TypeVar("T")
-if TYPE_CHECKING:
-    D = TypeVar("D")
 
 #: The number of publications that a page searches for the wanted revision and for results of a host.
 RECENT = 20
@@ -172,23 +195,33 @@ def show_page(
 ) -> HTMLResponse:
     """Return a page, or its parts; ``events`` are the kinds of events after which it refreshes itself."""
     fragment = is_fragment(request)
-    cached = adapters.feed.snapshot()
-    frame = page_frame(
-        request.url.path,
-        user,
-        now=adapters.clock.now(),
-        events=events,
-        token=cookies.form_token(request),
-        connected=cached.connected,
-        read_at=cached.read_at,
-    )
     layout = {
         "layout": "fragment.html" if fragment else "page.html",
         "fragment": fragment,
         "oob": _MORPH if fragment else "",
-        "frame": frame,
+        "frame": _frame(request, adapters, user, events),
+        "site": cookies.site_of(request),
     }
     return HTMLResponse(render(template, **layout, **values), status)
+
+
+def _frame(request: Request, adapters: ServerAdapters, user: User, events: str) -> PageFrame:
+    """Return the frame of a page, with the state of the fleet and the acts on it."""
+    cached, now = adapters.feed.snapshot(), adapters.clock.now()
+    offered = fleet_acts(cached.fleet, view_address(request), user) if cached.connected else ()
+    return page_frame(
+        request.url.path,
+        user,
+        now=now,
+        events=events,
+        token=cookies.form_token(request),
+        connected=cached.connected,
+        read_at=cached.read_at,
+        verdict=fleet_verdict(
+            cached.fleet, cached.status, now, stale=not cached.connected, syncer=cached.reading.syncer
+        ),
+        acts=offered,
+    )
 
 
 def last_known(request: Request) -> LastKnown:

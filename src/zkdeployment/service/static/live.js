@@ -2,7 +2,8 @@
 //
 // The event stream names what changed; the page then fetches those of its parts that can have changed, at most once a
 // second, and htmx morphs them in place. Nothing is fetched while nothing happens. While the page is hidden, the stream
-// is closed: browsers allow few connections to one site. Without this script, every link and every form works, too.
+// is closed: browsers allow few connections to one site; the title and the icon of its tab are then renewed once a
+// minute. Without this script, every link and every form works, too.
 "use strict";
 
 (() => {
@@ -13,11 +14,16 @@
   const GATHERING = 250, PAUSE = 1000, AGES = 10000; // milliseconds
   const RETRY = 5000;
   const OUTPUT = 2000;
+  const FRAME = "/frame", HIDDEN = 60000, FLEET = ["stop", "publication", "rollout", "host"];
+
+  const hasFleet = Boolean(document.getElementById("fleet-state")?.dataset.sign);
+  const watched = [...new Set([...kinds, ...(hasFleet ? FLEET : [])])];
 
   let stream = null; // the event stream, or null while the page is hidden
   let behind = false; // whether events may have been missed
   let changed = new Set(); // ids of hosts that changed
   let everything = false; // whether other things changed
+  let frame = false; // whether the state of the fleet changed, which the frame of the page shows
   let timer = null;
   let fetching = null;
   let fetched = 0; // when the last fetch ended, and how long it took
@@ -30,7 +36,8 @@
     const wait = Math.max(GATHERING, fetched + Math.max(PAUSE, 3 * took) - performance.now());
     timer = setTimeout(() => {
       timer = null;
-      if (!fetching) refresh(location.href); // a view that a person asked for is on its way; its end plans again
+      if (fetching) return; // a view that a person asked for is on its way; its end plans again
+      refresh(changed.size || everything ? location.href : FRAME);
     }, wait);
   }
 
@@ -39,8 +46,8 @@
     const own = fetching = new AbortController();
     const hosts = [...changed];
     const all = whole || everything || hosts.length > MOST_HOSTS;
-    changed = new Set();
-    everything = false;
+    if (address !== FRAME) { changed = new Set(); everything = false; }
+    frame = false;
     const headers = {"HX-Request": "true"};
     const map = document.getElementById("map");
     if (map && !all) {
@@ -56,18 +63,17 @@
       if (fetching !== own) return;
       if (push) history.pushState(null, "", address);
       await htmx.swap({text, swap: "none", sourceElement: body});
-      const title = document.querySelector("[data-title]");
-      if (title) document.title = title.dataset.title;
+      showState();
       renew();
       follow();
       lost(false);
     } catch (error) {
       if (error.name === "AbortError") { // what this fetch was for is still to be fetched
         hosts.forEach(host => changed.add(host));
-        everything ||= all;
+        everything ||= all && address !== FRAME;
         return;
       }
-      everything = true;
+      if (address === FRAME) frame = true; else everything = true;
       lost(true);
       setTimeout(plan, RETRY);
     } finally {
@@ -75,36 +81,56 @@
       fetched = performance.now();
       took = fetched - begun;
     }
-    if (changed.size || everything) plan();
+    if (changed.size || everything || frame) plan();
   }
+
+  // The title and the icon of the tab show the state of the fleet.
+  function showState() {
+    const state = document.getElementById("fleet-state");
+    const title = document.querySelector("main [data-title]") ?? body;
+    const words = [state?.dataset.sign, title.dataset.title].filter(Boolean).join(" ");
+    document.title = `${words} · ${body.dataset.fleet}`;
+    const icon = document.querySelector("link[rel=icon]");
+    if (state?.dataset.icon && icon.getAttribute("href") !== state.dataset.icon) icon.href = state.dataset.icon;
+  }
+
+  setInterval(() => { // a hidden tab
+    if (document.hidden && document.getElementById("fleet-state").dataset.sign) refresh(FRAME);
+  }, HIDDEN);
 
   // ---- The event stream ----
 
   function follow() {
-    if (stream || document.hidden || !kinds.length) return;
+    if (stream || document.hidden || !watched.length) return;
     stream = new EventSource("/api/v1/events");
     stream.addEventListener("open", () => {
       lost(false);
-      if (behind) { behind = false; everything = true; plan(); }
+      if (behind) { behind = false; missed(); plan(); }
     });
     stream.addEventListener("error", () => {
       behind = true;
       lost(true);
       if (stream.readyState === EventSource.CLOSED) { // the service refused: it starts, or the login has ended
         stream = null;
-        setTimeout(() => { everything = true; plan(); }, RETRY);
+        setTimeout(() => { missed(); plan(); }, RETRY);
       }
     });
-    for (const kind of kinds) {
+    for (const kind of watched) {
       stream.addEventListener(kind, event => {
-        if (kind === "host") changed.add(JSON.parse(event.data).id);
+        if (!kinds.includes(kind)) frame = true;
+        else if (kind === "host") changed.add(JSON.parse(event.data).id);
         else everything = true;
         plan();
       });
     }
     for (const kind of ["feed", "reset"]) {
-      stream.addEventListener(kind, () => { everything = true; plan(); });
+      stream.addEventListener(kind, () => { missed(); plan(); });
     }
+  }
+
+  // Everything on the page may have changed; a form keeps what a person has typed, and renews only its frame.
+  function missed() {
+    if (kinds.length) everything = true; else frame = true;
   }
 
   function lost(is) {

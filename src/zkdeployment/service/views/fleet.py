@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, short
-from zkdeployment.base.durations import ago
+from zkdeployment.base.durations import age, ago
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.service.views.frame import host_page, intent_page, moment, publication_page
-from zkdeployment.service.views.hosts import HostQuery, count_text, host_list, host_map, state_filters
+from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, host_map, state_filters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -179,12 +180,18 @@ class Tone(Enum):
     BAD = "bad"
     UNKNOWN = "unknown"
 
+    @property
+    def sign(self) -> str:
+        """The sign in titles of pages."""
+        return {"good": "✓", "busy": "▸", "halted": "Ⅱ", "bad": "✕"}.get(self.value, "?")
+
 
 @dataclass(frozen=True, slots=True)
 class FleetVerdict:
     """The verdict on the fleet: whether it has the wanted state, or why not.
 
-    ``done`` of the ``expected`` hosts have the wanted revision.
+    ``done`` of the ``expected`` hosts have the wanted revision; ``affected`` counts the others by their states.
+    ``since`` is when this state began, and ``trend`` whether it is getting better.
     """
 
     tone: Tone
@@ -192,6 +199,9 @@ class FleetVerdict:
     sentence: str
     done: int = 0
     expected: int = 0
+    affected: str = ""
+    since: Moment | None = None
+    trend: str = ""
 
     @property
     def percent(self) -> int:
@@ -199,19 +209,97 @@ class FleetVerdict:
         return 100 * self.done // self.expected if self.expected else 0
 
 
+#: Seconds whose finished hosts tell the pace of a deployment.
+_RECENT = 300.0
+
+#: Seconds for which a syncer may be late beyond two of its intervals.
+_PATIENCE = 60.0
+
+
 def fleet_verdict(
-    snapshot: FleetSnapshot, status: FleetStatus, now: float, *, stale: bool = False
+    snapshot: FleetSnapshot,
+    status: FleetStatus,
+    now: float,
+    *,
+    stale: bool = False,
+    syncer: SyncerReport | None = None,
 ) -> FleetVerdict:
     """Return the verdict on the fleet; ``now`` is in seconds since the epoch.
 
-    A ``stale`` snapshot is one that ZooKeeper no longer confirms: the fleet may be in any other state now.
+    A ``stale`` snapshot is one that ZooKeeper no longer confirms: the fleet may be in any other state now. A push
+    that is refused, that waits or that a silent ``syncer`` would not see is never good.
     """
-    expected = [host for host in status.hosts if host.expected]
-    done = sum(host.state is HostState.CONVERGED for host in expected)
-    tone, headline, sentence = _halt(status, now) or _progress(snapshot, status, done, len(expected))
+    counts = Counter(host.state for host in status.hosts if host.expected)
+    done, expected = counts[HostState.CONVERGED], counts.total()
+    halt = _halt(status, now)
+    tone, headline, sentence = halt or _progress(snapshot, status, counts)
+    since = _since(snapshot, status, is_halted=halt is not None)
+    if tone is Tone.GOOD and (unpublished := _unpublished(status, syncer, now)) is not None:
+        tone, headline, sentence, since = *unpublished[:2], f"{unpublished[2]} {headline}.", unpublished[3]
     if stale:
         tone, headline = Tone.UNKNOWN, f"Last known: {headline[:1].lower()}{headline[1:]}"
-    return FleetVerdict(tone, headline, sentence, done, len(expected))
+    affected = ", ".join(
+        f"{counts[state]:,} {sign.name}"
+        for state, sign in SIGNS.items()
+        if counts[state] and state is not HostState.CONVERGED
+    )
+    return FleetVerdict(
+        tone,
+        headline,
+        sentence,
+        done,
+        expected,
+        affected,
+        moment(since, now),
+        "" if halt is not None or stale else _trend(snapshot, status, counts, now),
+    )
+
+
+def _since(snapshot: FleetSnapshot, status: FleetStatus, *, is_halted: bool) -> float | None:
+    """Return when the fleet came into its state: by a stop, by the first failure or by the last publication."""
+    if is_halted and status.stops:
+        return status.stops[0].time
+    failures = [host.since for host in status.hosts if host.state is HostState.FAILED and host.since]
+    return min(failures, default=snapshot.changed)
+
+
+def _unpublished(
+    status: FleetStatus, syncer: SyncerReport | None, now: float
+) -> tuple[Tone, str, str, float] | None:
+    """Return why a fleet with the wanted revision may lack a newer one, and since when, or ``None``."""
+    if status.refusal is not None:
+        text = describe_refusal(status.refusal, now)
+        return Tone.HALTED, "The last push is not published", f"{text[:1].upper()}{text[1:]}.", status.refusal.time
+    request = status.request
+    if request is not None:
+        is_over = request.error is not None or request.is_expired(now)
+        tone, headline = Tone.BUSY, "A publication is requested"
+        if is_over:
+            tone, headline = Tone.HALTED, "A requested publication was not made"
+        return tone, headline, f"{describe_request(request, now)}.", request.written
+    if syncer is None:
+        return None
+    read = min(syncer.time, syncer.time if syncer.fetched is None else syncer.fetched)
+    if now - read <= 2 * syncer.interval + _PATIENCE:
+        return None
+    headline = "Newer commits may wait"
+    return Tone.UNKNOWN, headline, f"The repository was last read {ago(read, now)}, by {syncer.by}.", read
+
+
+def _trend(snapshot: FleetSnapshot, status: FleetStatus, counts: Counter[HostState], now: float) -> str:
+    """Return the pace at which hosts finish, and the time that the others need at this pace; empty at the end."""
+    left = counts[HostState.DEPLOYING] + counts[HostState.BEHIND]
+    if not left:
+        return ""
+    window = min(_RECENT, max(1.0, now - (snapshot.changed or 0.0)))
+    recent = sum(
+        host.state is HostState.CONVERGED and host.expected and now - (host.since or 0.0) <= window
+        for host in status.hosts
+    )
+    if not recent:
+        return f"No host finished in the last {age(window)}."
+    rest = age(left * window / recent)
+    return f"{count_text(recent, 'host')} finished in the last {age(window)}; the others take {rest} at this pace."
 
 
 def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
@@ -246,9 +334,9 @@ def _cause(status: FleetStatus) -> str:
     return f"{min(failed)} failed." if len(failed) == 1 else f"{count_text(len(failed), 'host')} failed."
 
 
-def _progress(snapshot: FleetSnapshot, status: FleetStatus, done: int, expected: int) -> tuple[Tone, str, str]:
+def _progress(snapshot: FleetSnapshot, status: FleetStatus, counts: Counter[HostState]) -> tuple[Tone, str, str]:
     """Return the verdict while hosts may deploy the wanted revision."""
-    counts = {state: sum(host.state is state and host.expected for host in status.hosts) for state in HostState}
+    done, expected = counts[HostState.CONVERGED], counts.total()
     headline = f"{done:,} of {count_text(expected, 'host')} have the wanted revision"
     failed = counts[HostState.FAILED]
     if not expected and not any(host.state is HostState.EXCLUDED for host in status.hosts):
@@ -334,6 +422,7 @@ class FleetView:
     map: HostMap
     list: HostList
     syncer: SyncerLine | None
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,13 +449,14 @@ def fleet_view(
     """
     status, syncer = data.status, data.syncer
     return FleetView(
-        verdict=fleet_verdict(data.snapshot, status, now, stale=data.stale),
+        verdict=fleet_verdict(data.snapshot, status, now, stale=data.stale, syncer=syncer),
         wanted=_wanted(status, data.records, now),
         problems=fleet_problems(data.snapshot, status, data.locks, now),
         filters=state_filters(status.hosts, query),
         map=host_map(status.hosts, changed),
         list=host_list(status.hosts, query, now),
         syncer=None if syncer is None else SyncerLine(syncer.last_message, moment(syncer.time, now)),
+        stale=data.stale,
     )
 
 

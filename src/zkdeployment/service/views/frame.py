@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zkdeployment.fleet.views.status import Column
+    from zkdeployment.service.act import ActLink
     from zkdeployment.service.users.user import User
+    from zkdeployment.service.views.fleet import FleetVerdict
 
 
 def host_page(host_id: str) -> str:
@@ -240,23 +242,23 @@ def list_part(
     )
 
 
-#: The tabs in their order.
+#: The tabs in their order, each with the key that opens it after ``g``.
 _TABS = (
-    ("Fleet", "/"),
-    ("Services", "/services"),
-    ("Intents", "/intents"),
-    ("Checks", "/checks"),
-    ("Pools", "/pools"),
-    ("Rollout", "/rollout"),
-    ("History", "/history"),
-    ("Locks", "/locks"),
-    ("Plan", "/plan"),
+    ("Fleet", "/", "h"),
+    ("Services", "/services", "s"),
+    ("Intents", "/intents", "i"),
+    ("Checks", "/checks", "c"),
+    ("Pools", "/pools", "p"),
+    ("Rollout", "/rollout", "r"),
+    ("History", "/history", "y"),
+    ("Locks", "/locks", "l"),
+    ("Plan", "/plan", "n"),
 )
 
-_AUDIT = ("Audit", "/audit")
+_AUDIT = ("Audit", "/audit", "a")
 
 #: The tab of users who may not read the fleet.
-_POOLS = (("Pools", "/pools"),)
+_POOLS = (("Pools", "/pools", "p"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +268,7 @@ class Tab:
     name: str
     href: str
     current: bool
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +278,8 @@ class PageFrame:
     ``events`` are the kinds of events after which the page is no longer current, separated by spaces; empty for
     pages that never change. ``now`` is the service's time in seconds since the epoch. ``stale`` means
     that ZooKeeper is unreachable: the data are those of ``read_at``. ``token`` protects forms against other sites.
+    ``verdict`` is the state of the fleet, for users who may read it, and ``acts`` are the acts on it. A page that
+    ``is_front`` shows both itself.
     """
 
     now: float
@@ -285,6 +290,10 @@ class PageFrame:
     token: str = ""
     stale: bool = False
     read_at: Moment | None = None
+    verdict: FleetVerdict | None = None
+    acts: tuple[ActLink, ...] = ()
+    is_front: bool = False
+    is_find: bool = False
 
 
 def page_frame(  # noqa: PLR0913  the facts that all pages show
@@ -296,6 +305,8 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     token: str = "",
     connected: bool = True,
     read_at: float | None = None,
+    verdict: FleetVerdict | None = None,
+    acts: tuple[ActLink, ...] = (),
 ) -> PageFrame:
     """Return the frame of the page at ``path``, for a user, or for a visitor who is not logged in."""
     if user is None:
@@ -304,13 +315,17 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     offered = (*offered, _AUDIT) if user.may(Right.READ_AUDIT) else offered
     return PageFrame(
         now=now,
-        tabs=tuple(Tab(name, href, _is_current(href, path)) for name, href in offered),
+        tabs=tuple(Tab(name, href, _is_current(href, path), key) for name, href, key in offered),
         events=events,
         user=user.name,
         role=user.role.value,
         token=token,
         stale=not connected,
         read_at=moment(read_at, now),
+        verdict=verdict if user.may(Right.READ_FLEET) else None,
+        acts=() if "/acts/" in path else acts,
+        is_front=path == "/",
+        is_find=path == "/find",
     )
 
 

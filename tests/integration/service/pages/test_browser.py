@@ -185,6 +185,8 @@ PAGES = (
     "/locks",
     "/plan?revision=main",
     "/audit",
+    "/find",
+    "/find?text=web",
     "/acts/stop",
     "/acts/release?lock=/shop/web",
     "/login",
@@ -218,7 +220,7 @@ def test_the_page_follows_the_fleet_without_being_loaded_again(stage):
         stage.host(3, error="disk full")
 
         expect(page.locator("h1")).to_have_text("1 host failed")
-        expect(page).to_have_title("1 host failed · zkdeployment")
+        expect(page).to_have_title("✕ 1 host failed · zkdeployment")
         expect(page.locator("#problems")).to_contain_text("disk full")
         expect(page.locator("#list tbody tr").first).to_contain_text("web003.example.com")
         expect(page.locator("#block-0 path.failed")).to_have_count(1)
@@ -409,3 +411,75 @@ def test_a_lost_connection_to_the_service_is_shown_until_it_is_back(stage):
         expect(page.locator("#connection")).to_be_visible()
         page.context.set_offline(False)
         expect(page.locator("#connection")).to_be_hidden()
+
+
+def test_every_page_shows_the_state_of_the_fleet_in_its_frame_and_in_its_tab(stage):
+    with stage.page("/locks") as page:
+        state = page.locator("#fleet-state")
+        expect(state).to_contain_text("130 of 130 hosts have the wanted revision")
+        stage.host(3, error="disk full")
+        expect(state).to_contain_text("1 host failed")
+        expect(state).to_contain_text("1 failed")
+        expect(page).to_have_title("✕ Locks · zkdeployment")
+        assert "icon-bad.svg" in page.locator("link[rel=icon]").get_attribute("href")
+        page.goto("/acts/stop")
+        page.get_by_label("Reason").fill("web loses sessions")
+        stage.host(3)
+        expect(state).not_to_contain_text("failed")
+        assert page.get_by_label("Reason").input_value() == "web loses sessions"
+
+
+def test_keys_reach_pages_rows_the_palette_and_the_stop(stage):
+    with stage.page("/locks") as page:
+        page.keyboard.press("g")
+        page.keyboard.press("h")
+        expect(page.locator("#list")).to_be_visible()
+        for key in "jjjk":
+            page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.textContent") == "web000.example.com"
+        page.keyboard.press("/")
+        assert page.evaluate("document.activeElement.id") == "text"
+        page.keyboard.press("Control+k")
+        palette = page.get_by_role("dialog", name="Find")
+        expect(palette).to_contain_text("Stop")
+        palette.get_by_label("Find").fill("web12")
+        expect(palette.get_by_role("link").first).to_have_text("web120.example.com")
+        page.keyboard.press("Enter")
+        expect(page.locator("h1")).to_have_text("web120.example.com")
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("stop the fleet")
+        page.keyboard.press("Escape")
+        page.keyboard.press("!")
+        expect(page.get_by_label("Reason")).to_be_focused()
+        expect(page.get_by_role("button", name="Stop the fleet")).to_be_visible()
+
+
+def test_on_a_telephone_hosts_take_one_line_and_the_acts_stay_in_reach(stage):
+    with stage.page(viewport={"width": 390, "height": 844}) as page:
+        expect(page.get_by_role("link", name="Services")).to_be_hidden()
+        assert page.locator("#list tbody tr").first.bounding_box()["height"] < 50
+        stop = page.get_by_role("link", name="Stop").bounding_box()
+        assert stop["y"] + stop["height"] <= 844
+        page.locator("label[for=menu]").click()
+        page.get_by_role("link", name="Locks").click()
+        expect(page.get_by_role("heading", name="Locks")).to_be_visible()
+        assert page.get_by_role("link", name="Stop").bounding_box()["y"] > 700
+
+
+def test_errors_keep_the_frame_and_offer_a_search(stage):
+    with stage.page("/no/such/page") as page:
+        expect(page.get_by_role("heading", name="Not Found")).to_be_visible()
+        page.get_by_label("Find").fill("web129")
+        page.get_by_role("button", name="Find").click()
+        page.get_by_role("link", name="web129.example.com").click()
+        expect(page.locator("h1")).to_have_text("web129.example.com")
+        stage.proxy.cut()
+        try:
+            expect(page.locator("#freshness")).to_contain_text("ZooKeeper is unreachable")
+            page.goto("/acts/stop")
+            expect(page.get_by_role("heading", name="Service Unavailable")).to_be_visible()
+            expect(page.get_by_role("link", name="Fleet", exact=True)).to_be_visible()
+            page.goto("/audit")
+            expect(page.get_by_role("heading", name="Acts")).to_be_visible()
+        finally:
+            stage.proxy.heal()

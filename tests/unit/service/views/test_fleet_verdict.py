@@ -12,6 +12,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
 from zkdeployment.service.views.fleet import Tone, fleet_verdict
 
 NOW = 10_000.0
@@ -23,9 +24,9 @@ def host(name, version="r2", **fields):
     return make_host(name, version, **fields)
 
 
-def verdict(cluster, *hosts, stale=False, **fields):
+def verdict(cluster, *hosts, stale=False, syncer=None, **fields):
     snapshot = FleetSnapshot(cluster, published="r2", hosts=hosts, **fields)
-    return fleet_verdict(snapshot, fleet_status(snapshot), NOW, stale=stale)
+    return fleet_verdict(snapshot, fleet_status(snapshot), NOW, stale=stale, syncer=syncer)
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,79 @@ def test_a_stale_snapshot_is_never_shown_as_good():
     found = verdict(Cluster("r2"), host("h1"), host("h2"), stale=True)
 
     assert (found.tone, found.headline) == (Tone.UNKNOWN, "Last known: all 2 hosts have the wanted revision")
+
+
+def report(at, fetched):
+    return SyncerReport("s1", "ok", 60, at, fetched)
+
+
+def request(**fields):
+    fields = {
+        "id": "1",
+        "by": "ann",
+        "reason": "",
+        "time": NOW - 20,
+        "written": NOW - 20,
+        "age_limit": 60,
+    } | fields
+    return PublicationRequest(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "tone", "headline", "began"),
+    [
+        (
+            {"refusal": Refusal("r3", ("web.zk:3:1: no such node",), NOW - 90)},
+            Tone.HALTED,
+            "The last push is not published",
+            "1 min ago",
+        ),
+        ({"request": request()}, Tone.BUSY, "A publication is requested", "20 s ago"),
+        ({"request": request(error="no")}, Tone.HALTED, "A requested publication was not made", "20 s ago"),
+        ({"request": request(age_limit=5)}, Tone.HALTED, "A requested publication was not made", "20 s ago"),
+        (
+            {"syncer": SyncerReport("s1", "ok", 60, NOW - 600, NOW - 600)},
+            Tone.UNKNOWN,
+            "Newer commits may wait",
+            "10 min ago",
+        ),
+        (
+            {"syncer": SyncerReport("s1", "no", 60, NOW, NOW - 600)},
+            Tone.UNKNOWN,
+            "Newer commits may wait",
+            "10 min ago",
+        ),
+    ],
+)
+def test_a_push_that_waits_or_was_refused_is_never_good(fields, tone, headline, began):
+    found = verdict(Cluster("r2"), host("h1"), **fields)
+
+    assert (found.tone, found.headline) == (tone, headline)
+    assert found.since is not None
+    assert found.since.age == began
+    assert found.sentence.endswith(" The host has the wanted revision.")
+
+
+def test_a_syncer_that_reads_the_repository_leaves_a_converged_fleet_good():
+    assert verdict(Cluster("r2"), host("h1"), syncer=report(NOW - 100, NOW - 100)).tone is Tone.GOOD
+
+
+def test_the_verdict_counts_the_affected_hosts_and_dates_the_first_failure():
+    failed = [host(name, error="boom", since=NOW - age) for name, age in (("h2", 240.0), ("h3", 60.0))]
+    found = verdict(Cluster("r2"), host("h1"), *failed, host("h4", "r1"), changed=NOW - 900)
+
+    assert found.affected == "2 failed, 1 behind"
+    assert found.since is not None
+    assert found.since.age == "4 min ago"
+
+
+def test_the_verdict_shows_whether_it_is_getting_better():
+    waiting = [host(f"w{number}", "r1") for number in range(20)]
+    done = [host(f"d{number}", since=NOW - 30) for number in range(10)]
+
+    moving = verdict(Cluster("r2"), *done, *waiting, changed=NOW - 900)
+    stuck = verdict(Cluster("r2"), host("h1", since=NOW - 800), *waiting, changed=NOW - 900)
+
+    assert moving.trend == "10 hosts finished in the last 5 min; the others take 10 min at this pace."
+    assert stuck.trend == "No host finished in the last 5 min."
+    assert verdict(Cluster(None), *done, *waiting, stops=(FAILURE,)).trend == ""

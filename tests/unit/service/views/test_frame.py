@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
+from zkdeployment.service.act import ActLink
 from zkdeployment.service.users.user import Role
+from zkdeployment.service.views.fleet import FleetVerdict, Tone
 from zkdeployment.service.views.frame import deadline, moment, page_frame
 
 NOW = 1_795_330_000.0
@@ -59,3 +61,17 @@ def test_a_future_time_shows_the_remaining_time():
 @pytest.mark.parametrize("time", [None, 0.0, -5.0, 1e300, float("nan"), float("inf")])
 def test_impossible_times_are_unknown(time):
     assert moment(time, NOW) is None
+
+
+def test_the_state_of_the_fleet_stands_in_the_frame_of_those_who_may_read_it():
+    verdict = FleetVerdict(Tone.BAD, "Stopped", "")
+    stop = (ActLink("Stop", "/acts/stop"),)
+
+    shown = page_frame("/locks", ANN, now=NOW, verdict=verdict, acts=stop)
+    form = page_frame("/acts/stop", ANN, now=NOW, verdict=verdict, acts=stop)
+    tenant = page_frame("/pools", replace(ANN, role=Role.TENANT), now=NOW, verdict=verdict)
+
+    assert (shown.verdict, shown.acts, shown.is_front) == (verdict, stop, False)
+    assert (form.verdict, form.acts) == (verdict, ())
+    assert tenant.verdict is None
+    assert page_frame("/", ANN, now=NOW, verdict=verdict).is_front
