@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from zkdeployment.config.settings import SECTIONS, section_table
+from zkdeployment.config.settings import NAMED, SECTIONS, section_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,12 +93,14 @@ def reference(section: str) -> str:
 def sample() -> str:
     """Return the text of the sample."""
     page = PAGE.read_text(encoding="utf-8")
-    introductions = dict(re.findall(r"^``\[(\w+)\]``\n-+\n\n(?!\.\.)(.+(?:\n.+)*)", page, flags=re.MULTILINE))
+    heading = r"^``\[(\w+)(?: NAME)?\]``\n-+\n\n(?!\.\.)(.+(?:\n.+)*)"
+    introductions = dict(re.findall(heading, page, flags=re.MULTILINE))
     parts = [comment(HEAD)]
     for section in SECTIONS:
         introduction = f"{comment(introductions[section])}\n" if section in introductions else ""
         first, *others = _rows(section)
-        parts += [f"{introduction}[{section}]\n{first}", *others]
+        name = " main" if section in NAMED else ""
+        parts += [f"{introduction}[{section}{name}]\n{first}", *others]
     return "\n\n".join(parts) + "\n"
 
 

@@ -152,6 +152,7 @@ NEEDED = {
     "zkdeployment": {"host-id": "h1", "host-name": "h1.example.com", "run-directory": "/run/agent"},
     "sync": {"url": "/srv/tree.git", "tree-directory": "/srv/tree"},
     "coordinate": {},
+    "metrics main": {"url": "https://prometheus.example.com:9090"},
     "checks": {},
     "server": {},
     "nagios": {

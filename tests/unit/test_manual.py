@@ -251,7 +251,7 @@ def test_the_sample_of_the_configuration_follows_from_its_tables():
 def test_the_page_of_the_configuration_has_the_table_of_each_section():
     page = (MANUAL / "reference" / "configuration.rst").read_text(encoding="utf-8")
     tables = re.findall(
-        r"^``\[([a-z]+)\]``\n-+\n\n.*?\.\. configuration-keys:: (\w+)$", page, re.MULTILINE | re.DOTALL
+        r"^``\[([a-z]+)(?: NAME)?\]``\n-+\n\n.*?\.\. configuration-keys:: (\w+)$", page, re.MULTILINE | re.DOTALL
     )
     assert tables == [(section, section) for section in SECTIONS]
 

@@ -79,9 +79,11 @@ class Feature(NamedTuple):
     publication_section: Callable[[], PublicationSection | None] = lambda: None
     #: Raises ``ConfigurationError`` for a key or a file of the configuration that the feature cannot use.
     check_settings: Callable[[Settings], object] = _accept
-    #: Makes a success criterion of rollouts that waits for something outside of them. The last argument returns
-    #: the node by which the coordinator leads.
-    criterion: Callable[[Settings, Session, Callable[[], str | None]], OutsideCriterion] | None = None
+    #: Makes a success criterion of rollouts that waits for something outside of them. The third argument returns
+    #: the node by which the coordinator leads, the last one wakes the coordinator.
+    criterion: (
+        Callable[[Settings, Session, Callable[[], str | None], Callable[[], None]], OutsideCriterion] | None
+    ) = None
     #: The functions of an agent whose host can be leased.
     host_leases: Callable[[], HostLeases] | None = None
     #: Returns what the feature adds to the plan of a publication.

@@ -65,9 +65,15 @@ def read_file(path: Path) -> str:
 
 
 def parse(
-    text: str, sections: Collection[str], keys: Callable[[str], Collection[str]]
+    text: str,
+    sections: Collection[str],
+    keys: Callable[[str], Collection[str]],
+    named: Collection[str] = (),
 ) -> tuple[Values, list[str]]:
-    """Return the values of the known ``sections`` and of their ``keys``, and all problems of the syntax."""
+    """Return the values of the known ``sections`` and of their ``keys``, and all problems of the syntax.
+
+    A section among ``named`` may occur several times, each time with a name: ``[metrics main]``.
+    """
     problems = list(_duplicates(text))
     parser = _parser(strict=False)
     try:
@@ -79,10 +85,13 @@ def parse(
         problems += [f"line {line}: expected key = value, found {lines[line - 1]!r}" for line, _ in error.errors]
     values: Values = {}
     for section in parser.sections():
-        if section not in sections:
+        kind, _, name = section.partition(" ")
+        if kind not in sections or (name and kind not in named):
             problems.append(f"unknown section [{section}]{_suggestion(section, sections)}")
+        elif kind in named and not name.strip():
+            problems.append(f"expected a name in [{kind} NAME], found [{section}]")
         elif pairs := dict(parser[section]):
-            known = keys(section)
+            known = keys(kind)
             for key in [key for key in pairs if key not in known]:
                 place = next((f"; it belongs in [{each}]" for each in sections if key in keys(each)), "")
                 problems.append(f"unknown key {key} in [{section}]{place or _suggestion(key, known)}")

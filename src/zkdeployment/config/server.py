@@ -22,7 +22,7 @@ from zkdeployment.config.forms import (
     one_of,
     setting,
 )
-from zkdeployment.config.sections import BASE_URL, LISTEN, split_listen
+from zkdeployment.config.sections import BASE_URL, LISTEN, LOOPBACK, split_listen
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.service.site import COLOURS, ClientLimits
 from zkdeployment.service.users.external_logins import (
@@ -48,8 +48,6 @@ _MOST = 999_999
 #: Each webhook has a thread and a queue in the service.
 _MOST_WEBHOOKS = 20
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
 _COUNT = number(_MOST, f"a whole number from 1 to {_MOST}")
 _HEADER = matching(r"[A-Za-z0-9-]{1,100}", "the name of a header")
 
@@ -64,7 +62,7 @@ def _issuer_problem(text: str) -> str | None:
         host = parts.hostname
     except ValueError:
         return expected
-    safe = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
+    safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
     return None if safe and host and not parts.query and not parts.fragment else expected
 
 
@@ -148,7 +146,7 @@ def _is_acceptable(url: str) -> bool:
         host, port = parts.hostname, parts.port
     except ValueError:
         return False
-    safe = parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
+    safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
     return bool(safe and host and port != 0 and "@" not in parts.netloc and not parts.fragment) and url.isascii()
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.sections import (
         ChecksSettings,
         CoordinateSettings,
+        MetricsSettings,
         NagiosSettings,
         PoolsSettings,
         SyncSettings,
@@ -60,7 +61,10 @@ if TYPE_CHECKING:
     from zkdeployment.config.server import ServerSettings
 
 #: The sections of a file, in the order of the manual.
-SECTIONS = ("zkdeployment", "sync", "coordinate", "checks", "server", "nagios", "pools")
+SECTIONS = ("zkdeployment", "sync", "coordinate", "metrics", "checks", "server", "nagios", "pools")
+
+#: The sections that a file may have several times, each with a name: ``[metrics NAME]``.
+NAMED = ("metrics",)
 
 #: The configuration of a host.
 SYSTEM_CONFIGURATION = Path("/etc/zkdeployment/zkdeployment.cfg")
@@ -351,6 +355,7 @@ class Settings(SectionSettings):
     secret: str | None = field(default=None, repr=False)
     sync: SyncSettings | None = None
     coordinate: CoordinateSettings | None = None
+    metrics_servers: Mapping[str, MetricsSettings] = field(default_factory=dict)
     checks: ChecksSettings | None = None
     server: ServerSettings | None = None
     nagios: NagiosSettings | None = None
@@ -467,7 +472,7 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     ``host=False`` omits ``identity``, for commands that concern only the fleet: the files and addresses that
     contain the host's id and role are not read. ``sync`` are values of ``[sync]`` that override the file.
     """
-    texts, problems = parse(read_file(path), SECTIONS, lambda section: section_table(section).rows())
+    texts, problems = parse(read_file(path), SECTIONS, lambda section: section_table(section).rows(), NAMED)
     main, texts["sync"] = texts.pop("zkdeployment", {}), texts.get("sync", {}) | dict(sync or {})
     if not host:
         main = {key: text for key, text in main.items() if key not in _OF_HOST}
@@ -475,6 +480,10 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     authenticated = settings.access.authenticated
     others = {name: Section(texts[name], problems, authenticated) for name in SECTIONS if texts.get(name)}
     settings = replace(settings, **{name: section_table(name).read(section) for name, section in others.items()})
+    sources = {section.partition(" ")[2]: section for section in texts if section.startswith("metrics ")}
+    read = {name: section_table("metrics").read(Section(texts[key], problems)) for name, key in sources.items()}
+    settings = replace(settings, metrics_servers={name: each for name, each in read.items() if each is not None})
+    problems += [f"url not specified in [metrics {name}]" for name in read if "url" not in texts[sources[name]]]
     problems += _shared_metrics(settings)
     if problems:
         raise ConfigurationError(

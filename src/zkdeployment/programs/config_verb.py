@@ -75,6 +75,7 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
         "server": settings.require_server(),
         "nagios": settings.nagios,
         "pools": settings.require_pools(),
+        **{f"metrics {name}": each for name, each in settings.metrics_servers.items()},
     }
     return {
         name: {key: row.metadata["form"].show(getattr(section, row.name)) for key, row in section.rows().items()}

@@ -32,6 +32,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
+from zkdeployment.strategies.group_analysis import due_requests
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import (
     RecoveryEvent,
@@ -428,6 +429,9 @@ class Coordinator:
         observation = replace(self._store.observation(snapshot, state, now=now), outside=outside)
         after = advance(state, observation)
         self._write(state, after)
+        asked, due = ({request.key for request in due_requests(each, now)} for each in (state, after))
+        if due - asked:
+            return 0.0  # the next cycle asks for the measurements that have become due
         pause = seconds_until_change(after, observation)
         return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zkdeployment.base.features import Feature
+from zkdeployment.base.features import Feature, function_in, value_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,13 +12,6 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from zkdeployment.cli.verb_group import LazyVerb
-    from zkdeployment.service.act import PlannedAct
-
-
-def _acts() -> tuple[type[PlannedAct[Any]], ...]:
-    from zkdeployment.rollouts.acts import ACTS
-
-    return ACTS
 
 
 def _page_routers() -> tuple[APIRouter, ...]:
@@ -38,4 +31,9 @@ def _verbs() -> Mapping[str, LazyVerb]:
     }
 
 
-FEATURE = Feature(acts=_acts, page_routers=_page_routers, verbs=_verbs)
+FEATURE = Feature(
+    acts=value_in("rollouts.acts", "ACTS"),
+    criterion=function_in("rollouts.measuring", "analysis_criterion"),
+    page_routers=_page_routers,
+    verbs=_verbs,
+)

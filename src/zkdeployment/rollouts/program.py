@@ -48,7 +48,7 @@ def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control
             author=user_author("coordinator"),
         )
         criteria = [
-            feature.criterion(settings, session, lambda: store.lead_node)
+            feature.criterion(settings, session, lambda: store.lead_node, control.wake)
             for feature in installed()
             if feature.criterion is not None
         ]

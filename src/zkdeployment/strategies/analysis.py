@@ -197,8 +197,8 @@ def measure(
     metric: AnalysisMetric, reading: Reading, before: float | None, *, at: float, time: float
 ) -> Measurement:
     """Return the measurement with the outcome of a reading."""
-    value, others = _finite(reading.value), _finite(reading.others)
-    limits = metric.passes.limits({"before": _finite(before), "others": others})
+    value, others = finite(reading.value), finite(reading.others)
+    limits = metric.passes.limits({"before": finite(before), "others": others})
     if value is None:
         outcome, problem = Outcome.NO_DATA, reading.problem or _not_finite(reading.value)
     elif limits is None:
@@ -209,7 +209,8 @@ def measure(
     return Measurement(at, time, outcome, value, limit, others, problem)
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """Return a value that can be compared; ``None`` for NaN, infinities and no value."""
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -222,9 +223,9 @@ def _not_finite(value: float | None) -> str:
 
 
 def _no_limit(metric: AnalysisMetric, reading: Reading, before: float | None) -> str:
-    if metric.passes.uses("others") and _finite(reading.others) is None:
+    if metric.passes.uses("others") and finite(reading.others) is None:
         return f"no value of the others: {reading.others_problem or _not_finite(reading.others)}"
-    if metric.passes.uses("before") and _finite(before) is None:
+    if metric.passes.uses("before") and finite(before) is None:
         return f"no value before the deployment: {_not_finite(before)}"
     return "the limit is infinite"
 

@@ -16,6 +16,7 @@ from zkdeployment.strategies.analysis import (
     Reading,
     describe_failure,
     describe_waiting,
+    finite,
     measure,
     next_due,
     number_due,
@@ -141,7 +142,7 @@ def _with_before(analysis: GroupAnalysis, metric: str, answer: MetricAnswer) -> 
     progress = analysis.metrics.get(metric, MetricProgress())
     if progress.before_at is not None:
         return analysis
-    known = replace(progress, before=answer.reading.value, before_at=answer.time)
+    known = replace(progress, before=finite(answer.reading.value), before_at=answer.time)
     return replace(analysis, metrics={**analysis.metrics, metric: known})
 
 

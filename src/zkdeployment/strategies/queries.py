@@ -124,6 +124,11 @@ def _escaped(text: str, quote: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
+def variables_in(query: str) -> frozenset[str]:
+    """Return the names of the variables of a query."""
+    return frozenset(name for token in _tokens(query) if token.kind == "string" for name in _names(token.text))
+
+
 def query_faults(query: str) -> Iterator[str]:
     """Yield the faults of the variables and of the quotes of a query."""
     if len(query) > _LONGEST:

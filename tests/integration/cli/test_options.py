@@ -163,13 +163,15 @@ def test_config_check_accepts_the_samples(sample: Path, commented: bool, tmp_pat
     understood = json.loads(result.stdout)
     assert understood["zkdeployment"]["host-id"] == "0015C5F4D4F0"
     assert ("nagios" in understood) is not commented  # the bridge has no defaults for what it needs
+    assert ("metrics main" in understood) is not commented
     for section in SECTIONS:
         keys = section_table(section).rows()
-        if section == "nagios" and commented:
+        if section in {"nagios", "metrics"} and commented:
             continue
-        assert understood[section].keys() == set(keys)
+        found = understood["metrics main" if section == "metrics" else section]
+        assert found.keys() == set(keys)
         if not commented:
-            assert {key for key in keys if understood[section][key] in (None, "", [], {})} <= {"role"}
+            assert {key for key in keys if found[key] in (None, "", [], {})} <= {"role"}
 
 
 @pytest.mark.parametrize(("mode", "warns"), [(0o644, True), (0o640, False)])

@@ -422,7 +422,9 @@ def build_checks(
     return daemon, CheckHealth(job, instances, systems)
 
 
-def check_criterion(settings: Settings, session: Session, lead: Callable[[], str | None]) -> OutsideCriterion:
+def check_criterion(
+    settings: Settings, session: Session, lead: Callable[[], str | None], _wake: Callable[[], None]
+) -> OutsideCriterion:
     """Return the criterion ``healthy_checks``; the leading coordinator runs the checks in the background."""
     daemon, health = build_checks(session, lead, interval=settings.require_checks().interval)
     return OutsideCriterion(CHECKS, daemon.start, daemon.close, partial(deciding_health, health))

@@ -1,0 +1,197 @@
+"""The client of a server of metrics: one query, one number, or the reason why there is no number.
+
+The API is that of Prometheus, ``/api/v1/query``, which Thanos, Mimir and VictoriaMetrics have as well. Answers are
+bounded in size and time, and redirects to other servers are not followed: the server is configured with a token.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urljoin, urlsplit
+
+import urllib3
+
+from zkdeployment.base.errors import ZkdeploymentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from zkdeployment.config.sections import MetricsSettings
+
+#: The most bytes of an answer, and of a file with a token or with headers.
+_MOST_BYTES = 1 << 20
+_MOST_SECRET = 1 << 16
+
+_MOST_REDIRECTS = 3
+_REDIRECTS = {301, 302, 307, 308}
+
+#: The most seconds between the time of an answer and the present.
+_OLDEST = 300.0
+
+#: The most characters of a server's own words in a reason.
+_LONGEST = 200
+
+
+class NoDataError(ZkdeploymentError):
+    """A query has no value; the text states why. ``is_silent`` means that the server did not answer."""
+
+    def __init__(self, reason: str, *, is_silent: bool = False) -> None:
+        super().__init__(reason)
+        self.is_silent = is_silent
+
+
+class MetricsServer:
+    """A server of metrics, used by one thread at a time."""
+
+    def __init__(self, settings: MetricsSettings) -> None:
+        self._settings = settings
+        self._url = f"{settings.url}/api/v1/query"
+        self._http: urllib3.PoolManager | None = None
+
+    def query(self, query: str, at: float | None = None) -> float:
+        """Return the value of a query, at a time in seconds since the epoch or at present.
+
+        Raises ``NoDataError``.
+        """
+        fields = {"query": query, "timeout": f"{self._settings.timeout:g}s"}
+        if at is not None:
+            fields["time"] = f"{at:.3f}"
+        status, content = self._post(urlencode(fields).encode())
+        value, answered = _value(status, content)
+        if at is None and answered is not None and abs(time.time() - answered) > _OLDEST:
+            raise NoDataError(f"the answer is of another time: {abs(time.time() - answered):.0f} s away from now")
+        return value
+
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        """Return the status and the content of the answer."""
+        deadline = time.monotonic() + self._settings.timeout
+        url = self._url
+        for _ in range(_MOST_REDIRECTS + 1):
+            try:
+                response = self._pool().request(
+                    "POST",
+                    url,
+                    body=body,
+                    headers=self._headers(),
+                    timeout=urllib3.Timeout(total=max(0.1, deadline - time.monotonic())),
+                    retries=False,
+                    redirect=False,
+                    preload_content=False,
+                )
+                try:
+                    if response.status not in _REDIRECTS:
+                        return response.status, self._read(response, deadline)
+                    url = self._same_server(url, response.headers.get("Location", ""))
+                finally:
+                    response.close()
+            except urllib3.exceptions.NewConnectionError as error:  # by its class, a timeout
+                raise NoDataError(f"cannot reach {self._settings.url}: {_cause(error)}", is_silent=True) from error
+            except urllib3.exceptions.TimeoutError as error:
+                raise self._too_slow() from error
+            except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+                reason = _cause(error)
+                raise NoDataError(f"cannot reach {self._settings.url}: {reason}", is_silent=True) from error
+        raise NoDataError(f"the server redirects more than {_MOST_REDIRECTS} times")
+
+    def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
+        content = b""
+        while more := response.read1(_MOST_BYTES):
+            content += more
+            if len(content) > _MOST_BYTES:
+                raise NoDataError(f"the answer is larger than {_MOST_BYTES} bytes; aggregate the query")
+            if time.monotonic() > deadline:
+                raise self._too_slow()
+        return content
+
+    def _too_slow(self) -> NoDataError:
+        return NoDataError(f"the server did not answer within {self._settings.timeout:g} s", is_silent=True)
+
+    def _same_server(self, url: str, location: str) -> str:
+        """Return the target of a redirect within the configured server; raises ``NoDataError`` for another one."""
+        target = urljoin(url, location)
+        here, there = urlsplit(self._settings.url), urlsplit(target)
+        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
+            raise NoDataError(f"the server redirects to {there.scheme}://{there.netloc}, which is not followed")
+        return target
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if self._settings.headers_file is not None:
+            for line in _secret(self._settings.headers_file).splitlines():
+                name, colon, value = line.partition(":")
+                if not colon or not re.fullmatch(r"[A-Za-z0-9-]+", name.strip()):
+                    raise NoDataError(f"expected lines NAME: VALUE in {self._settings.headers_file}")
+                headers[name.strip()] = value.strip()
+        if self._settings.token_file is not None:
+            headers["Authorization"] = f"Bearer {_secret(self._settings.token_file)}"
+        return headers
+
+    def _pool(self) -> urllib3.PoolManager:
+        if self._http is None:
+            certificate, ca = self._settings.certificate, self._settings.ca
+            self._http = urllib3.PoolManager(
+                ca_certs=None if ca is None else str(ca),
+                cert_file=None if certificate is None else str(certificate),
+            )
+        return self._http
+
+
+def _secret(file: Path) -> str:
+    """Return the content of a file with a token or with headers; raises ``NoDataError``."""
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_MOST_SECRET + 1)
+        text = content.decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoDataError(
+            f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}"
+        ) from error
+    if not text or len(content) > _MOST_SECRET or "\0" in text:
+        raise NoDataError(f"expected text of at most {_MOST_SECRET} bytes in {file}, found {len(content)} bytes")
+    return text
+
+
+def _value(status: int, content: bytes) -> tuple[float, float | None]:
+    """Return the number in an answer, and its time in seconds since the epoch; raises ``NoDataError``."""
+    try:
+        answer: Any = json.loads(content)
+        if answer["status"] != "success":
+            words = f"{answer.get('errorType', 'error')}: {answer.get('error', 'no reason given')}"
+            raise NoDataError(f"the server refused the query: {_short(words)}")
+        kind, result = answer["data"]["resultType"], answer["data"]["result"]
+        match kind:
+            case "vector":
+                sample = _only(result)["value"]
+            case "scalar":
+                sample = result
+            case _:
+                raise NoDataError(f"the query returned a {_short(str(kind))}; expected one number")
+        return float(sample[1]), float(sample[0])
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        expected = "expected the API of Prometheus"
+        raise NoDataError(f"the server answered with status {status} and {_kind(content)}; {expected}") from error
+
+
+def _only(result: list[Any]) -> Any:
+    if not result:
+        raise NoDataError("the result is empty: no series matches")
+    if len(result) > 1:
+        raise NoDataError(f"the result has {len(result)} series; expected one: aggregate them, as with sum()")
+    return result[0]
+
+
+def _kind(content: bytes) -> str:
+    return "no content" if not content.strip() else "text that is no answer to a query"
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _cause(error: Exception) -> str:
+    """Return the cause of an error without the names of the library's objects."""
+    return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(getattr(error, "reason", None) or error))
