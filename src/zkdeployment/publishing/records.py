@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from zkdeployment.base.cluster import Revision
@@ -103,8 +104,9 @@ class PublicationRecord(Record):
 
     ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that are in no
     group of the publication's strategy. ``since`` is the sequence of the last publication that concerned hosts: an
-    earlier one if only documents changed; 0 in old records. ``results`` maps host ids to results. ``left_out`` is
-    the number of successful hosts whose results do not fit into the record.
+    earlier one if only documents changed; 0 in old records. ``nodes`` is the number of nodes of the tree that the
+    publication created, updated or deleted. ``results`` maps host ids to results. ``left_out`` is the number of
+    successful hosts whose results do not fit into the record.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -116,6 +118,7 @@ class PublicationRecord(Record):
     forced: Annotated[ForcedBy | None, Key(flat=True)] = None
     hosts: int = 0
     excluded: int = 0
+    nodes: int | None = None
     results: Annotated[
         Mapping[str, HostResult], Key(read=_results, write=_results_to_json, form=tuple[HostResult, ...])
     ] = field(default_factory=dict)
@@ -157,6 +160,66 @@ class PublicationRecord(Record):
         summary = self.to_json()
         del summary["results"], summary["left_out"]
         return summary | {"done": self.done, "failed": self.failed, "ended": self.ended}
+
+
+class PublicationOutcome(Enum):
+    """The outcome of a publication, as far as it is known."""
+
+    FAILED = "failed"  # on at least one host
+    DONE = "done"  # on all hosts that were expected to deploy it
+    PARTIAL = "partial"  # the next publication came before all hosts were done
+    UNDER_WAY = "under way"
+    DOCUMENTS = "documents only"
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationSummary:
+    """A publication without the results of single hosts; times are in seconds since the epoch.
+
+    ``first_failure`` is when the first host failed, ``ended`` when the last one finished or failed.
+    """
+
+    revision: Revision
+    time: float
+    sequence: int
+    origin: Origin | None
+    forced_by: str
+    nodes: int | None
+    expected: int
+    done: int
+    failed: int
+    is_repetition: bool
+    first_failure: float | None
+    ended: float | None
+
+    @classmethod
+    def of(cls, record: PublicationRecord) -> PublicationSummary:
+        """Return the summary of a record."""
+        failures = [result.time for result in record.results.values() if result.error is not None]
+        return cls(
+            record.revision,
+            record.time,
+            record.sequence,
+            record.origin,
+            "" if record.forced is None else record.forced.by,
+            record.nodes,
+            record.expected,
+            record.done,
+            record.failed,
+            record.is_repetition,
+            min(failures, default=None),
+            record.ended,
+        )
+
+    def outcome(self, *, newest: bool) -> PublicationOutcome:
+        """Return the outcome; ``newest``: no later publication exists."""
+        if self.failed:
+            return PublicationOutcome.FAILED
+        if self.is_repetition:
+            return PublicationOutcome.DOCUMENTS
+        if self.done >= self.expected:
+            return PublicationOutcome.DONE
+        return PublicationOutcome.UNDER_WAY if newest else PublicationOutcome.PARTIAL
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class WrittenFleet:
         linted = lint([SourceFile("a.zk", text.encode())])
         tree = linted.tree
         before = self._publications.tree.live_tree()
+        change = diff(before.tree, tree)
         state = self._publications.published_state()
         at = time.time() - age
         sequence = next_sequence(state.published.sequence, at)
@@ -93,7 +94,7 @@ class WrittenFleet:
         self._publications.publish(
             Publication(
                 revision,
-                diff(before.tree, tree),
+                change,
                 targets,
                 expected=state.cluster,
                 versions=before.versions,
@@ -106,6 +107,7 @@ class WrittenFleet:
                     sequence=sequence,
                     origin=Origin(author, subject, at - 60.0),
                     hosts=hosts,
+                    nodes=len(change.paths),
                     results={result.host_id: result for result in results},
                 ),
             )

@@ -43,6 +43,7 @@ def test_a_record_counts_results_and_knows_its_end():
         "reason": "it burns",
         "hosts": 3,
         "excluded": 0,
+        "nodes": None,
         "done": 3,
         "failed": 1,
         "ended": 115.0,

@@ -20,7 +20,7 @@ from zkdeployment.fleet.feed.live_outputs import LiveOutputs
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.contention import read_locks
 from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
-from zkdeployment.publishing.store.history import read_history, read_publication, read_results
+from zkdeployment.publishing.store.history import PublicationMemory, read_history, read_publication, read_results
 from zkdeployment.publishing.store.hosts import decode
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.strategies.store.records import read_attempts
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.base.stop import LiveOutput
     from zkdeployment.fleet.events.event import FleetEvent
-    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.tree.values import Properties
@@ -135,6 +135,7 @@ class ZooKeeperFeed:
         self._live_outputs: LiveOutputs | None = None
         self._of_session: dict[object, Any] = {}
         self._shared = SharedReads()
+        self._publications = PublicationMemory()
         self._targets: tuple[object, Targets] | None = None
         self._lock = threading.Lock()
         self._reading: FleetReading | None = None
@@ -233,6 +234,11 @@ class ZooKeeperFeed:
         """Return the records of the ``last`` publications, newest first."""
         session = self._ready()
         return self._shared.get(("history", last), lambda: read_history(session, last))
+
+    def summaries(self) -> tuple[PublicationSummary, ...]:
+        """Return the summaries of the last publications, newest first."""
+        session = self._ready()
+        return self._shared.get("summaries", lambda: self._publications.read(session))
 
     def publication(self, sequence: int) -> tuple[PublicationRecord, ...]:
         """Return the record of a publication, after that of the next publication if there is one.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.strategies.views import rollout_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
-    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
     from zkdeployment.service.users.logins import FailedLogin
     from zkdeployment.strategies.state import RolloutState
 
@@ -65,6 +66,61 @@ def publication_body(
         "acts": [act.to_json() for act in acts_during(records, record, acts)],
         "rollouts": [rollout_status(attempt, led=True, now=now).to_json() for attempt in rollouts],
     }
+
+
+#: The time over which figures are computed, in days.
+FIGURE_DAYS = 28
+
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFigures:
+    """The four figures of software delivery over the last ``FIGURE_DAYS`` days; ``None``: nothing to measure.
+
+    ``publications`` is the number of publications that concerned hosts, ``per_week`` their frequency.
+    ``lead_time`` is the median number of seconds from a commit to its last host, ``failure_rate`` the share of the
+    publications that failed on a host, and ``restore_time`` the median number of seconds from the first failed
+    host to the last host of the next publication without a failure. ``since`` is the begin of the measured time.
+    """
+
+    since: float
+    publications: int
+    per_week: float
+    lead_time: float | None
+    failure_rate: float | None
+    restore_time: float | None
+
+
+def delivery_figures(summaries: Sequence[PublicationSummary], now: float) -> DeliveryFigures:
+    """Return the figures at ``now``, in seconds since the epoch; ``summaries`` are sorted, the newest first."""
+    begin = now - FIGURE_DAYS * _DAY
+    measured = [each for each in summaries if each.time >= begin and not each.is_repetition][::-1]
+    leads = [
+        each.ended - each.origin.time
+        for each in measured
+        if not each.failed and each.done and each.ended is not None and each.origin is not None
+    ]
+    failed = sum(each.failed > 0 for each in measured)
+    return DeliveryFigures(
+        begin,
+        len(measured),
+        len(measured) * 7 / FIGURE_DAYS,
+        median(leads) if leads else None,
+        failed / len(measured) if measured else None,
+        median(restored) if (restored := list(_restore_times(measured))) else None,
+    )
+
+
+def _restore_times(oldest_first: Sequence[PublicationSummary]) -> Iterator[float]:
+    """Yield the seconds from each first failure of the fleet to the end of the publication that mended it."""
+    failed: float | None = None
+    for each in oldest_first:
+        if failed is None:
+            failed = each.first_failure
+        elif not each.failed and each.done and each.ended is not None:
+            yield max(0.0, each.ended - failed)
+            failed = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,12 @@ class PreparedPublication:
             leftovers=draft.leftovers,
             sequence=sequence,
             record=PublicationRecord(
-                draft.revision, now, origin=decision.origin, forced=options.forced, excluded=excluded
+                draft.revision,
+                now,
+                origin=decision.origin,
+                forced=options.forced,
+                excluded=excluded,
+                nodes=len(draft.change.paths),
             ),
             strategy=strategy,
             documents=draft.documents.after,

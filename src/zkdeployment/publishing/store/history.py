@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
-from zkdeployment.publishing.records import PublicationRecord
+from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack, unpack
 from zkdeployment.zookeeper.transactions import NODE_LIMIT, Delete, Operation, Set
@@ -32,6 +32,12 @@ _RECENT = 3
 _DROPPED = 20
 
 _CHUNK = 1000
+
+#: The number of publications of which summaries are kept.
+SUMMARIES = 200
+
+#: The number of records that are decoded at a time, for their summaries.
+_READ_TOGETHER = 20
 
 #: Requests for the results of all hosts.
 _REQUESTS = 8
@@ -64,6 +70,24 @@ def tidy(
                 _fold(session, path, names)
     except ZkdeploymentError as error:
         get_logger().warning("history-not-tidied", reason=str(error))
+
+
+class PublicationMemory:
+    """The summaries of publications through one session; only those that may still change are read again."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, PublicationSummary] = {}
+
+    def read(self, session: Session) -> tuple[PublicationSummary, ...]:
+        """Return the summaries of the last ``SUMMARIES`` publications, newest first."""
+        sequences = _sequences(session)[-SUMMARIES:]
+        settled = self._known.keys() - {*sequences[-_RECENT - 1 :]}
+        self._known = {sequence: self._known[sequence] for sequence in sequences if sequence in settled}
+        missing = [sequence for sequence in sequences if sequence not in settled]
+        for start in range(0, len(missing), _READ_TOGETHER):  # the results of all hosts may take megabytes
+            for record in _records(session, missing[start : start + _READ_TOGETHER]):
+                self._known[record.sequence] = PublicationSummary.of(record)
+        return tuple(self._known[sequence] for sequence in reversed(sequences) if sequence in self._known)
 
 
 def read_history(session: Session, last: int | None = None) -> tuple[PublicationRecord, ...]:

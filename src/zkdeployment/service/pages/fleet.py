@@ -17,6 +17,8 @@ from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostState, HostStatus
+from zkdeployment.publishing.records import PublicationSummary
+from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.acts import RollBackFleet, fleet_acts
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
@@ -287,10 +289,18 @@ PageNumber = Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.get("/history")
-def show_history(request: Request, adapters: Adapters, user: Reader, page: PageNumber = 1) -> Response:
-    """Return the page that lists the publications, newest first."""
-    records = adapters.feed.history(page * PAGE_SIZE + 1)
-    view = history_view(records, page, adapters.clock.now())
+def show_history(
+    request: Request,
+    adapters: Adapters,
+    user: Reader,
+    page: PageNumber = 1,
+    day: Annotated[str, Query(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = "",
+) -> Response:
+    """Return the page of the publications, newest first, with pictures of them; ``day`` selects one day."""
+    recent = adapters.feed.summaries()
+    wanted = page * PAGE_SIZE + 1
+    listed = recent if wanted <= SUMMARIES else tuple(map(PublicationSummary.of, adapters.feed.history(wanted)))
+    view = history_view(listed, recent, page, adapters.clock.now(), day)
     return show_page(request, adapters, user, "history.html", events="publication host", view=view)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from math import sqrt
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
-from zkdeployment.fleet.views.history import acts_during, by_importance
+from zkdeployment.base.text import counted
+from zkdeployment.fleet.views.history import FIGURE_DAYS, acts_during, by_importance, delivery_figures
+from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
 from zkdeployment.service.views.frame import act_page, host_page, moment, publication_page
 from zkdeployment.strategies.views import final_report
 
@@ -27,7 +31,7 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True)
 class PublicationRow:
-    """A publication in the list; ``took`` is empty before the first host finished."""
+    """A publication in the list; ``took`` is empty before a host finished, ``size`` if it is unknown."""
 
     revision: str
     href: str
@@ -39,15 +43,66 @@ class PublicationRow:
     expected: int
     took: str
     forced_by: str
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
+class StripBar:
+    """A publication in the strip: its place, the ``height`` for its duration, and the ``size`` of its change."""
+
+    x: int
+    height: int
+    size: int
+    tone: str
+    initials: str
+    label: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class DayCell:
+    """A day with publications in the calendar; the colour has a ``level`` from 1 to 4."""
+
+    x: int
+    y: int
+    level: int
+    failed: bool
+    label: str
+    href: str
+    selected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The weeks of the calendar from left to right, and the ``quiet`` days without publications as an SVG path."""
+
+    width: int
+    cells: tuple[DayCell, ...]
+    quiet: str
+    months: tuple[tuple[int, str], ...]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the delivery, with its definition."""
+
+    name: str
+    value: str
+    definition: str
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryView:
-    """A page of the list of publications, with the addresses of its neighbours."""
+    """A page of the list of publications, with the addresses of its neighbours; ``day`` limits it to one day."""
 
     rows: tuple[PublicationRow, ...]
     newer: str | None
     older: str | None
+    strip: tuple[StripBar, ...]
+    calendar: Calendar
+    figures: tuple[Figure, ...]
+    day: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +148,144 @@ class PublicationView:
     rollback: str | None
 
 
-def history_view(records: Sequence[PublicationRecord], page: int, now: float) -> HistoryView:
-    """Return a page of the list; ``records`` are the newest ones, up to one more than the page needs."""
+def history_view(
+    listed: Sequence[PublicationSummary],
+    recent: Sequence[PublicationSummary],
+    page: int,
+    now: float,
+    day: str = "",
+) -> HistoryView:
+    """Return a page of the list of publications, with pictures and figures of the ``recent`` ones.
+
+    ``listed`` are the newest ones, up to one more than the page needs. ``day`` (as ``2026-11-27``) limits the list
+    to the publications of one day, in UTC.
+    """
+    if day:
+        listed, page = [each for each in listed if _day(each.time).isoformat() == day], 1
     first = (page - 1) * PAGE_SIZE
-    shown = records[first : first + PAGE_SIZE]
     return HistoryView(
-        rows=tuple(_row(record, now) for record in shown),
+        rows=tuple(_row(each, now) for each in listed[first : first + PAGE_SIZE]),
         newer=None if page == 1 else "/history" if page == 2 else f"/history?page={page - 1}",
-        older=f"/history?page={page + 1}" if len(records) > first + PAGE_SIZE else None,
+        older=f"/history?page={page + 1}" if len(listed) > first + PAGE_SIZE and not day else None,
+        strip=_strip(recent),
+        calendar=_calendar(recent, now, day),
+        figures=_figures(recent, now),
+        day=day,
+    )
+
+
+#: The number of publications in the strip, and the width and the greatest height of a bar.
+_BARS = 40
+_BAR = 24
+_TALLEST = 80
+
+_TONES = {
+    PublicationOutcome.FAILED: "failed",
+    PublicationOutcome.DONE: "converged",
+    PublicationOutcome.PARTIAL: "behind",
+    PublicationOutcome.UNDER_WAY: "deploying",
+    PublicationOutcome.DOCUMENTS: "excluded",
+}
+_WORDS = {PublicationOutcome.PARTIAL: "superseded before all hosts were done"}
+
+
+def _strip(recent: Sequence[PublicationSummary]) -> tuple[StripBar, ...]:
+    """Return the bars of the newest publications, the oldest on the left; heights follow the durations."""
+    shown = recent[:_BARS][::-1]
+    longest = max((_duration(each) or 0.0 for each in shown), default=0.0) or 1.0
+    most = max((each.nodes or 0 for each in shown), default=0) or 1
+    bars = []
+    for number, each in enumerate(shown):
+        outcome = each.outcome(newest=each is recent[0])
+        row, taken = _row(each, 0.0), _duration(each) or 0.0
+        facts = [row.subject or row.revision, f"by {row.author}" if row.author else ""]
+        facts += [_WORDS.get(outcome, outcome.value), f"{each.done} of {counted(each.expected, 'host', ',')} done"]
+        facts += [f"took {row.took}" if row.took else "", _size(each.nodes)]
+        bars.append(
+            StripBar(
+                x=number * _BAR,
+                height=max(4, round(_TALLEST * sqrt(taken / longest))),
+                size=0 if not each.nodes else max(2, round(9 * sqrt(each.nodes / most))),
+                tone=_TONES[outcome],
+                initials="".join(word[0] for word in row.author.split()[:2]).upper(),
+                label=", ".join(filter(None, facts)),
+                href=publication_page(each.sequence),
+            )
+        )
+    return tuple(bars)
+
+
+def _size(nodes: int | None) -> str:
+    return "" if nodes is None else f"{counted(nodes, 'node', ',')} of the tree changed"
+
+
+def _duration(summary: PublicationSummary) -> float | None:
+    return None if summary.ended is None else max(0.0, summary.ended - summary.time)
+
+
+#: The number of weeks in the calendar, and the distance of two days.
+_WEEKS = 26
+_STEP = 14
+
+
+def _day(time: float) -> date:
+    return datetime.fromtimestamp(time, UTC).date()
+
+
+def _calendar(recent: Sequence[PublicationSummary], now: float, selected: str) -> Calendar:
+    """Return the calendar of the last weeks; weeks are columns that begin with Monday, days are in UTC."""
+    today = _day(now)
+    begin = today - timedelta(days=today.weekday(), weeks=_WEEKS - 1)
+    by_day: dict[date, list[PublicationSummary]] = {}
+    for each in recent:
+        by_day.setdefault(_day(each.time), []).append(each)
+    cells, quiet, months = [], [], []
+    for number in range((today - begin).days + 1):
+        day = begin + timedelta(days=number)
+        x, y = (number // 7) * _STEP, (number % 7) * _STEP
+        if day.day == 1 or number == 0:
+            months.append((x, f"{day:%b}"))
+        found = by_day.get(day, ())
+        if not found:
+            quiet.append(f"M{x} {y}h11v11h-11z")
+            continue
+        failed = sum(each.failed > 0 for each in found)
+        name = day.isoformat()
+        label = f"{name}: {counted(len(found), 'publication')}{f', {failed} with failures' if failed else ''}"
+        cells.append(
+            DayCell(x, y, min(4, len(found)), failed > 0, label, f"/history?day={name}", name == selected)
+        )
+    total = sum(len(found) for day, found in by_day.items() if day >= begin)
+    summary = f"{counted(total, 'publication')} on {counted(len(cells), 'day')} since {begin.isoformat()}"
+    return Calendar(_WEEKS * _STEP, tuple(cells), "".join(quiet), _apart(months), summary)
+
+
+def _apart(months: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+    """Return the names of months without the first one if it would touch the second."""
+    crowded = len(months) > 1 and months[1][0] - months[0][0] < 2 * _STEP
+    return tuple(months[1:] if crowded else months)
+
+
+def _figures(recent: Sequence[PublicationSummary], now: float) -> tuple[Figure, ...]:
+    found = delivery_figures(recent, now)
+    rate = "none yet" if found.failure_rate is None else f"{100 * found.failure_rate:.0f} %"
+    return (
+        Figure(
+            "Deployment frequency",
+            f"{found.per_week:.1f} a week" if found.publications else "none yet",
+            f"Publications that changed something for hosts: {found.publications} in the last {FIGURE_DAYS} days.",
+        ),
+        Figure(
+            "Lead time for changes",
+            "none yet" if found.lead_time is None else age(found.lead_time),
+            "From the commit until the last host has it: the median of the publications without a failure.",
+        ),
+        Figure("Change failure rate", rate, "The share of the publications that failed on at least one host."),
+        Figure(
+            "Time to restore",
+            "none yet" if found.restore_time is None else age(found.restore_time),
+            "From the first failed host to the last host of the next publication without a failure: the median.",
+        ),
     )
 
 
@@ -127,7 +312,7 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
     shown = results[first : first + PAGE_SIZE]
     address = publication_page(record.sequence)
     return PublicationView(
-        row=_row(record, now),
+        row=_row(PublicationSummary.of(record), now),
         facts=tuple(_facts(record)),
         published=moment(record.time, now),
         acts=tuple((moment(act.time, now), str(act)) for act in acts_during(records, record, acts)),
@@ -143,8 +328,8 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
     )
 
 
-def _row(record: PublicationRecord, now: float) -> PublicationRow:
-    origin, forced = record.origin, record.forced
+def _row(record: PublicationSummary, now: float) -> PublicationRow:
+    origin = record.origin
     return PublicationRow(
         revision=short(record.revision),
         href=publication_page(record.sequence),
@@ -155,12 +340,15 @@ def _row(record: PublicationRecord, now: float) -> PublicationRow:
         failed=record.failed,
         expected=record.expected,
         took="" if record.ended is None else age(record.ended - record.time),
-        forced_by="" if forced is None else forced.by,
+        forced_by=record.forced_by,
+        size="" if record.nodes is None else f"{record.nodes:,}",
     )
 
 
 def _facts(record: PublicationRecord) -> list[tuple[str, str]]:
     facts = [("Revision", str(record.revision)), ("Sequence", str(record.sequence))]
+    if record.nodes is not None:
+        facts.append(("Changed", counted(record.nodes, "node of the tree", ",")))
     if record.origin is not None:
         facts += [("Author", record.origin.author), ("Signed by", record.origin.signer or "not asked for")]
     if record.forced is not None:

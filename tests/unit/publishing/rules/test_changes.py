@@ -317,7 +317,7 @@ class TestAPreparedPublication:
         options = SyncOptions(force=True, forced=forced, request=request)
         publication = self.built(options=options)
         assert (publication.sequence, publication.request) == (9, "id-1")
-        assert publication.record == PublicationRecord("r2", 100.0, origin=ORIGIN, forced=forced, excluded=0)
+        assert publication.record == PublicationRecord("r2", 100.0, origin=ORIGIN, forced=forced, nodes=1)
 
 
 def test_all_errors_of_a_text_forbid_its_publication():

@@ -3,7 +3,7 @@
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
-from zkdeployment.publishing.records import ForcedBy, PublicationRecord
+from zkdeployment.publishing.records import ForcedBy, PublicationRecord, PublicationSummary
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
@@ -44,10 +44,15 @@ def publication(records, chosen, *, page=1, acts=(), may_roll_back=False, differ
     )
 
 
+def listed(records, page=1, day="", now=NOW):
+    summaries = [PublicationSummary.of(each) for each in records]
+    return history_view(summaries, summaries, page, now, day)
+
+
 def test_the_list_has_pages():
     records = [record(number) for number in range(2 * PAGE_SIZE + 1, 0, -1)]
 
-    first, second, third = (history_view(records[: page * PAGE_SIZE + 1], page, NOW) for page in (1, 2, 3))
+    first, second, third = (listed(records[: page * PAGE_SIZE + 1], page) for page in (1, 2, 3))
 
     assert (len(first.rows), first.newer, first.older) == (PAGE_SIZE, None, "/history?page=2")
     assert (len(second.rows), second.newer, second.older) == (PAGE_SIZE, "/history", "/history?page=3")
@@ -57,7 +62,7 @@ def test_the_list_has_pages():
 def test_a_row_counts_hosts_and_names_who_forced_it():
     forced = record(results=[result(1), result(2, "boom")], hosts=3, forced=ForcedBy("ann", "the fix"))
 
-    (row,) = history_view([forced], 1, NOW).rows
+    (row,) = listed([forced]).rows
 
     assert (row.done, row.failed, row.expected, row.took) == (1, 1, 3, "1 min")
     assert (row.author, row.forced_by) == ("Jane", "ann")
@@ -102,3 +107,78 @@ def test_the_publication_before_is_found_by_its_sequence():
 
     assert previous_record(records, 7) is records[2]
     assert previous_record(records, 4) is None
+
+
+MONDAY = 1_796_601_600.0  # 2026-12-07
+HOUR, DAY = 3_600.0, 86_400.0
+
+
+def published(day, sequence, *, failed=False, done=3, since=0, nodes=4, took=600.0, author="Ada Byron <ada@x>"):
+    """Return a publication ``day`` days before Monday, for three hosts."""
+    at = MONDAY - day * DAY
+    results = [
+        HostResult(f"h{number}", f"h{number}", at + took, 9.0, "boom" if failed and not number else None)
+        for number in range(done)
+    ]
+    return PublicationRecord(
+        f"r{sequence}",
+        at,
+        sequence,
+        since,
+        origin=Origin(author, f"Web {sequence}", at - HOUR),
+        hosts=3,
+        nodes=nodes,
+        results={result.host_id: result for result in results},
+    )
+
+
+def test_the_strip_shows_outcome_duration_size_and_author_of_the_last_publications():
+    records = [
+        published(0, 5, done=1),
+        published(1, 4, since=3, done=0, nodes=0),
+        published(2, 3, took=2400.0, nodes=16, author="Bob"),
+        published(3, 2, done=2),
+        published(4, 1, failed=True),
+    ]
+    bars = listed(records, now=MONDAY).strip
+    assert [bar.tone for bar in bars] == ["failed", "behind", "converged", "excluded", "deploying"]
+    assert [bar.height for bar in bars] == [40, 40, 80, 4, 40]
+    assert [bar.size for bar in bars] == [4, 4, 9, 0, 4]
+    assert [bar.initials for bar in bars] == ["AB", "AB", "B", "AB", "AB"]
+    assert bars[1].label == (
+        "Web 2, by Ada Byron, superseded before all hosts were done, 2 of 3 hosts done, took 10 min,"
+        " 4 nodes of the tree changed"
+    )
+    assert bars[2].href == "/history/3"
+
+
+def test_the_strip_shows_at_most_forty_publications_and_unknown_sizes_have_no_circle():
+    records = [published(0, sequence, nodes=None) for sequence in range(50, 0, -1)]
+    bars = listed(records, now=MONDAY).strip
+    assert (len(bars), bars[0].href, bars[-1].href) == (40, "/history/11", "/history/50")
+    assert {bar.size for bar in bars} == {0}
+
+
+def test_the_calendar_has_weeks_as_columns_and_marks_days_with_failures():
+    records = [published(0, 3), published(0, 2), published(1, 1, failed=True)]
+    calendar = listed(records, now=MONDAY, day="2026-12-07").calendar
+    sunday, monday = sorted(calendar.cells, key=lambda cell: cell.label)
+    assert (sunday.x, sunday.y, sunday.failed, sunday.selected) == (24 * 14, 6 * 14, True, False)
+    assert (monday.x, monday.y, monday.level, monday.selected) == (25 * 14, 0, 2, True)
+    assert monday.label == "2026-12-07: 2 publications"
+    assert sunday.label == "2026-12-06: 1 publication, 1 with failures"
+    assert calendar.summary == "3 publications on 2 days since 2026-06-15"
+    assert calendar.quiet.count("M") == 25 * 7 - 1
+
+
+def test_a_day_lists_its_publications_only():
+    records = [published(0, 3), published(1, 2), published(1, 1)]
+    view = listed(records, day="2026-12-06", now=MONDAY)
+    assert [row.href for row in view.rows] == ["/history/2", "/history/1"]
+    assert listed(records, day="2020-01-01", now=MONDAY).rows == ()
+
+
+def test_without_publications_there_are_no_figures():
+    view = listed([], now=MONDAY)
+    assert (view.strip, view.calendar.cells) == ((), ())
+    assert {figure.value for figure in view.figures} == {"none yet"}
