@@ -104,7 +104,8 @@ class Host(Record):
     it. ``sequence`` is that of the publication with which the host reached ``version``, 0 without one; ``None``
     means that the agent does not report it, like the agents of zc.zkdeployment. ``completed`` is the sequence of
     the last publication that the host deployed completely; unlike ``sequence`` it stays during the next
-    deployment. ``failed`` is the failure that ``error`` describes. ``since`` is the time of the node's last
+    deployment. ``failed`` is the failure that ``error`` describes, and ``output`` are the last lines of the script
+    that failed. ``since`` is the time of the node's last
     change, in seconds since the epoch; it is not one of its properties.
 
     ``idle_role`` is the role of a host that can be leased, while it is not leased; ``None`` for other hosts.
@@ -131,6 +132,7 @@ class Host(Record):
     sequence: int | None = None
     completed: int | None = None
     failed: DeploymentFailure | None = None
+    output: str | None = None
     address: str | None = None
     idle_role: Annotated[str | None, Key("lease")] = None
     leased: Leased | None = None

@@ -85,6 +85,16 @@ class FailureOutput(Record):
     text: Annotated[str, Key("output")] = ""
 
 
+#: The most lines of an output that a host shows with its error, and the most characters of each.
+_LAST_LINES, _LONGEST_LINE = 10, 200
+
+
+def last_lines(output: str) -> str | None:
+    """Return the last lines of an output, without blank ones and the ends of long ones; ``None`` without any."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    return "\n".join(line[:_LONGEST_LINE] for line in lines[-_LAST_LINES:]) or None
+
+
 #: The largest size of the shown end of the output of a running script, in bytes.
 MAX_LIVE_BYTES = 4 * 1024
 

@@ -22,7 +22,7 @@ from zkdeployment.base.errors import (
     without_secrets,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.stop import MAX_OUTPUT_BYTES, FailureOutput, GroupStop, Stop
+from zkdeployment.base.stop import MAX_OUTPUT_BYTES, FailureOutput, GroupStop, Stop, last_lines
 from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.strategies.permission import Failure, PhaseReport
 
@@ -165,12 +165,12 @@ class FailureReporter:
                 obsolete = not self._attempt(failure)
                 reported = True
         finally:  # operators are informed although ZooKeeper does not answer
-            tail = getattr(error, "tail", "")
-            self._adapters.mailer.send(*failure_mail(failure, tail, reported=reported, obsolete=obsolete))
+            output = _output_of(error)
+            self._adapters.mailer.send(*failure_mail(failure, output, reported=reported, obsolete=obsolete))
         if not reported:
             self._presence.retry_until_overdue(lambda: self._attempt(failure))
         self._forget()
-        self._publish_output(failure.stop, tail)
+        self._publish_output(failure.stop, output)
         log.critical("deployment-failed", **({} if failure.group is None else {"group": failure.group}))
 
     def fail_alone(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> None:
@@ -179,18 +179,16 @@ class FailureReporter:
         The failure is not kept on disk: after a restart of the agent, the host tries again.
         """
         stop = self._show(revision, failed, error)
-        tail = getattr(error, "tail", "")
-        self._adapters.mailer.send(*failure_mail(Failure(stop, failed), tail, reported=True, alone=True))
+        output = _output_of(error)
+        self._adapters.mailer.send(*failure_mail(Failure(stop, failed), output, reported=True, alone=True))
         self._presence.refresh()
-        self._publish_output(stop, tail)
+        self._publish_output(stop, output)
         get_logger().critical("deployment-failed", reason=stop.reason)
 
-    def _publish_output(self, stop: Stop, tail: str) -> None:
+    def _publish_output(self, stop: Stop, text: str) -> None:
         """Publish the end of the failed script's output; the failure itself is reported already."""
-        if not tail:
+        if not text:
             return
-        cut = without_secrets(tail).encode("utf-8", errors="replace")[-MAX_OUTPUT_BYTES:]
-        text = printable_lines(cut.decode("utf-8", errors="ignore"))
         output = FailureOutput(stop.host_id, stop.revision, stop.step, stop.time, text)
         try:
             self._adapters.fleet.publish_output(output)
@@ -202,7 +200,7 @@ class FailureReporter:
         cause = reason(error)
         get_logger().error("deployment-error", reason=cause, exc_info=error)
         self._presence.telemetry.end(DeploymentResult.FAILED)
-        self._set_failure(cause, failed)
+        self._set_failure(cause, failed, last_lines(_output_of(error)))
         self._presence.end_deployment()
         try:
             self._adapters.run.write_status(revision, "error")
@@ -211,8 +209,8 @@ class FailureReporter:
         self._adapters.notifier.status(f"{revision}: error: {cause}")
         return self._stop(revision, failed, cause)
 
-    def _set_failure(self, error: str, failed: DeploymentFailure | None) -> None:
-        self._presence.host = replace(self._presence.host, error=error, failed=failed)
+    def _set_failure(self, error: str, failed: DeploymentFailure | None, output: str | None = None) -> None:
+        self._presence.host = replace(self._presence.host, error=error, failed=failed, output=output)
 
     def _stop(self, revision: Revision, failed: DeploymentFailure, cause: str) -> Stop:
         identity = self._presence.host.identity
@@ -276,6 +274,12 @@ class FailureReporter:
             get_logger().warning("failure-obsolete", failed=failure.stop.revision)
             self._presence.refresh()
         return stopped
+
+
+def _output_of(error: Exception) -> str:
+    """Return the end of the output of the script that failed, without secrets; empty for other errors."""
+    text = without_secrets(getattr(error, "tail", "")).encode("utf-8", errors="replace")[-MAX_OUTPUT_BYTES:]
+    return printable_lines(text.decode("utf-8", errors="ignore"))
 
 
 def reason(error: Exception) -> str:

@@ -81,7 +81,9 @@ class HostPresence:
 
     def set_error(self, error: str | None) -> None:
         """Replace the host's error; ``None`` also clears the failure."""
-        self.host = replace(self.host, error=error, failed=None if error is None else self.host.failed)
+        self.host = replace(self.host, error=error)
+        if error is None:
+            self.host = replace(self.host, failed=None, output=None)
 
     def retry_until_reachable(self, call: Callable[[], T]) -> T:
         """Repeat a call until ZooKeeper answers and return its result.

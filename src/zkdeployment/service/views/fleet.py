@@ -12,6 +12,7 @@ from zkdeployment.base.durations import age, ago
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request
 from zkdeployment.fleet.views.status import HostState
+from zkdeployment.service.views.failures import failure_groups
 from zkdeployment.service.views.frame import host_page, intent_page, moment, publication_page
 from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, host_map, state_filters
 
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.base.lock import Lock
-    from zkdeployment.base.stop import Stop
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
+    from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.publishing.records import PublicationRecord, SyncerReport
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.hosts import HostList, HostMap, StateFilter
@@ -46,6 +46,7 @@ class HostLink:
 class FleetProblem:
     """A problem in a few words, its reported ``detail``, the hosts that have it, and when it began.
 
+    ``summary`` is how many hosts failed alike, and since when; ``lines`` are the last lines of the failed script.
     ``more`` is the number of hosts that ``hosts`` omits; ``href`` is the page that shows all hosts with the
     problem. ``severe`` problems stop the fleet or a host.
     """
@@ -57,6 +58,8 @@ class FleetProblem:
     href: str = ""
     at: Moment | None = None
     severe: bool = True
+    summary: str = ""
+    lines: tuple[str, ...] = ()
 
 
 def fleet_problems(
@@ -65,7 +68,7 @@ def fleet_problems(
     """Return the problems of the fleet, the most urgent first; ``now`` is in seconds since the epoch."""
     return (
         *_stops(status, now),
-        *_failures(status, now),
+        *_failures(snapshot, status, now),
         *_stopped_groups(status, now),
         *_absences(status),
         *_orphaned_locks(snapshot, locks),
@@ -77,45 +80,31 @@ def fleet_problems(
 
 
 def _stops(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
-    alike: dict[tuple[object, ...], list[Stop]] = {}
+    """Yield the stops and holds by operators and by the coordinator."""
     for stop in status.stops:
-        alike.setdefault((stop.by, stop.revision, stop.step, stop.reason), []).append(stop)
-    groups = list(alike.values())
+        if stop.by is not None:
+            title = f"{'Held' if stop.is_hold else 'Stopped'} by {stop.by}"
+            yield FleetProblem(title, stop.reason, at=moment(stop.time, now), severe=stop.is_failure)
+
+
+def _failures(snapshot: FleetSnapshot, status: FleetStatus, now: float) -> Iterator[FleetProblem]:
+    """Yield the failures of hosts; hosts with the same error are one problem."""
+    groups = failure_groups(snapshot, status)
     for group in groups[:_SHOWN]:
-        yield _stop(group, now)
-    rest = sum(len(group) for group in groups[_SHOWN:]) + sum(stop.replaced for stop in status.stops)
-    if rest:
-        yield FleetProblem(f"{count_text(rest, 'more stop')} recorded", href=_failed().address)
-
-
-def _stop(group: Sequence[Stop], now: float) -> FleetProblem:
-    first = group[0]
-    at = moment(first.time, now)
-    if first.by is not None:
-        return FleetProblem(
-            f"{'Held' if first.is_hold else 'Stopped'} by {first.by}", first.reason, at=at, severe=first.is_failure
+        yield FleetProblem(
+            group.title,
+            group.error,
+            tuple(HostLink(host.name, host_page(host.id)) for host in group.hosts[:_NAMED]),
+            max(0, len(group.hosts) - _NAMED),
+            _failed().address,
+            moment(group.first, now),
+            summary=group.summary(now),
+            lines=group.lines,
         )
-    title = f"Failed at {first.step} of {short(first.revision)}"
-    hosts = tuple(HostLink(stop.host_name, host_page(stop.host_id)) for stop in group[:_NAMED])
-    return FleetProblem(title, first.reason, hosts, len(group) - len(hosts), _failed().address, at)
-
-
-def _failures(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
-    """Yield the failures without a record of a stop; hosts with the same error are one problem."""
-    stopping = {stop.host_id for stop in status.stops}
-    alike: dict[str, list[HostStatus]] = {}
-    for host in status.hosts:
-        if host.error is not None and host.id not in stopping:
-            alike.setdefault(host.error, []).append(host)
-    groups = sorted(alike.values(), key=len, reverse=True)
-    for group in groups[:_SHOWN]:
-        at = moment(min((host.since for host in group if host.since), default=None), now)
-        hosts = tuple(HostLink(host.name, host_page(host.id)) for host in group[:_NAMED])
-        title = f"{count_text(len(group), 'host')} failed"
-        yield FleetProblem(title, group[0].error or "", hosts, len(group) - len(hosts), _failed().address, at)
-    rest = sum(len(group) for group in groups[_SHOWN:])
-    if rest:
+    if rest := sum(len(group.hosts) for group in groups[_SHOWN:]):
         yield FleetProblem(f"{count_text(rest, 'more host')} failed in other ways", href=_failed().address)
+    if replaced := sum(stop.replaced for stop in status.stops):
+        yield FleetProblem(f"{count_text(replaced, 'more stop')} recorded", href=_failed().address)
 
 
 def _stopped_groups(status: FleetStatus, now: float) -> Iterator[FleetProblem]:

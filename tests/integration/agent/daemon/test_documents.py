@@ -135,6 +135,7 @@ def test_the_output_of_a_failed_script_is_published_without_secrets_until_the_ne
         assert "hunter2" not in output.text
         assert output.text.endswith("password=*** \\x1b[31mred\n")
         assert 15_000 < len(output.text) <= 20 * 1024
+        assert host.node["output"] == "line\n" * 9 + "password=*** \\x1b[31mred"
         assert session.get("/zkdeployment/output") is not None
         publishing.push(TREE.replace("h1", "h2"))
         publishing.sync(force=True)

@@ -42,7 +42,8 @@ def test_hosts_that_failed_in_the_same_way_share_a_problem():
 
     (problem,) = problems(Cluster(None), stops=stops)
 
-    assert problem.title == "Failed at deploy /shop/web 0 of r2"
+    assert problem.title == "7 hosts failed at deploy /shop/web 0 of r2"
+    assert problem.summary == "7 hosts, same error, first at 02:46:30"
     assert (problem.detail, problem.more, problem.severe) == ("exit status 1", 3, True)
     assert problem.hosts[0].href == "/hosts/h0"
     assert problem.href == "/?state=failed"
@@ -64,11 +65,10 @@ def test_stops_and_failures_of_many_kinds_are_summed_up():
 
     found = problems(Cluster(None), hosts, stops=stops)
 
-    assert [problem.title for problem in found if problem.title.startswith("3 more")] == [
-        "3 more stops recorded",
-        "3 more hosts failed in other ways",
+    assert [problem.title for problem in found if "more" in problem.title] == [
+        "11 more hosts failed in other ways"
     ]
-    assert len(found) == 12
+    assert len([problem for problem in found if problem.summary]) == 5
 
 
 def test_failures_without_a_stop_are_shown_once():
