@@ -15,10 +15,10 @@ from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.text import counted
 from zkdeployment.publishing.records import GuardOverrides
-from zkdeployment.service.act import ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
+from zkdeployment.service.act import ActDetail, ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from zkdeployment.base.act import Act
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.locks import Release
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus
+    from zkdeployment.publishing.acts.rollback import RollbackOrder
     from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.act import Actor, PlannedAct, Visit
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
@@ -36,6 +38,12 @@ _LONGEST_WAIT = 300.0
 
 #: Seconds for which a form waits for the syncer's answer to a request for a publication.
 _FORM_TIMEOUT = 30.0
+
+#: The most lines of a difference on a form.
+_MOST_LINES = 400
+
+#: The number of publications whose pace predicts that of the next one.
+_PACE = 10
 
 #: A sequence has at most 16 digits.
 _DIGITS = 17
@@ -181,6 +189,17 @@ seconds."""
         )
         return tuple(line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
 
+    def preview(self, found: tuple[FleetSnapshot, FleetStatus], form: ActForm, visit: Visit) -> ActForm:
+        from zkdeployment.fleet.views.history import duration_sentence  # noqa: PLC0415  verbs start faster without it
+
+        snapshot, status = found
+        left = sum(host.expected and host.version != snapshot.published for host in status.hosts)
+        duration = duration_sentence(left, visit.adapters.feed.history(_PACE))
+        failed = _count(status, "failed")
+        risk = f"{counted(failed, 'host', ',')} {'is' if failed == 1 else 'are'} likely to fail again."
+        more = (*((duration,) if left and duration else ()), *((risk,) if failed else ()))
+        return replace(form, consequences=(*form.consequences, *more))
+
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
         """End the stop or the hold; raises what ``resume_latest`` and ``resume`` raise."""
         act = actor.record(self, "resume --latest" if self.latest else "resume")
@@ -223,6 +242,28 @@ def fleet_acts(snapshot: FleetSnapshot, back: str, user: User) -> tuple[ActLink,
         for act in acts
         if user.may_act(act.RIGHT)
     )
+
+
+#: The most characters of a commit's subject on a button.
+_MOST_CHARACTERS = 32
+
+
+def rollback_link(records: Sequence[PublicationRecord], status: FleetStatus, back: str) -> tuple[ActLink, ...]:
+    """Return the link to the rollback that a failure of hosts suggests: to the last revision that succeeded.
+
+    ``records`` are the last publications, newest first. Without a failed host, or without such a revision, nothing
+    is suggested.
+    """
+    from zkdeployment.publishing.acts.rollback import last_good_revision  # noqa: PLC0415  other acts need none
+
+    revision = last_good_revision(records, lambda _: ()) if _count(status, "failed") else None
+    record = next((each for each in records if isinstance(revision, str) and each.revision == revision), None)
+    if record is None:
+        return ()
+    subject = "" if record.origin is None else record.origin.subject
+    shown = subject if len(subject) <= _MOST_CHARACTERS else f"{subject[: _MOST_CHARACTERS - 1].rstrip()}…"
+    label = f"Roll back to {f'“{shown}”' if shown else short(record.revision)}"
+    return (RollBackFleet.link(label, "primary", back, sequence=str(record.sequence), now="yes"),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,24 +429,57 @@ nothing."""
     def form(self, found: PublicationRecord) -> ActForm:
         return replace(super().form(found), fields=(("sequence", str(found.sequence)),))
 
-    def perform(self, adapters: ServerAdapters, actor: Actor) -> CommittedAct:
-        """Commit the rollback; its commit is made even if it could not be published in time.
+    def preview(self, found: PublicationRecord, form: ActForm, visit: Visit) -> ActForm:
+        """Return the form with the commits that the rollback undoes, its changes, the plan and its duration."""
+        from zkdeployment.fleet.views.forecast import Outlook  # noqa: PLC0415  verbs start faster without it
+        from zkdeployment.fleet.views.history import duration_sentence  # noqa: PLC0415  as above
+        from zkdeployment.publishing.acts.rollback import roll_back  # noqa: PLC0415  as above
+        from zkdeployment.service.views.plan import plan_view  # noqa: PLC0415  as above
 
-        Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
-        """
-        from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  other acts need none
-        from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back  # noqa: PLC0415
+        adapters = visit.adapters
+        commits, operator = adapters.require_commits(), adapters.operator
+        order = self._order(commits, visit.actor)
+        outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=True)
+        if not outcome.changed:
+            return replace(form, objection="The tip of the branch has this tree already: nothing would change.")
+        planned = visit.state.planner.plan_files(adapters, outcome.files, "the rollback")
+        changing = len(planned.forecast.with_outlook(Outlook.CHANGES))
+        duration = duration_sentence(changing, adapters.feed.history(_PACE))
+        undone = tuple(f"{short(each.id)} {each.subject} ({each.author})" for each in outcome.undone)
+        return replace(
+            form,
+            consequences=(*form.consequences, *((duration,) if changing and duration else ())),
+            details=(
+                ActDetail(f"It undoes {counted(len(undone), 'commit')}", undone),
+                ActDetail("Changes of the files", tuple(outcome.diff.splitlines()[:_MOST_LINES])),
+            ),
+            plan=plan_view(planned.forecast, planned.warnings, planned.packages, planned.lines),
+        )
 
-        actor.require(self.RIGHT)
-        operator, commits = adapters.operator, adapters.require_commits()
-        order = RollbackOrder(
+    def _order(self, commits: TreeCommits, actor: Actor) -> RollbackOrder:
+        from zkdeployment.publishing.acts.rollback import RollbackOrder  # noqa: PLC0415  other acts need none
+
+        return RollbackOrder(
             author=commits.author(actor.name),
             reason=sanitize(self.reason),
             revision=self.revision,
             quarantine=self.quarantine,
             now=actor.now(),
         )
-        outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=self.dry_run)
+
+    def perform(self, adapters: ServerAdapters, actor: Actor) -> CommittedAct:
+        """Commit the rollback; its commit is made even if it could not be published in time.
+
+        Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
+        """
+        from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  other acts need none
+        from zkdeployment.publishing.acts.rollback import publish_now, roll_back  # noqa: PLC0415
+
+        actor.require(self.RIGHT)
+        operator, commits = adapters.operator, adapters.require_commits()
+        outcome = roll_back(
+            self._order(commits, actor), commits, operator.fleet, operator.rollouts, dry_run=self.dry_run
+        )
         obstacles: list[str] = []
         if not self.dry_run and outcome.commit is not None and self.now:
             act = actor.record(self, f"rollback to {short(outcome.past or outcome.commit)}")

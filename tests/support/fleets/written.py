@@ -112,7 +112,7 @@ class WrittenFleet:
                 ),
             )
         )
-        self._publications.report("up to date", 30.0, time.time())
+        self._publications.report("up to date", 3600.0, time.time())
         return sequence
 
     def record(

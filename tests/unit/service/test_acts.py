@@ -7,14 +7,16 @@ import pytest
 from support.strategies import begun_rollout, ended_rollout
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.locks import plan_release
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
+from zkdeployment.publishing.records import Origin, PublicationRecord
 from zkdeployment.rollouts.acts import AbortRollout, PauseRollout, PromoteGroup, rollout_acts
-from zkdeployment.service.acts import ACTS, ReleaseLock, ResumeFleet, fleet_acts
+from zkdeployment.service.acts import ACTS, ReleaseLock, ResumeFleet, fleet_acts, rollback_link
 from zkdeployment.service.users.user import Role, User
 from zkdeployment.strategies.state import Ending
 
@@ -142,3 +144,23 @@ def test_the_release_of_a_lock_names_the_loser_the_successor_and_the_risk():
     assert found.consequences[1] == "h2 (h2) acquires the lock next."
     assert "8 min" in found.options[0].explanation
     assert release.form(plan_release(replace(lock, work=None), HOSTS, now=NOW)).options == ()
+
+
+def publication(revision, sequence, *, failed=0, subject="", results=3):
+    outcomes = [HostResult(f"h{n}", f"h{n}", 100.0, 10.0, "boom" if n < failed else None) for n in range(results)]
+    origin = Origin("Jane <jane@example.com>", subject, 50.0)
+    found = {outcome.host_id: outcome for outcome in outcomes}
+    return PublicationRecord(revision * 40, 60.0, sequence, origin=origin, hosts=results, results=found)
+
+
+def test_a_failure_suggests_the_rollback_to_the_last_revision_that_succeeded():
+    failing, before = publication("c", 3, failed=1, subject="Web 1.3"), publication("b", 2, failed=2)
+    good = publication("a", 1, subject="Web 1.2: the cart shows prices with tax")
+    status = fleet_status(snapshot((None,), stops=(STOP,)))
+    (link,) = rollback_link((failing, before, good), status, "/")
+
+    assert link.label == "Roll back to “Web 1.2: the cart shows prices…”"
+    assert link.href == "/acts/rollback?sequence=1&now=yes&back=%2F"
+    assert rollback_link((failing, before), status, "/") == ()
+    whole = replace(status, hosts=tuple(host for host in status.hosts if host.error is None))
+    assert rollback_link((failing, good), whole, "/") == ()

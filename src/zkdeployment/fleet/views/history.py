@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.durations import age
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.text import counted
 from zkdeployment.strategies.views import rollout_status
 
 if TYPE_CHECKING:
@@ -150,3 +152,21 @@ def audit_records(
         tuple(act for act in reversed(acts) if who in {"", act.by, act.by.partition("@")[0]})[:limit],
         tuple(login for login in reversed(failed_logins) if who in {"", login.user, login.address})[:limit],
     )
+
+
+def duration_sentence(hosts: int, records: Iterable[PublicationRecord]) -> str:
+    """Return the time that hosts take at the pace of the last publications; empty if these show none.
+
+    ``records`` are newest first. The pace is the median of their times from the publication to its last host, per
+    host.
+    """
+    paces = [
+        (record.ended - record.time) / record.done
+        for record in records
+        if record.done and record.ended is not None and record.ended > record.time
+    ]
+    if not paces:
+        return ""
+    verb = "takes" if hosts == 1 else "take"
+    time = age(hosts * median(paces))
+    return f"{counted(hosts, 'host', ',')} {verb} about {time} at the pace of the last publications."

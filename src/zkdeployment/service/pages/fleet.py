@@ -20,7 +20,7 @@ from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.publishing.records import PublicationSummary
 from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access.identity import PoolReader, Reader, require
-from zkdeployment.service.acts import RollBackFleet, fleet_acts
+from zkdeployment.service.acts import RollBackFleet, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
@@ -83,7 +83,10 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     query = HostQuery.of_parameters({name: parameters.getlist(name) for name in parameters})
     changed = changed_hosts(request, len(cached.status.hosts))
     view = fleet_view(data, query, now=now, changed=changed)
-    acts = fleet_acts(cached.fleet, view_address(request), user)
+    back = view_address(request)
+    acts = fleet_acts(cached.fleet, back, user)
+    if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
+        acts = (*rollback_link(data.records, cached.status, back), *acts)
     return show_page(
         request,
         adapters,

@@ -149,7 +149,11 @@ def test_a_fleet_is_resumed_at_the_tip_of_the_branch(stage: Stage, tmp_path: Pat
 
 def test_the_fleet_is_rolled_back_to_an_earlier_publication(stage: Stage):
     page = f"/history/{_history(stage.service)[-1]}"
-    stage.submit(stage.open(page, "Roll back to this"), "Roll back", {"reason": "back"}, "quarantine", back=page)
+    form = stage.open(page, "Roll back to this")
+    assert "It undoes 1 commit" in form.text
+    assert "<del>-      version = &#39;1.3&#39;</del>" in form.text
+    assert "<ins>+      version = &#39;1.2&#39;</ins>" in form.text
+    stage.submit(form, "Roll back", {"reason": "back"}, "quarantine", back=page)
     assert stage.branch.files()["a.zk"] == TREE.format("1.2")
     assert "quarantine-shop-front-1.3.yaml" in stage.branch.files()
     assert stage.branch.ask("log", "-1", "--format=%an|%s", "main").startswith("ann|Roll back to")

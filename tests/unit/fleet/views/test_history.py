@@ -3,7 +3,13 @@ import pytest
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, publication_body
+from zkdeployment.fleet.views.history import (
+    acts_during,
+    by_importance,
+    duration_sentence,
+    find_record,
+    publication_body,
+)
 from zkdeployment.publishing.records import PublicationRecord
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -45,3 +51,15 @@ def test_hosts_that_failed_come_first():
     document = publication_body(record, [record], ACTS[:1], [], now=5.0)
     assert [result["id"] for result in document["results"]] == ["h2", "h1"]
     assert (document["acts"], document["failed"], document["left_out"]) == ([ACTS[0].to_json()], 1, 0)
+
+
+def test_the_pace_of_the_last_publications_predicts_the_time_that_hosts_take():
+    def record(seconds, hosts):
+        results = {f"h{n}": HostResult(f"h{n}", f"h{n}", 100.0 + seconds, 1.0) for n in range(hosts)}
+        return PublicationRecord(COMMIT, 100.0, results=results)
+
+    records = [record(40.0, 2), record(600.0, 3), record(60.0, 3)]
+
+    assert duration_sentence(116, records) == "116 hosts take about 38 min at the pace of the last publications."
+    assert duration_sentence(1, records) == "1 host takes about 20 s at the pace of the last publications."
+    assert duration_sentence(116, [record(0.0, 2), record(60.0, 0)]) == ""
