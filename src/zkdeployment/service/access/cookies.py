@@ -115,6 +115,29 @@ def _name(site: Site, name: str) -> str:
     return f"__Host-{name}" if site.encrypted else name
 
 
+#: Seconds for which a browser remembers the arrangement of the map: a year.
+_MAP_SECONDS = 365 * 86_400
+
+
+def keep_map(request: Request, response: Response, order: str) -> None:
+    """Let the browser remember the arrangement of the map of hosts."""
+    site = site_of(request)
+    response.set_cookie(
+        _name(site, "map"),
+        order,
+        max_age=_MAP_SECONDS,
+        path="/",
+        secure=site.encrypted,
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def kept_map(request: Request) -> str:
+    """Return the arrangement of the map that the browser remembers; empty without one."""
+    return request.cookies.get(_name(site_of(request), "map"), "")
+
+
 def _set(site: Site, response: Response, name: str, value: str) -> None:
     response.set_cookie(
         _name(site, name), value, path="/", secure=site.encrypted, httponly=True, samesite="strict"

@@ -1,6 +1,6 @@
 """The pages of the fleet: hosts, locks, services, plan, history and audit."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.publishing.records import PublicationSummary
 from zkdeployment.publishing.store.history import SUMMARIES
+from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.acts import RollBackFleet, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
@@ -47,6 +48,7 @@ from zkdeployment.service.views.history import (
     previous_record,
     publication_view,
 )
+from zkdeployment.service.views.host_map import Arrangement, arrange, map_mark
 from zkdeployment.service.views.hosts import HostQuery, LiveView, host_view, live_view
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import plan_view, refused_plan
@@ -79,15 +81,15 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         syncer=cached.reading.syncer,
         stale=not cached.connected,
     )
-    parameters = request.query_params
-    query = HostQuery.of_parameters({name: parameters.getlist(name) for name in parameters})
-    changed = changed_hosts(request, len(cached.status.hosts))
-    view = fleet_view(data, query, now=now, changed=changed)
+    query = _host_query(request)
+    arrangement = _arrangement(request, adapters, query)
+    changed = changed_hosts(request, map_mark(arrangement, query))
+    view = fleet_view(data, query, arrangement, now=now, changed=changed)
     back = view_address(request)
     acts = fleet_acts(cached.fleet, back, user)
     if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
         acts = (*rollback_link(data.records, cached.status, back), *acts)
-    return show_page(
+    response = show_page(
         request,
         adapters,
         user,
@@ -97,6 +99,27 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         acts=acts if cached.connected else (),
         whole_map=changed is None,
     )
+    if "map" in request.query_params:
+        cookies.keep_map(request, response, arrangement.order.value)
+    return response
+
+
+def _host_query(request: Request) -> HostQuery:
+    """Return the view that the address describes, on the map that the browser showed last."""
+    parameters = request.query_params
+    kept = cookies.kept_map(request)
+    values = {"map": [kept], **{name: parameters.getlist(name) for name in parameters}}
+    return HostQuery.of_parameters(values)
+
+
+def _arrangement(request: Request, adapters: ServerAdapters, query: HostQuery) -> Arrangement:
+    cached = adapters.feed.snapshot()
+
+    def services() -> dict[str, Collection[str]]:
+        found = find_services(cached.fleet, _targets(request, adapters))
+        return {path: service.assignments.keys() for path, service in found.items()}
+
+    return arrange(cached.status.hosts, query, cached.fleet, services)
 
 
 @router.get("/frame")
@@ -125,10 +148,9 @@ def show_found(
 @router.get("/map/{place}", dependencies=[Depends(require(Right.READ_FLEET))])
 def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(ge=0)]) -> Response:
     """Redirect to the page of the host at a place of the map; answer a page's refresh with a line of text."""
-    hosts = adapters.feed.snapshot().status.hosts
-    if place >= len(hosts):
-        raise HTTPException(404, f"the map has {len(hosts)} hosts, and no place {place}")
-    host = hosts[place]
+    host = _arrangement(request, adapters, _host_query(request)).host_at(place)
+    if host is None:
+        raise HTTPException(404, f"the map has no host at the place {place}")
     if not is_fragment(request):
         return RedirectResponse(host_page(host.id), 303)
     detail = host.error or host.step or ""

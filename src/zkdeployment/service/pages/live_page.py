@@ -173,12 +173,12 @@ def is_fragment(request: Request) -> bool:
     return request.headers.get("HX-Request") == "true"
 
 
-def changed_hosts(request: Request, extent: int) -> frozenset[str] | None:
+def changed_hosts(request: Request, mark: str) -> frozenset[str] | None:
     """Return the ids of the hosts that changed since the page was made; ``None`` if it needs the whole map.
 
-    ``extent`` is the number of hosts on the present map.
+    ``mark`` is that of the present map.
     """
-    if not is_fragment(request) or request.headers.get("X-Map-Extent") != str(extent):
+    if not is_fragment(request) or request.headers.get("X-Map-Mark") != mark:
         return None
     return frozenset(unquote(name) for name in request.headers.get("X-Changed-Hosts", "").split())
 

@@ -51,7 +51,7 @@
     const headers = {"HX-Request": "true"};
     const map = document.getElementById("map");
     if (map && !all) {
-      headers["X-Map-Extent"] = map.dataset.extent;
+      headers["X-Map-Mark"] = map.dataset.mark;
       headers["X-Changed-Hosts"] = hosts.map(encodeURIComponent).join(" ");
     }
     const begun = performance.now();
@@ -238,8 +238,12 @@
     const size = box.width / 10;
     const column = Math.floor((clientX - box.left) / size), row = Math.floor((clientY - box.top) / size);
     if (column < 0 || column > 9 || row < 0 || row > 9) return null;
-    const place = Number(block.id.slice("block-".length)) * 100 + row * 10 + column;
-    return place < Number(document.getElementById("map").dataset.extent) ? place : null;
+    const cell = row * 10 + column;
+    return cell < Number(block.dataset.hosts) ? Number(block.id.slice("block-".length)) * 100 + cell : null;
+  }
+
+  function addressOf(place) {
+    return `/map/${place}?map=${document.getElementById("map").dataset.order}`;
   }
 
   function hide() {
@@ -251,7 +255,7 @@
   async function show(place) {
     let text;
     try {
-      const response = await fetch(`/map/${place}`, {headers: {"HX-Request": "true"}});
+      const response = await fetch(addressOf(place), {headers: {"HX-Request": "true"}});
       text = response.ok ? await response.text() : null;
     } catch {
       text = null;
@@ -292,7 +296,7 @@
     const place = position(event.target, event);
     if (place === null || event.ctrlKey || event.metaKey || event.shiftKey || event.detail === 0) return;
     event.preventDefault();
-    location.assign(`/map/${place}`);
+    location.assign(addressOf(place));
   });
 
   follow();

@@ -14,17 +14,19 @@ from zkdeployment.fleet.views.requests import describe_refusal, describe_request
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.service.views.failures import failure_groups
 from zkdeployment.service.views.frame import host_page, intent_page, moment, publication_page
-from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, host_map, state_filters
+from zkdeployment.service.views.host_map import host_map
+from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, state_filters
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.base.lock import Lock
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus
+    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
     from zkdeployment.publishing.records import PublicationRecord, SyncerReport
     from zkdeployment.service.views.frame import Moment
-    from zkdeployment.service.views.hosts import HostList, HostMap, StateFilter
+    from zkdeployment.service.views.host_map import Arrangement, HostMap
+    from zkdeployment.service.views.hosts import HostList, StateFilter
 
 
 #: The most hosts that a problem names.
@@ -430,11 +432,17 @@ class FrontPageData:
 
 
 def fleet_view(
-    data: FrontPageData, query: HostQuery, *, now: float, changed: Collection[str] | None = None
+    data: FrontPageData,
+    query: HostQuery,
+    arrangement: Arrangement,
+    *,
+    now: float,
+    changed: Collection[str] | None = None,
 ) -> FleetView:
     """Return the front page at ``now``, in seconds since the epoch.
 
-    With the ids of ``changed`` hosts, the map has only the parts that show them.
+    ``arrangement`` is that of the map. With the ids of ``changed`` hosts, the map has only the parts that show
+    them.
     """
     status, syncer = data.status, data.syncer
     return FleetView(
@@ -442,11 +450,17 @@ def fleet_view(
         wanted=_wanted(status, data.records, now),
         problems=fleet_problems(data.snapshot, status, data.locks, now),
         filters=state_filters(status.hosts, query),
-        map=host_map(status.hosts, changed),
-        list=host_list(status.hosts, query, now),
+        map=host_map(arrangement, query, changed),
+        list=host_list(_of_part(arrangement, query, status.hosts), query, now),
         syncer=None if syncer is None else SyncerLine(syncer.last_message, moment(syncer.time, now)),
         stale=data.stale,
     )
+
+
+def _of_part(arrangement: Arrangement, query: HostQuery, hosts: Sequence[HostStatus]) -> Sequence[HostStatus]:
+    """Return the hosts of the part of the map to which a view is limited; all hosts, if there is no such part."""
+    found = arrangement.hosts_of(query.part)
+    return hosts if found is None else found
 
 
 def _wanted(status: FleetStatus, records: Sequence[PublicationRecord], now: float) -> WantedRevision | None:

@@ -136,16 +136,18 @@ Sort = TypeVar("Sort", bound="Enum | Column")
 class ListQuery(ABC, Generic[State, Sort]):
     """A view of a list: rows in one of ``states`` (empty: in any) that contain a text, in order, by pages.
 
-    ``PATH`` is the address of the page with the list.
+    ``PATH`` is the address of the page with the list, ``kept`` are the values of its further parameters ``KEPT``.
     """
 
     PATH: ClassVar[str]
+    KEPT: ClassVar[tuple[str, ...]] = ()
 
     states: frozenset[State] = frozenset()
     text: str = ""
     sort: Sort
     descending: bool = False
     page: int = 1
+    kept: tuple[tuple[str, str], ...] = ()
 
     @staticmethod
     @abstractmethod
@@ -169,12 +171,13 @@ class ListQuery(ABC, Generic[State, Sort]):
             sort=sorts.get(order.removeprefix("-"), cls._all_sorts()[0]),
             descending=order.startswith("-"),
             page=page_number(values),
+            kept=tuple((name, found) for name in cls.KEPT if (found := last_value(values, name)[:_LONGEST_TEXT])),
         )
 
     @property
     def address(self) -> str:
         """The address of the list with this view."""
-        values = [("state", name) for name in self.state_names]
+        values = [*self.kept, *(("state", name) for name in self.state_names)]
         values += [("text", self.text)] if self.text else []
         if self.sort is not self._all_sorts()[0] or self.descending:
             values.append(("sort", f"{'-' if self.descending else ''}{self.sort.value}"))

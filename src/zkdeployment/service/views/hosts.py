@@ -1,12 +1,9 @@
-"""Hosts on pages: their states, the list, the map, and the page of one host.
-
-Blocks flow into as many columns as the screen has room for. A change of a host changes one block.
-"""
+"""Hosts on pages: their states, the list, and the page of one host."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.agent.rules.plan_text import action, sentence, unchanged_sentence
 from zkdeployment.agent.rules.planner import plan
@@ -19,7 +16,7 @@ from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import ListQuery, host_page, moment, publication_page, service_page
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.base.host import Facts, Identity
     from zkdeployment.base.inventory import Inventory, KnownHost
@@ -81,8 +78,44 @@ class HostQuery(ListQuery[HostState, Column]):
     """A view of the list of hosts."""
 
     PATH = "/"
+    KEPT = ("map", "part")
 
     sort: Column = STATE
+
+    @property
+    def part(self) -> str:
+        """The title of the part of the map to which the view is limited; empty: all hosts."""
+        return dict(self.kept).get("part", "")
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the view may omit hosts."""
+        return bool(self.states or self.text or self.part)
+
+    @property
+    def everything(self) -> HostQuery:
+        """The view of all hosts in the same order and on the same map."""
+        return self.limited_to("", states=frozenset(), text="")
+
+    @property
+    def unfiltered(self) -> HostQuery:
+        """The view of all hosts of the same part of the map."""
+        return replace(self, states=frozenset(), text="", page=1)
+
+    def arranged(self, by: str) -> HostQuery:
+        """Return the view with another arrangement of the map."""
+        return replace(self, kept=(("map", by),), page=1)
+
+    def limited_to(self, part: str, **changes: Any) -> HostQuery:
+        """Return the view of the hosts in a part of the map; empty: of all hosts."""
+        kept = {**dict(self.kept), "part": part}
+        return replace(
+            self, kept=tuple((name, kept[name]) for name in self.KEPT if kept.get(name)), page=1, **changes
+        )
+
+    def admits(self, host: HostStatus) -> bool:
+        """Whether a host has one of the states and contains the text."""
+        return (not self.states or host.state in self.states) and _matches(host, self.text.casefold())
 
     @staticmethod
     def _all_states() -> Sequence[HostState]:
@@ -94,10 +127,7 @@ class HostQuery(ListQuery[HostState, Column]):
 
     def select(self, hosts: Iterable[HostStatus]) -> list[HostStatus]:
         """Return all hosts of the view in its order, of all pages."""
-        text = self.text.casefold()
-        selected = [
-            host for host in hosts if (not self.states or host.state in self.states) and _matches(host, text)
-        ]
+        selected = [host for host in hosts if self.admits(host)]
         for column in (NAME, self.sort):
             if column.order is not None:
                 selected.sort(key=column.order, reverse=self.descending and column is self.sort)
@@ -175,7 +205,7 @@ def host_list(hosts: Sequence[HostStatus], query: HostQuery, now: float) -> Host
         range=_range(first, len(shown), len(selected)),
         previous=replace(query, page=query.page - 1).address if query.page > 1 else None,
         next=replace(query, page=query.page + 1).address if query.page < pages else None,
-        everything=HostQuery(sort=query.sort, descending=query.descending).address,
+        everything=query.everything.address,
     )
 
 
@@ -215,88 +245,6 @@ def _heading(query: HostQuery, column: Column) -> SortLink:
     if column is query.sort:
         order = "descending" if query.descending else "ascending"
     return SortLink(column.title, query.sorted_by(column).address, order, column.value)
-
-
-#: Up to this number of hosts, each has a tile with its name.
-MOST_TILES = 60
-
-_COLUMNS = 10
-_CELLS = _COLUMNS * _COLUMNS
-_UNIT = 10
-
-#: The sizes of blocks by the number of hosts, up to which each applies.
-_SIZES = ((400, "large"), (2000, "medium"))
-
-
-@dataclass(frozen=True, slots=True)
-class HostTile:
-    """A host with its name on the map."""
-
-    name: str
-    href: str
-    sign: StateSign
-
-
-@dataclass(frozen=True, slots=True)
-class HostBlock:
-    """A hundred hosts in the order of their names; ``number`` is from 0.
-
-    ``outlines`` are the shapes of all hosts in one state, as an SVG path. ``label`` names the first and the last
-    host and counts the states. ``href`` is the page of the list that begins with these hosts.
-    """
-
-    number: int
-    label: str
-    href: str
-    height: int
-    outlines: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HostMap:
-    """The map: either ``tiles`` or ``blocks`` of a ``size``.
-
-    ``extent`` is the number of hosts of the whole map. A browser that shows another number needs the whole map.
-    """
-
-    extent: int
-    tiles: tuple[HostTile, ...] = ()
-    blocks: tuple[HostBlock, ...] = ()
-    size: str = "small"
-
-
-def host_map(hosts: Sequence[HostStatus], changed: Collection[str] | None = None) -> HostMap:
-    """Return the map of hosts, which are sorted by name.
-
-    With the ids of ``changed`` hosts, only the blocks that contain one of them are included.
-    """
-    if len(hosts) <= MOST_TILES:
-        tiles = tuple(HostTile(host.name, host_page(host.id), SIGNS[host.state]) for host in hosts)
-        return HostMap(len(hosts), tiles=tiles)
-    blocks = []
-    for number in range(-(-len(hosts) // _CELLS)):
-        content = hosts[number * _CELLS : (number + 1) * _CELLS]
-        if changed is None or any(host.id in changed for host in content):
-            blocks.append(_block(number, content))
-    size = next((name for most, name in _SIZES if len(hosts) <= most), "small")
-    return HostMap(len(hosts), blocks=tuple(blocks), size=size)
-
-
-def _block(number: int, hosts: Sequence[HostStatus]) -> HostBlock:
-    outlines: dict[HostState, list[str]] = {}
-    for place, host in enumerate(hosts):
-        row, column = divmod(place, _COLUMNS)
-        start = f"M{column * _UNIT} {row * _UNIT}"
-        outlines.setdefault(host.state, []).append(start + SIGNS[host.state].outline)
-    counts = ", ".join(f"{len(outlines[state])} {sign.name}" for state, sign in SIGNS.items() if state in outlines)
-    page = number * _CELLS // PAGE_SIZE + 1
-    return HostBlock(
-        number=number,
-        label=f"{hosts[0].name} to {hosts[-1].name}: {counts}",
-        href=HostQuery(sort=NAME, page=page).address,
-        height=-(-len(hosts) // _COLUMNS) * _UNIT,
-        outlines=tuple((SIGNS[state].name, "".join(paths)) for state, paths in outlines.items()),
-    )
 
 
 @dataclass(frozen=True, slots=True)

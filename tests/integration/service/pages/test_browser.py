@@ -341,14 +341,40 @@ def test_the_map_answers_to_a_pointer_that_rests_there_while_the_fleet_changes(s
 
         page.mouse.move(0, 0)
         expect(tip).to_have_count(0)
-        page.route("**/map/113", lambda route: route.abort())
+        page.route("**/map/113*", lambda route: route.abort())
         with page.expect_event("requestfailed"):
             page.mouse.move(*place)
-        page.unroute("**/map/113")
+        page.unroute("**/map/113*")
         page.mouse.move(place[0] + 1, place[1])
         expect(tip).to_have_text("web113.example.com: converged")
         page.mouse.click(*place)
         expect(page.locator("h1")).to_have_text("web113.example.com")
+
+
+@pytest.mark.parametrize("java_script_enabled", [True, False])
+def test_the_arrangement_of_the_map_is_remembered_and_a_filter_dims_the_other_hosts(stage, java_script_enabled):
+    stage.host(5, version=OLD, error="the script failed")
+    wait_until(lambda: not stage.is_whole, "the service knows of the failure")
+    with stage.page(java_script_enabled=java_script_enabled) as page:
+        page.locator("#map-by").get_by_role("link", name="Role").click()
+        expect(page.locator("#part-0")).to_have_text("web 130 hosts, 1 failed")
+        page.goto("/")
+        expect(page.locator("#map-by").get_by_role("link", name="Role")).to_have_attribute("aria-current", "true")
+        page.locator("#states").get_by_role("link", name="failed").click()
+        expect(page.locator("#block-0 path.dim")).to_have_attribute("class", "converged dim")
+        expect(page.locator("#block-0 path:not(.dim)")).to_have_attribute("class", "failed")
+        page.locator("#part-0").get_by_role("link", name="web").click()
+        expect(page.locator("#list tbody tr")).to_have_count(1)
+        expect(page.locator("#list .pages")).to_contain_text("only web")
+
+
+def test_an_old_map_is_grey(stage):
+    with stage.page() as page:
+        expect(page.locator("#map.stale")).to_have_count(0)
+        stage.proxy.cut()
+        expect(page.locator("#map.stale")).to_be_visible()
+        stage.proxy.heal()
+        expect(page.locator("#map.stale")).to_have_count(0)
 
 
 def test_text_typed_before_the_scripts_were_loaded_is_found(stage):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from support.builders import make_host
@@ -159,7 +161,9 @@ def test_an_operator_with_paths_sees_only_the_acts_that_it_may_do(service, clien
 
 def test_a_page_asks_only_for_the_parts_that_changed(service):
     with service.browser(service.add_user(Role.VIEWER)) as browser:
-        headers = {"HX-Request": "true", "X-Map-Extent": "2", "X-Changed-Hosts": "h1"}
+        mark = re.search('data-mark="([^"]+)"', browser.get("/").text)
+        assert mark is not None
+        headers = {"HX-Request": "true", "X-Map-Mark": mark[1], "X-Changed-Hosts": "h1"}
         part = browser.get("/", headers=headers).text
         place = browser.get("/map/1", headers={"HX-Request": "true"}).text
 
