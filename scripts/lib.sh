@@ -61,7 +61,7 @@ prepare() {
 # Whether everything was installed since the last change of what is wanted, for a checkout in this place.
 is_current() {
     [ -f "$1" ] && [ "$1" -nt setup.cfg ] && [ "$1" -nt scripts/lib.sh ] && [ "$(<"$1")" = "$PWD" ] || return
-    [ "$2" != test ] || { has_nagios && has_chromium && has_axe && has_prometheus; }
+    [ "$2" != test ] || { has_nagios && has_chromium && has_axe && has_prometheus && has_balancers; }
 }
 
 # Runs a step and shows what it printed only if it failed.
@@ -143,6 +143,7 @@ install_debian() {
     [ "$1" != test ] || has_nagios || { refresh_apt && quietly "Nagios" fetch_nagios; }
     [ "$1" != test ] || has_axe || quietly "axe-core" fetch_axe
     [ "$1" != test ] || prepare_prometheus
+    [ "$1" != test ] || has_balancers || { refresh_apt && quietly "HAProxy and nginx" fetch_balancers; }
     [ "$1" != test ] || make_machine
 }
 
@@ -162,6 +163,7 @@ install_fedora() {
     [ "$1" != test ] || has_nagios || wanted+=(nagios nagios-plugins-dummy nagios-plugins-http nagios-plugins-tcp)
     [ "$1" != test ] || has_chromium || wanted+=(chromium)
     [ "$1" != test ] || has_prometheus || wanted+=(golang-github-prometheus)
+    [ "$1" != test ] || has_balancers || wanted+=(haproxy nginx)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
     [ "$1" = packages ] || has java || wanted+=(java-headless)
     [ "$1" = packages ] || has_zookeeper || has mvn || wanted+=(maven)
@@ -255,6 +257,22 @@ fetch_prometheus() {
     mkdir -p build/prometheus
     (
         cd build/prometheus && apt-get --quiet download prometheus || exit
+        for package in *.deb; do dpkg-deb --extract "$package" . || exit; done
+    )
+}
+
+# Whether there are HAProxy and nginx, of packages or unpacked here.
+has_balancers() {
+    { has haproxy && has nginx; } || [ -x build/balancers/usr/sbin/nginx ]
+}
+
+# Only the programs and the libraries that no other package brings: to install the packages would start services.
+fetch_balancers() {
+    rm -rf build/balancers
+    mkdir -p build/balancers
+    (
+        cd build/balancers || exit
+        apt-get --quiet download haproxy nginx liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 || exit
         for package in *.deb; do dpkg-deb --extract "$package" . || exit; done
     )
 }

@@ -91,17 +91,31 @@ def hosts_of(instances: Collection[Properties]) -> list[str]:
     return sorted({host for properties in instances if (host := host_of(properties)) and "/" not in host})
 
 
-def _target(address: str, properties: Properties, port: str | None) -> str:
-    """Return the address to scrape; raises ``ValueError`` with what is missing."""
+def split_address(address: str) -> tuple[str, int]:
+    """Return the host and the port of an instance's address; raises ``ValueError`` with what was expected."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ValueError("expected an address such as app1:8080 or [2001:db8::1]:8080")
-    number: Any = match["port"] if port is None else properties.get(port)
-    if number is None:
-        missing = "a port in its address" if port is None else f"the property {port} with a port"
+    return match["host"], _port(match["port"], "a port in its address", "its address")
+
+
+def _target(address: str, properties: Properties, port: str | None) -> str:
+    """Return the address to scrape; raises ``ValueError`` with what was expected."""
+    if port is None:
+        host, number = split_address(address)
+        return f"{host}:{number}"
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise ValueError("expected an address such as app1:8080 or [2001:db8::1]:8080")
+    place = f"the property {port}"
+    return f"{match['host']}:{_port(properties.get(port), f'{place} with a port', place)}"
+
+
+def _port(value: Any, missing: str, place: str) -> int:
+    """Return a port; raises ``ValueError``."""
+    if value is None:
         raise ValueError(f"expected {missing}, found none")
-    text = number.strip() if isinstance(number, str) else number if type(number) is int else ""
-    if not (str(text).isascii() and str(text).isdecimal() and 0 < int(text) <= _LARGEST_PORT):
-        place = "its address" if port is None else f"the property {port}"
-        raise ValueError(f"expected a port from 1 to {_LARGEST_PORT} in {place}, found {number!a}")
-    return f"{match['host']}:{int(text)}"
+    text = str(value).strip() if isinstance(value, str) or type(value) is int else ""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _LARGEST_PORT):
+        raise ValueError(f"expected a port from 1 to {_LARGEST_PORT} in {place}, found {value!a}")
+    return int(text)

@@ -10,7 +10,8 @@ import contextlib
 import logging
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
@@ -19,6 +20,7 @@ from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.control import Control, obey_signals
 from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, DaemonLead, FailureKind, run_cycles
 from zkdeployment.base.errors import (
+    ConfigurationError,
     ConflictError,
     LockLostError,
     RefusedError,
@@ -33,6 +35,7 @@ from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.config.settings import load, named_configuration
 from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.providers.balancers import BalancerFile, CheckedFile, command, envoy_endpoints, template_renderer
 from zkdeployment.providers.reader import (
     FilterRecord,
     ZooKeeperProviderReader,
@@ -283,22 +286,30 @@ def _log_change(before: FilteredList, change: FilterChange) -> None:
 _SESSION = 10.0  # seconds
 
 
+#: Makes the file of a load balancer for the list at a path.
+MakeFile: TypeAlias = "Callable[[ZooKeeperProviderReader, str, Fraction], BalancerFile]"
+
+
 @contextlib.contextmanager
 def build_filter(
-    servers: Servers, source: str, output: str, majority: Fraction
+    servers: Servers, source: str, output: str, majority: Fraction, make_file: MakeFile | None = None
 ) -> Iterator[tuple[ProviderFilter, Control]]:
     """Yield the filter and its control; no server is contacted before the filter runs.
 
-    Raises ``ConfigurationError`` for unusable paths.
+    With ``make_file``, this process also keeps a file equal to the list, whether or not it leads. Raises
+    ``ConfigurationError`` for unusable paths.
     """
     if (named := named_configuration()) is not None:
         arm_failpoints(load(named, host=False))
     clock = SystemClock()
     control = Control(clock)
-    session = Session(servers, session_timeout=_SESSION)
-    try:
+    with contextlib.ExitStack() as stack:
+        session = Session(servers, session_timeout=_SESSION)
+        stack.callback(session.close)
         session.on_change(control.wake)
         store = ZooKeeperFilter(session, source, output, control.wake, reach=failpoints.reach)
+        if make_file is not None:
+            stack.enter_context(_kept_file(make_file, session, output, majority))
         yield (
             ProviderFilter(
                 store,
@@ -311,17 +322,63 @@ def build_filter(
             ),
             control,
         )
+
+
+@contextlib.contextmanager
+def _kept_file(make_file: MakeFile, session: Session, output: str, majority: Fraction) -> Iterator[None]:
+    """Keep the file of a load balancer meanwhile, in a thread of its own."""
+    wakes: list[Callable[[], None]] = []
+
+    def changed() -> None:
+        for wake in wakes:
+            wake()
+
+    file = make_file(ZooKeeperProviderReader(session, changed), output, majority)
+    wakes.append(file.wake)
+    session.on_change(changed)
+    file.start()
+    try:
+        yield
     finally:
-        session.close()
+        file.close()
 
 
 @click.command(name="filter")
 @click.argument("source", metavar="INPUT")
 @click.argument("output", metavar="OUTPUT")
 @majority_option
+@click.option(
+    "--file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file of a load balancer on this machine that is kept equal to OUTPUT.",
+)
+@click.option(
+    "--template",
+    metavar="TEMPLATE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The template of FILE, in the language of Jinja; with servers, version and path.",
+)
+@click.option("--format", "program", type=click.Choice(["envoy"]), help="The form of FILE, instead of a template.")
+@click.option(
+    "--check", metavar="COMMAND", help="Checks a new FILE, such as 'nginx -t'; if it fails, FILE is restored."
+)
+@click.option("--reload", metavar="COMMAND", help="Loads a new FILE, such as 'systemctl reload nginx'.")
 @click.option("-v", "--verbose", is_flag=True, help="Log debug messages, too.")
 @zookeeper_options
-def filter_instances(connection: Servers, source: str, output: str, majority: Fraction, *, verbose: bool) -> None:
+def filter_instances(
+    *,
+    connection: Servers,
+    source: str,
+    output: str,
+    majority: Fraction,
+    file: Path | None,
+    template: Path | None,
+    program: str | None,
+    check: str | None,
+    reload: str | None,
+    verbose: bool,
+) -> None:
     """Keep the instances of the version in service at INPUT as a list at OUTPUT, in the foreground, until SIGTERM.
 
     The nodes below OUTPUT are equal to the instances at INPUT of one version: the version used last, until another
@@ -331,11 +388,29 @@ def filter_instances(connection: Servers, source: str, output: str, majority: Fr
 
     OUTPUT has to be below a top-level node that the tree's repository does not manage; anything else is refused.
 
+    With --file, each filter also keeps a file for a load balancer on its machine: made by --template, replaced as
+    a whole, checked by --check and loaded by --reload. A file that the check refuses is not loaded.
+
     \b
     Example:
       zkdeployment filter /shop/web/providers /in-service/web
+      zkdeployment filter /shop/web/providers /in-service/web --file web.conf --template web.j2 --check 'nginx -t'
     """
+    if file is None and any((template, program, check, reload)):
+        raise click.UsageError("expected --file with --template, --format, --check and --reload, found none")
+    if file is not None and (template is None) == (program is None):
+        raise click.UsageError("expected either --template or --format with --file")
     log.configure(verbose=verbose)
-    with build_filter(connection, source, output, majority) as (provider_filter, control):
+    make_file = None if file is None else _file_maker(file, template, check, reload)
+    with build_filter(connection, source, output, majority, make_file) as (provider_filter, control):
         obey_signals(control)
         provider_filter.run()
+
+
+def _file_maker(file: Path, template: Path | None, check: str | None, reload: str | None) -> MakeFile:
+    """Return the function that makes the kept file; raises ``ConfigurationError`` for unusable arguments."""
+    if not file.parent.is_dir():
+        raise ConfigurationError(f"cannot keep {file}: there is no directory {file.parent}; create it")
+    render = envoy_endpoints if template is None else template_renderer(template)
+    checked = CheckedFile(file, *(() if given is None else command(given) for given in (check, reload)))
+    return lambda reader, path, majority: BalancerFile(reader, path, majority, render, checked)

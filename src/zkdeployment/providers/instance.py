@@ -104,8 +104,9 @@ _RETRY = 1.0  # seconds between two attempts to register
 class Instance:
     """Keeps an instance registered until the program started by ``start`` exits or ``end`` is called.
 
-    Without ``start``, this process is the instance. ``watch_session`` arranges that its argument is called on each
-    change of the ZooKeeper session.
+    Without ``start``, this process is the instance. A signal that ends the program is forwarded ``drain`` seconds
+    after the instance was unregistered; a second signal at once. ``watch_session`` arranges that its argument
+    is called on each change of the ZooKeeper session.
     """
 
     def __init__(
@@ -113,14 +114,19 @@ class Instance:
         registration: Provider,
         start: Callable[[], Attached] | None,
         watch_session: Callable[[Callable[[], None]], None],
+        *,
+        drain: float = 0.0,
     ) -> None:
         self._registration = registration
         self._start = start
         self._watch_session = watch_session
+        self._drain = drain
+        self._stop: int | None = None
         self._ended = False
         self._status = 0
         self._child: Attached | None = None
         self._wake = threading.Event()
+        self._over = threading.Event()
 
     def provide(self, properties: Properties) -> int:
         """Register again after each loss of the session until the instance ends; return its exit status.
@@ -130,11 +136,14 @@ class Instance:
         self._registration.check()
         self._watch_session(self._wake.set)
         pid = os.getpid() if self._start is None else self._launch(self._start)
-        while not self._ended:
+        while not self._ended and self._stop is None:
             self._wake.clear()
             registered = self._register({"pid": pid, **properties})
             self._wake.wait(None if registered else _RETRY)
         self._registration.unregister()
+        if self._child is not None and self._stop is not None and not self._over.wait(self._drain):
+            self._child.signal(self._stop)
+            self._over.wait()
         return self._status
 
     def end(self, number: int) -> None:
@@ -142,7 +151,12 @@ class Instance:
         if self._child is None:
             self._ended = True
             self._wake.set()
-        elif number != signal.SIGINT:  # a terminal sends SIGINT to both processes
+        elif number == signal.SIGINT:  # a terminal sends SIGINT to both processes
+            return
+        elif self._drain and self._stop is None:
+            self._stop = number
+            self._wake.set()
+        else:
             self._child.signal(number)
 
     def _register(self, properties: Properties) -> bool:
@@ -166,6 +180,7 @@ class Instance:
         status = child.wait()
         self._status = 128 - status if status < 0 else status
         self._ended = True
+        self._over.set()
         self._wake.set()
 
 
@@ -173,11 +188,13 @@ _SESSION = 10.0  # seconds
 
 
 @contextlib.contextmanager
-def build_instance(servers: Servers, path: str, address: str, argv: Sequence[str]) -> Iterator[Instance]:
+def build_instance(
+    servers: Servers, path: str, address: str, argv: Sequence[str], *, drain: float = 0.0
+) -> Iterator[Instance]:
     """Connect and return the instance at ``address`` under ``path`` that runs ``argv``, or this process if empty.
 
     Raises ``UnreachableError``, and ``ConfigurationError`` if the address cannot be one.
     """
     with Session(servers, session_timeout=_SESSION) as session:
         start = partial(process.attach, argv) if argv else None
-        yield Instance(Provider(session, path, address), start, session.on_change)
+        yield Instance(Provider(session, path, address), start, session.on_change, drain=drain)

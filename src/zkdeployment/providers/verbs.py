@@ -19,7 +19,7 @@ from zkdeployment.base import log
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, LinkError, UnreachableError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.machine import files
-from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_options
+from zkdeployment.cli.options import SECONDS, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.providers.instance import build_instance
@@ -100,22 +100,35 @@ def _properties(_context: click.Context, _parameter: click.Parameter, given: tup
     callback=_properties,
     help="A property of the node; VALUE is a literal (a number, true, a list…) or text. May be repeated.",
 )
+@click.option(
+    "--drain",
+    metavar="SECONDS",
+    type=SECONDS,
+    default=0.0,
+    help="On SIGTERM, remove the node first, and pass the signal on to COMMAND after so many seconds.",
+)
 @zookeeper_options
 def provide(
-    connection: Servers, path: str, address: str, argv: tuple[str, ...], properties: dict[str, Value]
+    connection: Servers,
+    path: str,
+    address: str,
+    argv: tuple[str, ...],
+    properties: dict[str, Value],
+    drain: float,
 ) -> None:
     """Register an instance at ADDRESS as an ephemeral node under PATH while COMMAND, or this process, runs.
 
     Links in PATH are resolved; PATH must exist. The node has the property pid and the properties given with -p.
     Started by a deploy script, it also has the properties host, deployment and version, unless -p gives them.
-    SIGTERM is passed on to COMMAND. The exit code is that of COMMAND.
+    SIGTERM is passed on to COMMAND; with --drain, after consumers had time to stop using the instance. The exit
+    code is that of COMMAND.
 
     \b
     Example:
       zkdeployment provide /shop/web/providers app1:8080 -p zone=a -- /opt/web/bin/serve --port 8080
     """
     log.configure()
-    with build_instance(connection, path, address, argv) as instance:
+    with build_instance(connection, path, address, argv, drain=drain) as instance:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _: instance.end(number))
         raise click.exceptions.Exit(instance.provide({**_script_properties(os.environ), **properties}))

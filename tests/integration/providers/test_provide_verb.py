@@ -141,3 +141,26 @@ def test_no_zookeeper_is_exit_code_7_and_the_command_is_not_started(provide, tmp
     assert code == 7
     assert "127.0.0.1:1: Connection refused" in err
     assert not (tmp_path / "ran").exists()
+
+
+def test_an_instance_is_drained_before_its_command_ends(provide, client, tmp_path):
+    """The command ends at SIGTERM; a second signal ends it at once."""
+    told, ready = tmp_path / "told", tmp_path / "ready"
+    script = (
+        "import signal, sys, time\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: (open({str(told)!r}, 'w').close(), sys.exit(9)))\n"
+        f"open({str(ready)!r}, 'w').close()\n"
+        "while True: time.sleep(1)\n"
+    )
+    process = provide(PATH, "app1:80", "--drain", "600", "--", sys.executable, "-c", script)
+    wait_until(lambda: client.exists(f"{PATH}/app1:80") and ready.exists(), "the node of the command")
+    process.send_signal(signal.SIGTERM)
+    wait_until(lambda: not client.exists(f"{PATH}/app1:80"), "no node")
+    assert (process.poll(), told.exists()) == (None, False)
+    process.send_signal(signal.SIGTERM)
+    assert (ended(process)[0], told.exists()) == (9, True)
+
+    brief = provide(PATH, "app2:80", "--drain", "0.2", "--", "sleep", "600")
+    wait_until(lambda: client.exists(f"{PATH}/app2:80"), "the node")
+    brief.send_signal(signal.SIGTERM)
+    assert ended(brief)[0] == 128 + signal.SIGTERM

@@ -1,0 +1,134 @@
+"""Filters keep the files of the real HAProxy and nginx, as the checks of these programs permit."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from support.balancers import running_haproxy, running_nginx
+from support.commands import invoke
+from support.manual import MANUAL
+from support.waiting import wait_until
+from zkdeployment.providers.instance import Provider
+from zkdeployment.zookeeper.session import Session
+
+SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
+
+
+@contextmanager
+def server(text):
+    """Serve a text at a free port, and yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{found.server_port}"
+        finally:
+            found.shutdown()
+
+
+@pytest.fixture
+def start(zookeeper, tmp_path):
+    """Return a function that starts a filter for a load balancer."""
+    started = []
+
+    def start_filter(*options):
+        log = tmp_path / f"filter-{len(started)}.log"
+        words = ["filter", "-z", zookeeper, SOURCE, OUTPUT, *map(str, options)]
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "zkdeployment", *words],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"ZKDEPLOYMENT_CONFIG": ""},
+            )
+        started.append(process)
+        return process, log.read_text
+
+    yield start_filter
+    for process in started:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("run", "wrong"),
+    [(running_haproxy, "backend web\n    nonsense\n"), (running_nginx, "upstream web { nonsense; }\n")],
+    ids=["haproxy", "nginx"],
+)
+def test_a_load_balancer_forwards_to_the_version_in_service_and_refuses_a_wrong_file(
+    run, wrong, zookeeper, start, tmp_path
+):
+    with Session(zookeeper) as session, run(tmp_path) as balancer, server(b"old") as old, server(b"new") as new:
+        session.ensure(SOURCE)
+        Provider(session, SOURCE, old).register({"version": "1"})
+        template = tmp_path / "web.j2"
+        template.write_text((MANUAL / "examples" / "load-balancer" / balancer.example).read_text())
+        commands = ("--check", balancer.check, "--reload", balancer.reload)
+        template.with_suffix(".good").write_text(template.read_text())
+        first, _ = start("--file", balancer.file, "--template", template, *commands)
+        wait_until(lambda: balancer.answers() and balancer.get()[1] == b"old", "answers of the old version")
+        loaded = balancer.file.read_text()
+        template.write_text(wrong)
+        first.send_signal(signal.SIGTERM)
+        first.wait()
+        second, log = start("--file", balancer.file, "--template", template, *commands)
+        wait_until(lambda: "balancer-file-incomplete" in log(), "the refusal of the wrong file")
+        assert "nonsense" in log()
+        wait_until(lambda: balancer.file.read_text() == loaded, "the former file")
+        assert balancer.get()[1] == b"old"
+        second.send_signal(signal.SIGTERM)
+        second.wait()
+        _, log = start("--file", balancer.file, "--template", template.with_suffix(".good"), *commands)
+        session._client.delete(f"{SOURCE}/{old}")
+        Provider(session, SOURCE, new).register({"version": "2"})
+        wait_until(lambda: balancer.answers() and balancer.get()[1] == b"new", "answers of the new version")
+        assert new in balancer.file.read_text()
+        assert log().count("balancer-loaded") >= 2
+
+
+def test_envoy_gets_a_file_without_a_reload(zookeeper, start, tmp_path):
+    file = tmp_path / "web.json"
+    with Session(zookeeper) as session:
+        session.ensure(SOURCE)
+        Provider(session, SOURCE, "192.0.2.1:80").register({"version": "1"})
+        start("--file", file, "--format", "envoy")
+        wait_until(lambda: file.exists() and '"192.0.2.1"' in file.read_text(), "the endpoint")
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "problem"),
+    [
+        (["--check", "true"], 2, "expected --file with --template, --format, --check and --reload"),
+        (["--file", "web.cfg"], 2, "expected either --template or --format with --file"),
+        (["--file", "missing/web.cfg", "--format", "envoy"], 2, "there is no directory missing; create it"),
+        (["--file", "web.cfg", "--template", "missing.j2"], 2, "cannot read the template missing.j2"),
+        (
+            ["--file", "web.cfg", "--format", "envoy", "--check", "no-such-program -c"],
+            2,
+            "expected a program in the path",
+        ),
+    ],
+)
+def test_a_load_balancer_that_cannot_be_served_is_refused(
+    options, status, problem, zookeeper, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    done = invoke("filter", "-z", zookeeper, SOURCE, OUTPUT, *options)
+    assert problem in " ".join(done.stderr.split())
+    assert done.returncode == status

@@ -1,0 +1,152 @@
+"""The real HAProxy and nginx for tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HERE = Path(__file__).resolve().parents[2]
+
+#: Where ``scripts/lib.sh`` unpacks the programs if the machine has no packages of them.
+_UNPACKED = _HERE / "build" / "balancers"
+
+_HAPROXY = """\
+global
+    stats socket {place}/haproxy.sock level admin expose-fd listeners
+    hard-stop-after 10s
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+frontend web
+    bind 127.0.0.1:{port}
+    default_backend web
+"""
+
+_NGINX = """\
+pid {place}/nginx.pid;
+error_log {place}/error.log;
+worker_processes 2;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {place}/body;
+    proxy_temp_path {place}/proxy;
+    fastcgi_temp_path {place}/fastcgi;
+    uwsgi_temp_path {place}/uwsgi;
+    scgi_temp_path {place}/scgi;
+    include {place}/conf.d/*;
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{ proxy_pass http://web; }}
+    }}
+}}
+"""
+
+
+def _program(name: str) -> str:
+    return shutil.which(name) or str(_UNPACKED / "usr" / "sbin" / name)
+
+
+def _environment() -> dict[str, str]:
+    libraries = ":".join(map(str, (_UNPACKED / "usr" / "lib").glob("*-linux-gnu")))
+    return {**os.environ, "LD_LIBRARY_PATH": libraries}
+
+
+@dataclass(frozen=True)
+class Balancer:
+    """A load balancer at ``port``: the example of its template, its file, and the commands of the filter."""
+
+    port: int
+    example: str
+    file: Path
+    check: str
+    reload: str
+
+    def get(self, path: str = "/") -> tuple[int, bytes]:
+        """Return the status and the body of an answer, on a connection of its own."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def answers(self) -> bool:
+        """Return whether the load balancer forwards requests to a server."""
+        try:
+            return self.get()[0] == 200
+        except (OSError, HTTPException):
+            return False
+
+
+@contextmanager
+def running_haproxy(place: Path) -> Iterator[Balancer]:
+    """Run HAProxy in ``place``, with an empty backend in the file that a filter is to keep."""
+    main, file, port = place / "haproxy.cfg", place / "conf.d" / "web.cfg", _free_port()
+    file.parent.mkdir(parents=True)
+    main.write_text(_HAPROXY.format(place=place, port=port), encoding="utf-8")
+    file.write_text("backend web\n", encoding="utf-8")
+    argv = [_program("haproxy"), "-W", "-db", "-f", str(main), "-f", str(file.parent)]
+    with (place / "haproxy.log").open("w") as log:
+        process = subprocess.Popen(argv, env=_environment(), stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: _listens(port), "HAProxy listens")
+        check = f"{_program('haproxy')} -c -f {main} -f {file.parent}"
+        yield Balancer(
+            port,
+            "haproxy.cfg.j2",
+            file,
+            f"env LD_LIBRARY_PATH={_environment()['LD_LIBRARY_PATH']} {check}",
+            f"kill -USR2 {process.pid}",
+        )
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def running_nginx(place: Path) -> Iterator[Balancer]:
+    """Run nginx in ``place``, with a server that answers nothing in the file that a filter is to keep."""
+    main, file, port = place / "nginx.conf", place / "conf.d" / "web.conf", _free_port()
+    file.parent.mkdir(parents=True)
+    main.write_text(_NGINX.format(place=place, port=port), encoding="utf-8")
+    file.write_text("upstream web { server 127.0.0.1:9 max_fails=0; }\n", encoding="utf-8")
+    argv = [_program("nginx"), "-c", str(main), "-e", str(place / "error.log")]
+    process = subprocess.Popen([*argv, "-g", "daemon off;"])
+    try:
+        wait_until(lambda: _listens(port), "nginx listens")
+        command = " ".join(argv)
+        yield Balancer(port, "nginx.conf.j2", file, f"{command} -t", f"{command} -s reload")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
