@@ -193,15 +193,14 @@ def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_
         assert "<form" in httpx.get(f"{url}/login").text
         assert httpx.get(f"{url}/static/page.css").status_code == 200
 
-    root.dnf("install", "zkdeployment-pools")
+    root.dnf("install", "zkdeployment-pools", "zkdeployment-editors")
     run(*root.python("-c", IMPORT_EVERYTHING), env=ENVIRONMENT, cwd="/")
     root.dnf("remove", "zkdeployment-server")
     assert root.unit("pools").exists()
     assert not root.unit("server").exists()
     assert playbook_result(root, tmp_path) == {"nodes": [{"id": 1, "ipaddr": "192.0.2.7"}]}
     root.dnf("remove", "zkdeployment-pools")
-    root.dnf("install", "zkdeployment-editors")
-    run(*root.python("-c", "import zkdeployment.programs, zkdeployment.editors.server"), env=ENVIRONMENT, cwd="/")
+    run(*root.python("-c", "import zkdeployment.editors.server"), env=ENVIRONMENT, cwd="/")
     root.dnf("remove", "zkdeployment-editors")
     hosts = Root(tmp_path / "hosts", repository)
     hosts.dnf("install", "zkdeployment")

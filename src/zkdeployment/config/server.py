@@ -23,6 +23,7 @@ from zkdeployment.config.forms import (
     setting,
 )
 from zkdeployment.config.sections import BASE_URL, LISTEN, LOOPBACK, split_listen
+from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.service.site import COLOURS, ClientLimits
 from zkdeployment.service.users.external_logins import (
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 #: The largest number of connections or event streams that can be configured.
 _MOST = 999_999
+
+#: The names of the forges that show statuses of commits.
+_FORGES = tuple(forge.value for forge in Forge)
 
 #: Each webhook has a thread and a queue in the service.
 _MOST_WEBHOOKS = 20
@@ -135,6 +139,19 @@ def _webhook(line: list[str], number: int, report: Report) -> Webhook | None:
     report(
         f"expected events after the URL in line {number}: * or some of {', '.join(WEBHOOK_KINDS)},"
         f" separated by commas; found {repr(unknown[0]) if unknown else 'nothing'}"
+    )
+    return None
+
+
+def _forge_repository(text: str, report: Report) -> ForgeRepository | None:
+    """Return the repository of the tree in its forge."""
+    match text.split():
+        case [name, url] if name in _FORGES and _is_acceptable(url):
+            return ForgeRepository(Forge(name), url.rstrip("/"))
+    names = ", ".join(_FORGES)
+    report(
+        f"expected FORGE URL, FORGE being one of {names}, and URL the address https://HOST/… (or http:// on this"
+        f" machine) of the repository in its API; found {text!r}"
     )
     return None
 
@@ -337,6 +354,26 @@ class ServerSettings(SectionSettings):
     Example: /etc/zkdeployment/webhook-ca.pem
     """
 
+    commit_statuses: ForgeRepository | None = setting(Form(_forge_repository, str))
+    """The forge that shows the state of the fleet beside each commit: ``github``, ``gitlab`` or ``gitea``, and the
+    address of the tree's repository in the API of the forge. See :doc:`../forges`.
+
+    Example: github https://api.github.com/repos/example/tree
+    """
+
+    commit_status_token: Path | None = setting(PATH)
+    """The file with a token that may set statuses of commits, one line. The file must not be accessible for
+    everyone. Required with ``commit-statuses``.
+
+    Example: /etc/zkdeployment/forge.token
+    """
+
+    commit_status_ca: Path | None = setting(PATH)
+    """The file of the certificates that sign the forge's certificate. Default: the certificates of the system.
+
+    Example: /etc/zkdeployment/forge-ca.pem
+    """
+
     @property
     def host(self) -> str:
         """The host of the listening address."""
@@ -403,6 +440,13 @@ class ServerSettings(SectionSettings):
         section.report_half(
             "webhooks", "webhook-key", "expected both webhooks and webhook-key in [server], found only one of them"
         )
+        section.report_half(
+            "commit-statuses",
+            "commit-status-token",
+            "expected both commit-statuses and commit-status-token in [server], found only one of them",
+        )
+        if "commit_status_ca" in values and "commit-statuses" not in section.texts:
+            section.report("commit-status-ca", "commit-statuses is not specified; expected both in [server]")
         if "webhook_ca" in values and not {"webhooks", "webhook-key"} & section.texts.keys():
             section.report("webhook-ca", "webhooks is not specified; expected both in [server]")
 

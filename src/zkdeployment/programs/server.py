@@ -21,8 +21,10 @@ from zkdeployment.base.machine.files import read_secret
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.fleet.webhooks.commit_status import status_request
 from zkdeployment.fleet.webhooks.outbox import signed_request
 from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookDispatcher, ZooKeeperWebhookLead
+from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
 from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application
@@ -35,6 +37,8 @@ from zkdeployment.service.site import Site
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
 from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -83,6 +87,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             limits = ConnectionLimits(service.limits.connections_per_address, site.proxies.trusts)
             server = HttpServer(application, listener, encryption, limits)
             webhooks = open_webhooks(session, feed, service)
+            statuses = open_commit_statuses(session, feed, service)
             parts = [part for feature in installed() for part in feature.service_parts(adapters)]
             yield (
                 ServiceDaemon(
@@ -90,7 +95,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                     control,
                     url=service.url,
                     connect=session.open,
-                    parts=(feed, *parts) if webhooks is None else (feed, *parts, webhooks),
+                    parts=(feed, *parts, *(one for one in (webhooks, statuses) if one is not None)),
                     notifier=SystemdNotifier(),
                 ),
                 control,
@@ -143,11 +148,34 @@ def open_webhooks(session: Session, feed: ZooKeeperFeed, server: ServerSettings)
     return WebhookDispatcher(
         server.webhooks,
         feed=feed,
-        lead=ZooKeeperWebhookLead(session, f"service on {socket.gethostname()} (process {os.getpid()})"),
+        lead=ZooKeeperWebhookLead(session, _service_name()),
         sender=HttpWebhookSender(server.webhook_ca),
         clock=SystemClock(),
         encode=partial(signed_request, source=server.url, key=read_secret(server.webhook_key)),
     )
+
+
+def open_commit_statuses(
+    session: Session, feed: ZooKeeperFeed, server: ServerSettings
+) -> CommitStatusSender | None:
+    """Return the sender of the states of commits to the configured forge; ``None`` without a forge.
+
+    Raises ``ConfigurationError`` if the token cannot be used.
+    """
+    repository = server.commit_statuses
+    if repository is None or server.commit_status_token is None:
+        return None
+    return CommitStatusSender(
+        repository,
+        partial(status_request, repository, token=read_secret(server.commit_status_token), site=server.url),
+        feed=feed,
+        lock=ContenderLock(session, paths.COMMIT_STATUSES, _service_name()),
+        ca=server.commit_status_ca,
+    )
+
+
+def _service_name() -> str:
+    return f"service on {socket.gethostname()} (process {os.getpid()})"
 
 
 def _openid_provider(server: ServerSettings, client: OpenIdClient, clock: Clock) -> OpenIdProvider:

@@ -1,0 +1,183 @@
+"""Commit statuses: the state of the fleet as a status of the commit in its forge, and the forges' requests.
+
+GitHub, GitLab and Gitea show these statuses beside each commit.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from zkdeployment.base.cluster import ClusterState, is_commit, short
+from zkdeployment.base.text import counted
+from zkdeployment.fleet.views.status import HostState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+    from zkdeployment.fleet.views.status import FleetStatus
+
+
+class Forge(Enum):
+    """The kinds of forges, by the name in the configuration."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    GITEA = "gitea"
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeRepository:
+    """The API of the tree's repository in a forge: ``https://api.github.com/repos/OWNER/NAME``, for example."""
+
+    forge: Forge
+    url: str
+
+    def __str__(self) -> str:
+        return f"{self.forge.value} {self.url}"
+
+    @property
+    def origin(self) -> str:
+        """The scheme, host and port of the URL."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+
+class CommitState(Enum):
+    """The state of a commit in the fleet."""
+
+    PUBLISHED = "published"
+    ROLLING_OUT = "rolling out"
+    CONVERGED = "converged"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStatus:
+    """The status of a commit; ``sequence`` is that of its publication, 0 without one."""
+
+    commit: str
+    state: CommitState
+    description: str
+    sequence: int = 0
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the status changes only by a further act or push."""
+        return self.state in {CommitState.CONVERGED, CommitState.FAILED, CommitState.REFUSED}
+
+
+def commit_statuses(reading: FleetReading) -> tuple[CommitStatus, ...]:
+    """Return the status of the wanted commit, and that of a tip that the syncer refused.
+
+    Revisions that are not commits, such as those of Subversion, have no status.
+    """
+    found = []
+    status, refusal = reading.status, reading.fleet.refusal
+    if isinstance(status.wanted, str) and is_commit(status.wanted):
+        state, description = _state(status)
+        found.append(CommitStatus(status.wanted, state, description, reading.sequence))
+    if refusal is not None and isinstance(refusal.revision, str) and refusal.revision != status.wanted:
+        reason = refusal.problems[0] if refusal.problems else "see the log of the syncer"
+        found.append(CommitStatus(refusal.revision, CommitState.REFUSED, f"refused: {reason}"))
+    return tuple(found)
+
+
+def _state(status: FleetStatus) -> tuple[CommitState, str]:
+    failed = [host for host in status.hosts if host.state is HostState.FAILED]
+    expected = [host for host in status.hosts if host.expected]
+    done = sum(host.state is HostState.CONVERGED for host in expected)
+    count = f"{done} of {counted(len(expected), 'host')}"
+    state = None if status.cluster is None else status.cluster.state
+    if failed:
+        others = "" if len(failed) == 1 else f" and {len(failed) - 1} more"
+        return CommitState.FAILED, f"failed on {failed[0].name}{others}: {failed[0].error}"
+    if status.missed:
+        return CommitState.FAILED, f"failed: the rollout ended with {count}"
+    if state is ClusterState.STOPPED:
+        return CommitState.FAILED, f"stopped with {count}"
+    if status.converged:
+        return CommitState.CONVERGED, f"converged: {counted(len(expected), 'host')}"
+    if not done:
+        return CommitState.PUBLISHED, f"published for {counted(len(expected), 'host')}"
+    # Forges keep every status, so a share changes it at most nine times.
+    share = 100 * done // len(expected) // 10 * 10
+    return CommitState.ROLLING_OUT, f"rolling out {share} %"
+
+
+#: The states of the forges, which differ in their words.
+_STATES = {
+    Forge.GITHUB: {
+        CommitState.PUBLISHED: "pending",
+        CommitState.ROLLING_OUT: "pending",
+        CommitState.CONVERGED: "success",
+        CommitState.FAILED: "failure",
+        CommitState.REFUSED: "error",
+    },
+    Forge.GITLAB: {
+        CommitState.PUBLISHED: "pending",
+        CommitState.ROLLING_OUT: "running",
+        CommitState.CONVERGED: "success",
+        CommitState.FAILED: "failed",
+        CommitState.REFUSED: "failed",
+    },
+    Forge.GITEA: {
+        CommitState.PUBLISHED: "pending",
+        CommitState.ROLLING_OUT: "pending",
+        CommitState.CONVERGED: "success",
+        CommitState.FAILED: "failure",
+        CommitState.REFUSED: "error",
+    },
+}
+
+#: The most characters of a description; GitHub refuses longer ones.
+_LONGEST = {Forge.GITHUB: 140, Forge.GITLAB: 255, Forge.GITEA: 255}
+
+#: The name under which a forge shows the status, beside those of other programs.
+_CONTEXT = "zkdeployment"
+
+
+def status_request(
+    repository: ForgeRepository, status: CommitStatus, *, token: str, site: str
+) -> tuple[str, bytes, Mapping[str, str]]:
+    """Return the URL, the body and the headers of the request that sets a status.
+
+    ``site`` is the address of the service, whose page of the publication the status links to.
+    """
+    forge = repository.forge
+    description = status.description.replace("\n", " ")
+    most = _LONGEST[forge]
+    body: dict[str, Any] = {
+        "state": _STATES[forge][status.state],
+        "description": description if len(description) <= most else f"{description[: most - 1]}…",
+        "target_url": f"{site}/history/{status.sequence}" if status.sequence else f"{site}/",
+        "name" if forge is Forge.GITLAB else "context": _CONTEXT,
+    }
+    headers = {"Content-Type": "application/json", "User-Agent": "zkdeployment"}
+    match forge:
+        case Forge.GITHUB:
+            headers |= {
+                "Accept": "application/vnd.github+json",
+                "Authorization": f"Bearer {token}",
+                "X-GitHub-Api-Version": "2022-11-28",
+            }
+        case Forge.GITLAB:
+            headers["PRIVATE-TOKEN"] = token
+        case Forge.GITEA:
+            headers["Authorization"] = f"token {token}"
+    return f"{repository.url}/statuses/{status.commit}", json.dumps(body).encode(), headers
+
+
+def is_set_already(repository: ForgeRepository, code: int, answer: bytes) -> bool:
+    """Whether a forge refuses a request because the commit has the state already: GitLab refuses repetitions."""
+    return repository.forge is Forge.GITLAB and code == 400 and b"Cannot transition status" in answer
+
+
+def describe_commit(status: CommitStatus) -> str:
+    """Return a status for the log."""
+    return f"{short(status.commit)} {status.description}"

@@ -1,0 +1,151 @@
+"""Sends commit statuses to the forge while this service is elected, in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import urllib3
+
+from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.webhooks.commit_status import (
+    commit_statuses,
+    describe_commit,
+    is_set_already,
+)
+from zkdeployment.fleet.webhooks.outbox import retry_delay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+    from zkdeployment.fleet.webhooks.commit_status import CommitStatus, ForgeRepository
+    from zkdeployment.zookeeper.contender_lock import ContenderLock
+
+#: Seconds of each wait in the queue of the election, between two checks of the election, and for the end.
+_QUEUED = 1.0
+_INTERVAL = 5.0
+_CLOSING = 2.0
+
+#: The most commits whose statuses wait for a forge that does not answer.
+_MOST_WAITING = 20
+
+_TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
+
+#: Answers after which the same request would fail again, such as for an unknown commit.
+_REFUSALS = frozenset({400, 404, 409, 410, 413, 415, 422})
+
+
+class CommitStatusSender:
+    """Sends the status of each commit in ``feed`` to ``repository`` when it changes.
+
+    ``request`` returns the URL, the body and the headers that set a status. ``lock`` elects the sending service; a
+    newly elected one sends the present statuses again, because it does not know the last ones. While the forge
+    does not answer, the newest status of each commit waits. ``ca`` is a file of certificates to trust.
+    """
+
+    def __init__(
+        self,
+        repository: ForgeRepository,
+        request: Callable[[CommitStatus], tuple[str, bytes, Mapping[str, str]]],
+        *,
+        feed: ZooKeeperFeed,
+        lock: ContenderLock,
+        ca: Path | None = None,
+    ) -> None:
+        self._repository, self._request = repository, request
+        self._feed, self._lock = feed, lock
+        self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
+        self._wake, self._closed = threading.Event(), threading.Event()
+        self._waiting: dict[str, CommitStatus] = {}
+        self._known: dict[str, CommitStatus] = {}
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name="commit-statuses", daemon=True)
+
+    def start(self) -> None:
+        """Begin to contend for the election."""
+        self._feed.subscribe(self._wake.set)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop sending, and let another service be elected."""
+        self._closed.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                if self._is_elected():
+                    self._follow()
+                continue
+            except ZkdeploymentError as error:
+                get_logger().warning("commit-statuses-paused", reason=str(error))
+            except Exception:  # noqa: BLE001  the other parts of the service continue, and this thread tries again
+                get_logger().exception("commit-statuses-failed")
+            self._lock.release()
+            self._closed.wait(_QUEUED)
+        self._lock.release()
+
+    def _is_elected(self) -> bool:
+        """Contend for a moment, once the fleet was read."""
+        if self._feed.recent_events().base:
+            return self._lock.acquire(_QUEUED)
+        self._wake.wait(_QUEUED)
+        self._wake.clear()
+        return False
+
+    def _follow(self) -> None:
+        """Send changes until the end; raises ``LockLostError`` if this service is no longer elected."""
+        self._known.clear()
+        while not self._closed.is_set():
+            self._wake.clear()
+            self._add()
+            self._lock.check()
+            pause = self._send_waiting()
+            self._wake.wait(pause)
+
+    def _add(self) -> None:
+        """Let the statuses wait that changed since they were added last."""
+        snapshot = self._feed.snapshot()
+        for status in commit_statuses(snapshot.reading) if snapshot.zxid else ():
+            if self._known.get(status.commit) != status:
+                self._known[status.commit] = self._waiting[status.commit] = status
+        for statuses in (self._known, self._waiting):
+            for commit in [*statuses][:-_MOST_WAITING]:
+                del statuses[commit]
+
+    def _send_waiting(self) -> float:
+        """Send the waiting statuses, and return the seconds until the next attempt."""
+        for commit, status in [*self._waiting.items()]:
+            problem = self._send(status)
+            if problem is not None:
+                self._failures += 1
+                if self._failures == 1:
+                    get_logger().warning("commit-status-failed", forge=self._repository.origin, reason=problem)
+                # A changed status does not shorten the pause: the forge may be overloaded.
+                self._closed.wait(min(retry_delay(self._failures), _INTERVAL))
+                return 0.0
+            self._failures = 0
+            del self._waiting[commit]
+        return _INTERVAL
+
+    def _send(self, status: CommitStatus) -> str | None:
+        """Send one status; return the reason why a later attempt may succeed, ``None`` if none is needed."""
+        url, body, headers = self._request(status)
+        log = get_logger().bind(forge=self._repository.origin, status=describe_commit(status))
+        try:
+            answer = self._http.request("POST", url, body=body, headers=headers, redirect=False)
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            return f"the forge cannot be reached: {type(error).__name__}"
+        if 200 <= answer.status < 300 or is_set_already(self._repository, answer.status, answer.data):
+            log.info("commit-status-set")
+            return None
+        reason = f"expected a status between 200 and 299, found {answer.status}"
+        if answer.status not in _REFUSALS:
+            return reason
+        log.warning("commit-status-refused", reason=reason)
+        return None

@@ -1,0 +1,125 @@
+"""Commit statuses follow from the state of the fleet, and have the form that each forge documents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.builders import make_host
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.webhooks.commit_status import (
+    CommitState,
+    CommitStatus,
+    Forge,
+    ForgeRepository,
+    commit_statuses,
+    is_set_already,
+    status_request,
+)
+from zkdeployment.publishing.records import Refusal
+
+OLD, NEW, TIP = "a" * 40, "b" * 40, "c" * 40
+
+
+def statuses(*hosts: Any, version: Any = NEW, **fields: Any) -> list[tuple[str, CommitState, str]]:
+    fleet = FleetSnapshot(Cluster(version), NEW, hosts=hosts, **fields)
+    return [(one.commit, one.state, one.description) for one in commit_statuses(FleetReading(fleet, sequence=7))]
+
+
+def hosts(done: int, total: int) -> list[Any]:
+    return [make_host(number, NEW if number < done else OLD) for number in range(total)]
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "state", "description"),
+    [
+        (0, 3, CommitState.PUBLISHED, "published for 3 hosts"),
+        (1, 3, CommitState.ROLLING_OUT, "rolling out 30 %"),
+        (4, 10, CommitState.ROLLING_OUT, "rolling out 40 %"),
+        (99, 100, CommitState.ROLLING_OUT, "rolling out 90 %"),
+        (1, 100, CommitState.ROLLING_OUT, "rolling out 0 %"),
+        (3, 3, CommitState.CONVERGED, "converged: 3 hosts"),
+        (1, 1, CommitState.CONVERGED, "converged: 1 host"),
+    ],
+)
+def test_the_status_of_a_commit_is_the_share_of_hosts_that_have_it(done, total, state, description):
+    assert statuses(*hosts(done, total)) == [(NEW, state, description)]
+
+
+def test_a_failure_names_the_host_and_its_error():
+    failed = [make_host(1, OLD, error="no space"), make_host(2, OLD, error="no space")]
+    assert statuses(*failed, version=None) == [(NEW, CommitState.FAILED, "failed on app1 and 1 more: no space")]
+
+
+def test_a_stop_by_an_operator_is_a_failure_without_a_host():
+    assert statuses(*hosts(1, 2), version=None) == [(NEW, CommitState.FAILED, "stopped with 1 of 2 hosts")]
+
+
+def test_a_refused_tip_has_a_status_beside_the_wanted_commit():
+    found = statuses(*hosts(2, 2), refusal=Refusal(TIP, ("main.zk:1:1: wrong", "more")))
+    assert found[1:] == [(TIP, CommitState.REFUSED, "refused: main.zk:1:1: wrong")]
+
+
+def test_revisions_of_subversion_have_no_status():
+    fleet = FleetSnapshot(Cluster(7), 7, hosts=(make_host(1, 7),))
+    assert commit_statuses(FleetReading(fleet)) == ()
+
+
+STATUS = CommitStatus(NEW, CommitState.ROLLING_OUT, "rolling out 40 %", 7)
+
+REPOSITORIES = {
+    Forge.GITHUB: "https://api.github.com/repos/example/tree",
+    Forge.GITLAB: "https://gitlab.example.com/api/v4/projects/42",
+    Forge.GITEA: "https://git.example.com/api/v1/repos/ops/tree",
+}
+
+
+@pytest.mark.parametrize(
+    ("forge", "body", "header"),
+    [
+        (Forge.GITHUB, {"state": "pending", "context": "zkdeployment"}, ("Authorization", "Bearer secret")),
+        (Forge.GITLAB, {"state": "running", "name": "zkdeployment"}, ("PRIVATE-TOKEN", "secret")),
+        (Forge.GITEA, {"state": "pending", "context": "zkdeployment"}, ("Authorization", "token secret")),
+    ],
+)
+def test_requests_have_the_form_of_the_forge(forge, body, header):
+    repository = ForgeRepository(forge, REPOSITORIES[forge])
+    url, sent, headers = status_request(repository, STATUS, token="secret", site="https://deploy.example")
+    assert url == f"{REPOSITORIES[forge]}/statuses/{NEW}"
+    expected = {"description": "rolling out 40 %", "target_url": "https://deploy.example/history/7"}
+    assert json.loads(sent) == body | expected
+    assert headers[header[0]] == header[1]
+
+
+@pytest.mark.parametrize("state", list(CommitState))
+@pytest.mark.parametrize("forge", list(Forge))
+def test_each_state_is_one_that_the_forge_documents(forge, state):
+    documented = {
+        Forge.GITHUB: {"error", "failure", "pending", "success"},
+        Forge.GITLAB: {"pending", "running", "success", "failed", "canceled", "skipped"},
+        Forge.GITEA: {"pending", "success", "error", "failure", "warning", "skipped"},
+    }
+    repository = ForgeRepository(forge, REPOSITORIES[forge])
+    _, sent, _ = status_request(repository, CommitStatus(NEW, state, "x"), token="t", site="https://d.example")
+    assert json.loads(sent)["state"] in documented[forge]
+
+
+def test_long_descriptions_are_cut_to_the_length_that_the_forge_accepts():
+    long = CommitStatus(NEW, CommitState.FAILED, "failed\n" * 100)
+    for forge, most in ((Forge.GITHUB, 140), (Forge.GITLAB, 255), (Forge.GITEA, 255)):
+        _, sent, _ = status_request(ForgeRepository(forge, "https://x"), long, token="t", site="https://d.example")
+        description = json.loads(sent)["description"]
+        assert len(description) == most
+        assert description.endswith("…")
+        assert "\n" not in description
+
+
+def test_gitlab_refuses_a_state_that_the_commit_has_already():
+    answer = b'{"message": "Cannot transition status via :run from :running"}'
+    assert is_set_already(ForgeRepository(Forge.GITLAB, "https://x"), 400, answer)
+    assert not is_set_already(ForgeRepository(Forge.GITLAB, "https://x"), 400, b'{"message": "bad"}')
+    assert not is_set_already(ForgeRepository(Forge.GITHUB, "https://x"), 400, answer)
