@@ -140,13 +140,12 @@ class Actor:
         user = self.user
         if user is None:
             return
-        from zkdeployment.service.users.user import act_refusal  # noqa: PLC0415  verbs start faster without it
+        from zkdeployment.service.users.user import act_refusal, right_refusal  # noqa: PLC0415  verbs start faster without it
 
         if isinstance(right, ActRight):
             refusal = act_refusal(user, right, *paths)
         else:
-            lacking = f"the user {user} may not {right.value}: its role is {user.role.value}; ask an admin"
-            refusal = None if user.may(right) else lacking
+            refusal = None if user.may(right) else right_refusal(user, right)
         if refusal is not None:
             raise ForbiddenError(refusal)
 

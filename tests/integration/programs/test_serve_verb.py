@@ -85,6 +85,18 @@ def test_an_address_in_use_is_a_configuration_error(serve, zookeeper):
     assert f"cannot listen on 127.0.0.1 port {port}" in log.read_text()
 
 
+def test_the_name_and_the_colour_of_the_fleet_stand_on_every_page(serve, zookeeper):
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    serve(zookeeper, f"listen = 127.0.0.1:{port}", "name = Production <Amsterdam>", "colour = red")
+    wait_until(lambda: health(url) == 200, "the service answers")
+
+    page = httpx.get(f"{url}/login").text
+
+    assert "<title>Log in · Production &lt;Amsterdam&gt;</title>" in page
+    assert '<header class="bar of-red">' in page
+
+
 def test_under_tls_no_secret_is_in_the_log_a_url_or_the_process_list(serve, zookeeper, tmp_path):
     authority = Authority(tmp_path)
     certificate, key = authority.issue("localhost")

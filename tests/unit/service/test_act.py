@@ -90,7 +90,7 @@ def test_an_act_is_recorded_only_if_the_actor_may_perform_it():
     limited = replace(ann, user=replace(ANN, paths=("/db",)))
     with pytest.raises(ForbiddenError, match="ann may not paint the fleet at /shop: this user may act only"):
         act.perform(pot, limited)
-    with pytest.raises(ForbiddenError, match=r"may not change nodes .*: its role is operator; ask an admin"):
+    with pytest.raises(ForbiddenError, match=r"may not change nodes .*: its role is operator; expected admin"):
         ann.require(Right.MANAGE_POOLS)
 
 

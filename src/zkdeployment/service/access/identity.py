@@ -29,7 +29,7 @@ from zkdeployment.service.access.cookies import SAFE_METHODS, session_token, sit
 from zkdeployment.service.dependencies import Adapters, ServerAdapters, check_connection
 from zkdeployment.service.users.external_logins import PROXY_IDENTITY
 from zkdeployment.service.users.logins import throttled_address
-from zkdeployment.service.users.user import LoginProblem, LoginRefusal, Right, Role, User
+from zkdeployment.service.users.user import LoginProblem, LoginRefusal, Right, Role, User, right_refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -265,7 +265,7 @@ def require(right: Right) -> Callable[[User], User]:
 
     def check(user: CurrentUser) -> User:
         if not user.may(right):
-            raise HTTPException(403, f"the user {user} may not {right.value}: its role is {user.role.value}")
+            raise HTTPException(403, right_refusal(user, right))
         return user
 
     return check
@@ -292,7 +292,9 @@ def require_monitoring(user: CurrentUser) -> User:
     """
     if user.role is not Role.MONITORING:
         raise HTTPException(
-            403, f"the user {user} may not {Right.ANSWER_CHECKS.value}: its role is {user.role.value}"
+            403,
+            f"the user {user} may not {Right.ANSWER_CHECKS.value}: its role is {user.role.value}; expected"
+            f" {Role.MONITORING.value}",
         )
     return require(Right.ANSWER_CHECKS)(user)
 

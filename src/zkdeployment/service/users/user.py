@@ -182,6 +182,12 @@ class LoginRefusal:
         return self.problem.value
 
 
+def right_refusal(user: User, right: Right, words: str = "") -> str:
+    """Return why a user lacks a right, and the roles that have it; ``words`` describe the right."""
+    able = " or ".join(role.value for role in Role if right in RIGHTS[role])
+    return f"the user {user} may not {words or right.value}: its role is {user.role.value}; expected {able}"
+
+
 def act_refusal(user: User, right: ActRight, *paths: str) -> str | None:
     """Return why a user may not act on the nodes at these paths; ``None`` if it may.
 
@@ -190,7 +196,7 @@ def act_refusal(user: User, right: ActRight, *paths: str) -> str | None:
     if user.may_act(right, *paths):
         return None
     if not user.may(Right.ACT_ON_FLEET):
-        return f"the user {user} may not {right.words}: its role is {user.role.value}"
+        return right_refusal(user, Right.ACT_ON_FLEET, right.words)
     act = f"{right.words} at {user.paths_outside(paths)[0]}" if paths else right.words
     return (
         f"the user {user} may not {act}: this user may act only at and below {', '.join(user.paths)} (and stop the"

@@ -509,3 +509,17 @@ def test_errors_keep_the_frame_and_offer_a_search(stage):
             expect(page.get_by_role("heading", name="Acts")).to_be_visible()
         finally:
             stage.proxy.heal()
+
+
+def test_a_hidden_tab_keeps_its_title_and_its_icon_current(stage):
+    with stage.page("/locks") as page:
+        page.clock.install()
+        page.reload()
+        page.evaluate('Object.defineProperty(document, "hidden", {get: () => true})')
+        page.evaluate('dispatchEvent(new Event("visibilitychange"))')
+        stage.host(3, error="disk full")
+        wait_until(lambda: not stage.is_whole, "the service has read the failure")
+        page.clock.fast_forward(61_000)
+        expect(page).to_have_title("✕ Locks · zkdeployment")
+        assert "icon-bad.svg" in page.locator("link[rel=icon]").get_attribute("href")
+        stage.host(3)

@@ -89,7 +89,7 @@ def test_a_refusal_names_the_limit_and_what_to_do():
     )
     assert "may not release the lock at /db: this user" in str(act_refusal(BOB, RELEASE, "/shop", "/db"))
     assert act_refusal(replace(ALICE, role=Role.VIEWER), STOP) == (
-        "the user alice may not stop the fleet: its role is viewer"
+        "the user alice may not stop the fleet: its role is viewer; expected operator or admin"
     )
 
 
