@@ -506,3 +506,11 @@ ACTS: tuple[type[FormAct[Any, Any]], ...] = (StopFleet, HoldFleet, ResumeFleet, 
 def all_acts() -> tuple[type[PlannedAct[Any]], ...]:
     """Return the acts on the fleet, and those of the features."""
     return (*ACTS, *(act for feature in installed() for act in feature.acts()))
+
+
+def act_link(name: str, back: str, user: User, **values: str) -> ActLink | None:
+    """Return the link to the form of an act; ``None`` if the user may not perform it on the whole fleet."""
+    act = next((each for each in all_acts() if issubclass(each, FormAct) and name == each.NAME), None)
+    if act is None or not isinstance(act.RIGHT, ActRight) or not user.may_act(act.RIGHT):
+        return None
+    return act.link(act.BUTTON, act.STYLE, back, **values)

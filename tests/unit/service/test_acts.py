@@ -16,7 +16,7 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import Origin, PublicationRecord
 from zkdeployment.rollouts.acts import AbortRollout, PauseRollout, PromoteGroup, rollout_acts
-from zkdeployment.service.acts import ACTS, ReleaseLock, ResumeFleet, fleet_acts, rollback_link
+from zkdeployment.service.acts import ACTS, ReleaseLock, ResumeFleet, act_link, fleet_acts, rollback_link
 from zkdeployment.service.users.user import Role, User
 from zkdeployment.strategies.state import Ending
 
@@ -164,3 +164,11 @@ def test_a_failure_suggests_the_rollback_to_the_last_revision_that_succeeded():
     assert rollback_link((failing, before), status, "/") == ()
     whole = replace(status, hosts=tuple(host for host in status.hosts if host.error is None))
     assert rollback_link((failing, good), whole, "/") == ()
+
+
+def test_links_to_forms_exist_for_acts_that_the_user_may_perform():
+    link = act_link("release", "/hosts/h1", ANN, lock="/shop/web")
+    assert link is not None
+    assert (link.label, link.href) == ("Release the lock", "/acts/release?lock=%2Fshop%2Fweb&back=%2Fhosts%2Fh1")
+    assert act_link("no-such-act", "/", ANN) is None
+    assert act_link("resume", "/", replace(ANN, role=Role.VIEWER)) is None

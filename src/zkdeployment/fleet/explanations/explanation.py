@@ -14,6 +14,7 @@ from zkdeployment.base.stop import FailureOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Self
 
     from zkdeployment.base.host import Host
     from zkdeployment.base.lock import Contender, Lock, LockedWork
@@ -55,6 +56,38 @@ class HostFinding:
 
 def _findings(findings: Iterable[HostFinding]) -> list[Mapping[str, Any]]:
     return [finding.body for finding in findings]
+
+
+class Advice(str):
+    """A sentence that tells an operator what to do, with a command; ``on_page`` is the sentence beside a link.
+
+    The link leads to the form of the act ``target`` of the service with these ``values``, or to a page: ``host``,
+    with the id or the name of the host, ``fleet`` or ``rollout``.
+    """
+
+    __slots__ = ("on_page", "target", "values")
+
+    target: str
+    on_page: str
+    values: Mapping[str, str]
+
+    def __new__(cls, text: str, target: str, on_page: str, **values: str) -> Self:
+        """Return the sentence with its link."""
+        advice = super().__new__(cls, text)
+        advice.target, advice.on_page, advice.values = target, on_page, values
+        return advice
+
+
+def ask_host(text: str, host: str, on_page: str) -> Advice:
+    """Return the advice to read the explanation of another host, given by its id or name."""
+    return Advice(text, "host", on_page, host=host)
+
+
+def release_lock(lock: Lock, text: str, on_page: str) -> Advice:
+    """Return the advice to release a lock; ``text`` is followed by the command."""
+    return Advice(
+        f"{text} zkdeployment locks release {lock.name} --reason TEXT", "release", on_page, lock=lock.name
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +143,14 @@ def _explain_lock_delay(lock: Lock, left: LockedWork, host: Host, now: float) ->
             "the wait ends when the lock delay is over, at the latest",
         ),
         (
-            f"'zkdeployment why {left.host_id}' explains the present state of that host",
-            f"if that script has certainly ended: zkdeployment locks release {lock.name} --reason TEXT",
+            ask_host(
+                f"'zkdeployment why {left.host_id}' explains the present state of that host",
+                left.host_id,
+                "see the present state of that host",
+            ),
+            release_lock(
+                lock, "if that script has certainly ended:", "if that script has certainly ended, release the lock"
+            ),
         ),
     )
 
@@ -123,14 +162,21 @@ def _explain_queue(
     holding = next((host for host in snapshot.hosts if host.identity.id == holder.host_id), None)
     waited = age(now - waiting.since)
     facts = [f"the host is number {place} of {len(lock.waiting)} in the queue and has waited for {waited}"]
-    advice = [f"'zkdeployment why {holder.host_id}' shows what the holder is doing"] if holder.host_id else []
+    advice = []
+    if holder.host_id:
+        text = f"'zkdeployment why {holder.host_id}' shows what the holder is doing"
+        advice.append(ask_host(text, holder.host_id, "see what the holder is doing"))
     if lock.is_kept and lock.work is not None:
         facts.append(f"the lock is kept for the holder, which has not completed {lock.work.step}")
         if holding is None:
             facts.append("the holder is not registered: the lock stays kept until that host is back")
         advice.append(
-            "if the holder never comes back, or is in the way: make sure that its script does not run, then"
-            f" zkdeployment locks release {lock.name} --reason TEXT"
+            release_lock(
+                lock,
+                "if the holder never comes back, or is in the way: make sure that its script does not run, then",
+                "if the holder never comes back, or is in the way: make sure that its script does not run, then"
+                " release the lock",
+            )
         )
     elif lock.work is not None:
         facts.append(f"the holder is at {lock.work.step}")
@@ -143,8 +189,11 @@ def _explain_queue(
             + (", or until the rollout continues without the host" if snapshot.governed else "")
         )
         advice.append(
-            "if the holder never comes back and certainly runs no script:"
-            f" zkdeployment locks release {lock.name} --reason TEXT"
+            release_lock(
+                lock,
+                "if the holder never comes back and certainly runs no script:",
+                "if the holder never comes back and certainly runs no script, release the lock",
+            )
         )
     return Explanation(
         Cause.LOCK,
@@ -169,7 +218,7 @@ def explain_wait_for_service(snapshot: FleetSnapshot, host: Host, now: float) ->
         f"{host.identity} {host.step}{since}.",
         (_state(snapshot, name, service, now), "the host holds no lock while it waits"),
         (
-            f"'zkdeployment why {name}' explains the state of that host",
+            ask_host(f"'zkdeployment why {name}' explains the state of that host", name, "see that host"),
             "the properties deploy_after and undeploy of the services define who waits for whom",
         ),
     )

@@ -14,10 +14,13 @@ from zkdeployment.base.lock import LockKind
 from zkdeployment.base.stop import services_of
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.explanations.explanation import (
+    Advice,
     Cause,
     Explanation,
+    ask_host,
     explain_wait_for_lock,
     explain_wait_for_service,
+    release_lock,
 )
 from zkdeployment.fleet.views.snapshot import describe_stops, stops_in_force
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
@@ -150,7 +153,7 @@ def _explain_absent(
         return Explanation(
             Cause.UNKNOWN,
             f"There is no host {name}: no registered host and no target in the tree has this id or name.",
-            advice=("'zkdeployment status' lists all hosts by name and id",),
+            advice=(Advice("'zkdeployment status' lists all hosts by name and id", "fleet", "see all hosts"),),
         )
     if known is not None and known.time:
         traces.insert(0, f"the host last reported its inventory {ago(known.time, now)}")
@@ -169,10 +172,10 @@ def _explain_absent(
 def _advice_on_kept_locks(locks: Sequence[Lock], host_id: str) -> Iterator[str]:
     for lock in locks:
         if lock.work is not None and lock.work.kept and lock.work.host_id == host_id:
-            yield (
+            text = (
                 f"{lock} is kept for the host: if the host is gone for good, or its script does not run any more,"
-                f" zkdeployment locks release {lock.name} --reason TEXT"
             )
+            yield release_lock(lock, text, f"{text} release the lock")
 
 
 def _traces(snapshot: FleetSnapshot, locks: Sequence[Lock], host_id: str, name: str, now: float) -> Iterator[str]:
@@ -206,8 +209,16 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
         tuple(facts),
         (
             "on the host: the output is under /var/log/zkdeployment",
-            "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
-            "or go back to the last good revision: 'zkdeployment rollback --now --reason TEXT'",
+            Advice(
+                "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
+                "resume",
+                "repair the host, or push a fix; then resume the fleet",
+            ),
+            Advice(
+                "or go back to the last good revision: 'zkdeployment rollback --now --reason TEXT'",
+                "rollback",
+                "or go back to the last good revision",
+            ),
         ),
     )
 
@@ -233,7 +244,7 @@ def _explain_following(host: Host) -> Explanation | None:
         Cause.ROLLOUT,
         f"{host.identity} can be leased, so it is in no group: it follows when the rollout has ended.",
         (f"the host {host.step}",),
-        ("'zkdeployment rollout show' shows the rollout",),
+        (Advice("'zkdeployment rollout show' shows the rollout", "rollout", "see the rollout"),),
     )
 
 
@@ -252,11 +263,14 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
     facts = describe_stops(stops[1:], now)
     facts.append(_present_version(snapshot, host))
     halt = "stop" if stopped else "hold"
-    advice = [f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first"]
+    ends, shown = f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first", ""
     if snapshot.published is None:
-        advice = [f"'zkdeployment resume --latest' ends the {halt}; no revision is completely published to resume"]
+        ends = f"'zkdeployment resume --latest' ends the {halt}; no revision is completely published to resume"
+        shown = ", and publish the tip of the branch first: no revision is completely published"
+    advice: list[str] = [Advice(ends, "resume", f"resume the fleet to end the {halt}{shown}")]
     if first is not None and first.by is None:
-        advice.insert(0, f"the cause is on that host: 'zkdeployment why {first.host_id}' explains it")
+        text = f"the cause is on that host: 'zkdeployment why {first.host_id}' explains it"
+        advice.insert(0, ask_host(text, first.host_id, "the cause is on that host"))
     if not stopped:
         advice.append("the next pushed revision also ends the hold")
     return Explanation(Cause.STOPPED if stopped else Cause.HELD, sentence, tuple(facts), tuple(advice))
@@ -336,9 +350,9 @@ def _others(number: int) -> str:
 #: The most hosts that a sentence names.
 _NAMED_BUSY = 5
 
-_SHOW = "'zkdeployment rollout show' shows all groups"
+_SHOW = Advice("'zkdeployment rollout show' shows all groups", "rollout", "see all groups")
 _RETRY = "push a fix; or begin a new rollout of the branch's tip with 'zkdeployment resume --latest'"
-_RESUME = "'zkdeployment rollout resume' continues the rollout"
+_RESUME = Advice("'zkdeployment rollout resume' continues the rollout", "rollout-resume", "continue the rollout")
 
 
 def explain_missing_grant(snapshot: FleetSnapshot, identity: Identity, now: float) -> Explanation | None:
@@ -475,7 +489,14 @@ def _explain_waiting_group(
     return _explanation(
         f"{identity} waits for its group {group.name}: {waits_for}.",
         tuple(facts),
-        (f"'zkdeployment rollout promote {group.name} --reason TEXT' lets the group begin",)
+        (
+            Advice(
+                f"'zkdeployment rollout promote {group.name} --reason TEXT' lets the group begin",
+                "rollout-promote",
+                "promote the group to let it begin",
+                group=group.name,
+            ),
+        )
         if needs_promotion
         else (),
     )

@@ -1,6 +1,6 @@
 """The pages of the fleet: hosts, locks, services, plan, history and audit."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -17,11 +17,12 @@ from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostState, HostStatus
-from zkdeployment.publishing.records import PublicationSummary
+from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
 from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
-from zkdeployment.service.acts import RollBackFleet, fleet_acts, rollback_link
+from zkdeployment.service.act import ActLink
+from zkdeployment.service.acts import RollBackFleet, act_link, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
@@ -49,7 +50,7 @@ from zkdeployment.service.views.history import (
     publication_view,
 )
 from zkdeployment.service.views.host_map import Arrangement, arrange, map_mark
-from zkdeployment.service.views.hosts import HostQuery, LiveView, host_view, live_view
+from zkdeployment.service.views.hosts import AdviceLine, HostQuery, LiveView, advice_lines, host_view, live_view
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import plan_view, refused_plan
 from zkdeployment.service.views.services import (
@@ -173,6 +174,31 @@ def _live_view(adapters: ServerAdapters, status: HostStatus) -> LiveView | None:
     return live_view(status, output, adapters.clock.now())
 
 
+#: The pages to which advice refers, with the texts of the links; the page of a host follows from its name.
+_PAGES = {"fleet": ActLink("All hosts", "/"), "rollout": ActLink("The rollout", "/rollout")}
+
+
+def _advice_lines(
+    adapters: ServerAdapters, user: User, host: str, advice: Sequence[str], records: Sequence[PublicationRecord]
+) -> tuple[AdviceLine, ...]:
+    """Return the advice of an explanation with links to pages, and to the acts that the user may perform now."""
+    back, cached = host_page(host), adapters.feed.snapshot()
+
+    def link_of(target: str, values: Mapping[str, str]) -> ActLink | None:
+        if target in _PAGES:
+            return _PAGES[target]
+        if target == "host":
+            return ActLink(f"Host {values['host']}", host_page(values["host"]))
+        if not cached.connected:
+            return None
+        if target == RollBackFleet.NAME:
+            may = adapters.commits is not None and user.may_act(RollBackFleet.RIGHT)
+            return next(iter(rollback_link(records, cached.status, back) if may else ()), None)
+        return act_link(target, back, user, **values)
+
+    return advice_lines(advice, link_of)
+
+
 @router.get("/hosts/{host}/output")
 def show_output(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
     """Return the part of a host's page with the output of the script that the host runs now."""
@@ -194,13 +220,14 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         explanation = explanation.with_output(output)
     findings = read_or(lambda: find_on_hosts(adapters.operator, [status.id], now), ())
     explanation = explanation.with_checks(findings)
+    records = last.read(Known.HISTORY, lambda: feed.history(RECENT), ())
     view = host_view(
         status,
         explanation,
         cached.fleet,
         known[0] if known else None,
         last.read(Known.TARGETS, feed.targets, {}),
-        last.read(Known.HISTORY, lambda: feed.history(RECENT), ()),
+        records,
         now=now,
     )
     identity = next(each for each in cached.fleet.identities if each.id == status.id)
@@ -212,6 +239,7 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         "host.html",
         events=FLEET_EVENTS,
         view=view,
+        advice=_advice_lines(adapters, user, status.id, explanation.advice, records),
         live=_live_view(adapters, status),
         withheld=withheld,
     )

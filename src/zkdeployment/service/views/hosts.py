@@ -11,12 +11,13 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.text import counted
+from zkdeployment.fleet.explanations.explanation import Advice
 from zkdeployment.fleet.views.status import NAME, ON_PAGE, SORTED_BY, STATE, Column, HostState
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import ListQuery, host_page, moment, publication_page, service_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zkdeployment.base.host import Facts, Identity
     from zkdeployment.base.inventory import Inventory, KnownHost
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import HostStatus
     from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.service.act import ActLink
     from zkdeployment.service.views.frame import Moment
 
 
@@ -269,6 +271,28 @@ class HostPublication:
     published: Moment | None
     took: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceLine:
+    """An advice on the page of a host, with the link to the act or the page that it names, if the user may act."""
+
+    text: str
+    link: ActLink | None = None
+
+
+def advice_lines(
+    advice: Iterable[str], link_of: Callable[[str, Mapping[str, str]], ActLink | None]
+) -> tuple[AdviceLine, ...]:
+    """Return the advice with links; ``link_of`` returns the link to a target with these values, if there is one.
+
+    Where there is no link, the advice names the command.
+    """
+    lines = []
+    for each in advice:
+        link = link_of(each.target, each.values) if isinstance(each, Advice) else None
+        lines.append(AdviceLine(str(each) if link is None or not isinstance(each, Advice) else each.on_page, link))
+    return tuple(lines)
 
 
 @dataclass(frozen=True, slots=True)

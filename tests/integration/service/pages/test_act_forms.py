@@ -22,6 +22,7 @@ from support.waiting import wait_until
 from support.web.forms import follow, form_of, submit
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory
@@ -157,6 +158,26 @@ def test_the_fleet_is_rolled_back_to_an_earlier_publication(stage: Stage):
     assert stage.branch.files()["a.zk"] == TREE.format("1.2")
     assert "quarantine-shop-front-1.3.yaml" in stage.branch.files()
     assert stage.branch.ask("log", "-1", "--format=%an|%s", "main").startswith("ann|Roll back to")
+
+
+def test_the_page_of_a_failed_host_offers_the_end_of_the_stop_and_the_rollback(stage: Stage, tmp_path: Path):
+    done = HostResult("w0", "w0", 1.0, 2.0)
+    for version, revision in zip(("1.2", "1.3"), stage.revisions, strict=True):
+        stage.fleet.publish(revision, TREE.format(version), subject=f"Web {version}", results=[done])
+    stage.fleet.register(replace(make_host("w0", stage.revisions[0], "web"), error="exit status 1"))
+    stage.submit(stage.open("/", "Stop"), "Stop the fleet", {"reason": "broken"}, back="/")
+    page = "/hosts/w0"
+    wait_until(lambda: "Roll back to" in stage.browser.get(page).text, "the page shows the failure")
+    assert "zkdeployment resume" not in stage.browser.get(page).text
+    with stage.service.browser(stage.service.add_user(Role.VIEWER)) as viewer:
+        text = viewer.get(page).text
+    assert "/acts/" not in text
+    assert "zkdeployment resume" in text
+    stage.submit(stage.open(page, "Resume the fleet"), "Resume the fleet", {"reason": "repaired"}, back=page)
+    assert stage.acts()[-1] == ("resume", "repaired")
+    with syncer(stage, tmp_path / "tree"):
+        stage.submit(stage.open(page, "Roll back to “Web 1.2”"), "Roll back", {"reason": "back"}, back=page)
+    assert stage.branch.files()["a.zk"] == TREE.format("1.2")
 
 
 def test_a_rollback_is_published_at_once(stage: Stage, tmp_path: Path):

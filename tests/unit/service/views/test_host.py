@@ -8,11 +8,13 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.stop import LiveOutput
+from zkdeployment.fleet.explanations.explanation import Advice
 from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import PublicationRecord
-from zkdeployment.service.views.hosts import host_view, live_view
+from zkdeployment.service.act import ActLink
+from zkdeployment.service.views.hosts import advice_lines, host_view, live_view
 
 NOW = 10_000.0
 IDENTITY = Identity("h1", "h1.example.com", "web")
@@ -111,3 +113,23 @@ def test_only_a_host_that_deploys_now_has_live_output():
 def test_the_live_output_of_a_host_that_has_not_answered_names_the_present_step():
     found = live(deploying="r2", step="deploy /shop/web 0", steps=(1, 4))
     assert (found.step, found.text, found.at) == ("deploy /shop/web 0", "", None)
+
+
+def test_advice_has_a_link_where_there_is_one_and_the_command_otherwise():
+    on_host = "on the host: the output is under /var/log/zkdeployment"
+    resume = Advice("repair it, then 'zkdeployment resume'", "resume", "repair it, then resume the fleet")
+    release = Advice("zkdeployment locks release db", "release", "release the lock", lock="db")
+    asked = []
+
+    def link_of(target, values):
+        asked.append((target, values))
+        return ActLink("Resume", "/acts/resume") if target == "resume" else None
+
+    lines = advice_lines((on_host, resume, release), link_of)
+    assert [line.text for line in lines] == [
+        on_host,
+        "repair it, then resume the fleet",
+        "zkdeployment locks release db",
+    ]
+    assert [line.link is not None for line in lines] == [False, True, False]
+    assert asked == [("resume", {}), ("release", {"lock": "db"})]
