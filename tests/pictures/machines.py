@@ -105,12 +105,13 @@ GROUP = Machine(
     "group",
     "The states of a group in a rollout",
     {
-        GroupState.WAITING: (62, 52),
-        GroupState.PREPARING: (262, 52),
-        GroupState.DEPLOYING: (462, 52),
-        GroupState.BAKING: (656, 52),
-        GroupState.FAILED: (362, 172),
-        GroupState.SUCCESS: (656, 172),
+        GroupState.WAITING: (86, 52),
+        GroupState.PREPARING: (268, 52),
+        GroupState.DEPLOYING: (450, 52),
+        GroupState.BAKING: (632, 52),
+        GroupState.FAILED: (268, 172),
+        GroupState.OPERATOR: (450, 232),
+        GroupState.SUCCESS: (632, 172),
     },
     (
         Transition(
@@ -136,9 +137,22 @@ GROUP = Machine(
         ),
         Transition(GroupState.BAKING, GroupState.DEPLOYING, "an absent host returned: it is deployed, too", -46),
         Transition(GroupState.BAKING, GroupState.SUCCESS, "the bake time is over, and the criteria are still met"),
-        Transition(GroupState.BAKING, GroupState.FAILED, "hosts failed or disappeared: the criteria are missed"),
+        Transition(
+            GroupState.BAKING,
+            GroupState.FAILED,
+            "hosts failed or disappeared: the criteria are missed; or a metric failed",
+        ),
+        Transition(
+            GroupState.BAKING,
+            GroupState.OPERATOR,
+            "metrics had no passed measurement until the progress deadline was over",
+        ),
+        Transition(GroupState.OPERATOR, GroupState.SUCCESS, "an operator promoted the group"),
+        Transition(GroupState.OPERATOR, GroupState.FAILED, "an operator failed the group"),
         Transition(GroupState.SUCCESS, GroupState.FAILED, "late hosts failed: the criteria are missed"),
     ),
+    width=164,
+    causes_from=250,
 )
 
 

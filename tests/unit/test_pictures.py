@@ -17,7 +17,9 @@ from zkdeployment.agent.daemon.agent import CYCLE_TRANSITIONS, CycleState
 from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, ClusterState
 from zkdeployment.base.host import Facts
 from zkdeployment.checks.rules.instance import CheckState
+from zkdeployment.strategies.analysis import AnalysisMetric, parse_comparison
 from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.strategy import Pace, Strategy
 from zkdeployment.strategies.views import GroupState, group_state
 
@@ -83,9 +85,30 @@ STRATEGY = Strategy(
 )
 
 
-def played(fleet: SimulatedFleet, events: dict[int, Callable[[], None]] | None = None) -> set[tuple[Enum, Enum]]:
+#: The same strategy with a metric in the first group.
+MEASURED = replace(
+    STRATEGY,
+    groups=(
+        replace(
+            STRATEGY.groups[0],
+            pace=Pace(
+                bake_time=120,
+                progress_deadline=60,
+                analysis=(AnalysisMetric("errors", "up", parse_comparison("<= 1")),),
+            ),
+        ),
+        *STRATEGY.groups[1:],
+    ),
+)
+
+
+def played(
+    fleet: SimulatedFleet,
+    events: dict[int, Callable[[], None]] | None = None,
+    strategy: Strategy = STRATEGY,
+) -> set[tuple[Enum, Enum]]:
     """Return the changes of all groups' states in a rollout; ``events`` happen so many seconds after its start."""
-    state = fleet.start(STRATEGY)
+    state = fleet.start(strategy)
     seen = [[group_state(state, name)] for name in "abc"]
     for second in range(0, 1200, 10):
         (events or {}).get(second, lambda: None)()
@@ -103,7 +126,10 @@ def test_the_states_of_groups_change_as_drawn():
         fleet_of("abcx"),
         fleet_of("abc", failing={(Phase.DEPLOY, "y")}),
     )
+    promoted, rejected = fleet_of("abc", metrics={}), fleet_of("abc", metrics={})
     plays = [
+        played(promoted, {400: lambda: promoted.act(Directive.PROMOTE, "a")}, MEASURED),
+        played(rejected, {400: lambda: rejected.act(Directive.FAIL, "a")}, MEASURED),
         played(fleet_of("abc")),
         played(fleet_of("abc", failing={(Phase.PREPARE, "a")})),
         played(fleet_of("abc", failing={(Phase.DEPLOY, "b")})),

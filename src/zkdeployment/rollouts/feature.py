@@ -27,7 +27,7 @@ def _verbs() -> Mapping[str, LazyVerb]:
         "coordinate": LazyVerb(
             "rollouts.program", "Run a coordinator of rollouts in the foreground.", "coordinate"
         ),
-        "rollout": LazyVerb("rollouts.verbs", "Simulate, watch and direct rollouts by a strategy."),
+        "rollout": LazyVerb("rollouts.verbs.rollout", "Simulate, watch and direct rollouts by a strategy."),
     }
 
 

@@ -1,12 +1,14 @@
 """The coordinator measures metrics with a real Prometheus, or one that does not answer, and records everything."""
 
 import itertools
+import json
 import threading
 import time
 from contextlib import contextmanager
 from socket import socket
 
 import pytest
+from click.testing import CliRunner
 
 from support.fleets.coordinated import CoordinatedFleet
 from support.strategies import plain_hosts, strategy
@@ -23,6 +25,7 @@ from zkdeployment.rollouts.measuring import (
     instances_by_host,
     metrics_servers,
 )
+from zkdeployment.rollouts.verbs.measure import measure_group
 from zkdeployment.sandbox.prometheus import PrometheusServer
 from zkdeployment.strategies.analysis import AnalysisMetric, MetricStage, Outcome, parse_comparison
 from zkdeployment.strategies.criteria import OutsideCriterion
@@ -291,3 +294,63 @@ def test_a_metric_names_its_server_if_there_are_several(server, names, found):
     name, reason = chosen_server(metric(server=server), names)
     assert name == found[0]
     assert reason.startswith(found[1])
+
+
+# The verb
+
+
+@pytest.fixture
+def rehearse(fleet, prometheus, tmp_path):
+    fleet.register(plain_hosts("ab"))
+    metrics = (
+        metric('vector(0.5) unless up{host=~"$hosts"}'),
+        AnalysisMetric("latency", "vector(3)", parse_comparison("<= 1.2 * others")),
+        AnalysisMetric("broken", 'nothing{instance=~"$instances"}', parse_comparison("<= 1")),
+    )
+    fleet.publish("r1", strategy(analysed(*metrics), Group("rest", critical=True)))
+    config = tmp_path / "x.cfg"
+    config.write_text(f"[zkdeployment]\nzookeeper = {fleet.connection}\n[metrics main]\nurl = {prometheus.url}\n")
+
+    def run(*options):
+        return CliRunner().invoke(measure_group, [*options, "--config", str(config)])
+
+    return run
+
+
+def test_rollout_measure_shows_each_query_with_its_values_and_its_verdict(rehearse):
+    result = rehearse("canary", "-o", "json")
+    assert result.exit_code == 4
+    errors, latency, broken = json.loads(result.stdout)
+    assert errors["query"] == 'vector(0.5) unless up{host=~"a"}'
+    assert (errors["outcome"], errors["value"], errors["limit"], errors["pass"]) == ("passed", 0.5, 1.0, "<= 1")
+    assert (latency["outcome"], latency["value"], latency["others"]) == ("passed", 3.0, 3.0)
+    assert (broken["outcome"], broken["problem"]) == ("no data", "no instance of the hosts is registered")
+    shown = rehearse("canary", "--metric", "errors")
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines() == ["errors: passed: 0.5 (<= 1)", '  vector(0.5) unless up{host=~"a"}']
+
+
+def test_rollout_measure_refuses_unknown_groups_and_metrics(rehearse, tmp_path):
+    assert "there is no group nope in deployment-strategy; expected one of: canary" in str(
+        rehearse("nope").exception
+    )
+    assert "there is no metric nope in canary; expected one of: errors, latency, broken" in str(
+        rehearse("canary", "--metric", "nope").exception
+    )
+    assert "the group rest has no analysis" in str(rehearse("rest").exception)
+    file = tmp_path / "strategy.yaml"
+    assert "No such file or directory" in str(rehearse("canary", "--file", str(file)).exception)
+    file.write_text("schema: shipyard/DeploymentStrategy/v1\n")
+    assert "metadata" in str(rehearse("canary", "--file", str(file)).exception)
+
+
+def test_rollout_measure_runs_the_queries_of_a_file(rehearse, tmp_path):
+    file = tmp_path / "strategy.yaml"
+    file.write_text(
+        "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata:\n  groups:\n"
+        "    - {name: new, critical: true, depends_on: [], selectors: [], bake_time: 60, analysis:"
+        " [{name: one, query: vector(1), pass: '> 1', server: nope}]}\n"
+    )
+    result = rehearse("new", "--file", str(file))
+    assert result.exit_code == 4
+    assert "one: no data: the coordinator's configuration has no [metrics nope]" in result.stdout

@@ -77,14 +77,17 @@ if TYPE_CHECKING:
 
 
 _VERBS = {
-    "abort": LazyVerb("rollouts.verbs", "End the rollout as failed, which stops the fleet.", "abort"),
-    "fail": LazyVerb("rollouts.verbs", "Fail a group whose metrics wait for data.", "fail"),
-    "pause": LazyVerb("rollouts.verbs", "Start no further hosts in the rollout.", "pause"),
-    "promote": LazyVerb("rollouts.verbs", "Let a group begin that waits to be promoted.", "promote"),
-    "resume": LazyVerb("rollouts.verbs", "Continue a paused rollout.", "resume"),
-    "show": LazyVerb("rollouts.verbs", "Show the groups and hosts of a rollout.", "show"),
+    "abort": LazyVerb("rollouts.verbs.rollout", "End the rollout as failed, which stops the fleet.", "abort"),
+    "fail": LazyVerb("rollouts.verbs.rollout", "Fail a group whose metrics wait for data.", "fail"),
+    "measure": LazyVerb("rollouts.verbs.measure", "Run the queries of a group once.", "measure_group"),
+    "pause": LazyVerb("rollouts.verbs.rollout", "Start no further hosts in the rollout.", "pause"),
+    "promote": LazyVerb("rollouts.verbs.rollout", "Let a group begin that waits to be promoted.", "promote"),
+    "resume": LazyVerb("rollouts.verbs.rollout", "Continue a paused rollout.", "resume"),
+    "show": LazyVerb("rollouts.verbs.rollout", "Show the groups and hosts of a rollout.", "show"),
     "simulate": LazyVerb(
-        "rollouts.verbs", "Show the order and the outcome of a rollout, without a fleet.", "simulate_rollout"
+        "rollouts.verbs.rollout",
+        "Show the order and the outcome of a rollout, without a fleet.",
+        "simulate_rollout",
     ),
 }
 
