@@ -227,7 +227,7 @@ class ServerThread:
             self._reason = reading.problem
         else:
             self._silent = 0
-        return MetricAnswer(request.at, self._clock.now(), reading, self._name, variables)
+        return MetricAnswer(request.at, self._clock.now(), reading, self._name, variables, self._server.graph)
 
     def _without(self, request: MetricRequest, reason: str, variables: QueryVariables | None) -> MetricAnswer:
         return MetricAnswer(request.at, self._clock.now(), Reading(None, reason), self._name, variables)

@@ -51,6 +51,11 @@ class MetricsServer:
         self._url = f"{settings.url}/api/v1/query"
         self._http: urllib3.PoolManager | None = None
 
+    @property
+    def graph(self) -> str:
+        """The address of the server's own graphs; empty if none is configured."""
+        return self._settings.graph_url or ""
+
     def query(self, query: str, at: float | None = None) -> float:
         """Return the value of a query, at a time in seconds since the epoch or at present.
 

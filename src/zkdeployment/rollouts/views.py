@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.rollouts.acts import group_acts, rollout_acts
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, moment
+from zkdeployment.strategies.analysis import MetricStage
+from zkdeployment.strategies.analysis_views import plot
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.views import GroupState, RolloutProgressState, rollout_status
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.service.act import ActLink
     from zkdeployment.service.views.frame import Moment
+    from zkdeployment.strategies.analysis_views import MetricPlot, MetricStatus
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
@@ -61,6 +65,35 @@ _HALTS = {
 }
 
 
+#: The most metrics of a group with a plot, and the most characters of a query on the page.
+_PLOTS = 6
+_LONGEST_QUERY = 1500
+
+_METRIC_TONES = {
+    MetricStage.UNPROVEN: Tone.BUSY,
+    MetricStage.PROVEN: Tone.BUSY,
+    MetricStage.WAITING: Tone.HALTED,
+    MetricStage.PASSED: Tone.GOOD,
+    MetricStage.FAILED: Tone.BAD,
+    MetricStage.OVERDUE: Tone.HALTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """A metric of a group: its verdict so far, its plot over the bake time, and its query to copy."""
+
+    name: str
+    tone: Tone
+    verdict: str
+    counts: str
+    last: str
+    passes: str
+    query: str
+    plot: MetricPlot | None
+    graph: str
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRow:
     """A group of the rollout: ``done`` and ``failed`` of ``total`` hosts, the active ones, and why it waits."""
@@ -77,6 +110,8 @@ class GroupRow:
     description: str
     active: tuple[HostLink, ...]
     more_active: int
+    metrics: tuple[MetricRow, ...]
+    more_metrics: int
     acts: tuple[ActLink, ...]
 
 
@@ -173,8 +208,32 @@ def _group(group: GroupStatus, state: RolloutState, names: Mapping[str, str], *,
         description="" if group.state is GroupState.DEPLOYING else group.description,
         active=tuple(HostLink(names.get(id_, id_), host_page(id_)) for id_ in active[:_NAMED]),
         more_active=max(0, len(active) - _NAMED),
+        metrics=tuple(map(_metric, group.analysis[:_PLOTS])),
+        more_metrics=max(0, len(group.analysis) - _PLOTS),
         acts=group_acts(state, group, "/rollout") if may_act else (),
     )
+
+
+def _metric(metric: MetricStatus) -> MetricRow:
+    query = metric.query if len(metric.query) <= _LONGEST_QUERY else f"{metric.query[:_LONGEST_QUERY]}…"
+    return MetricRow(
+        name=metric.name,
+        tone=Tone.UNKNOWN if metric.dry_run else _METRIC_TONES[metric.stage],
+        verdict=metric.verdict,
+        counts=metric.counts,
+        last=metric.last,
+        passes=metric.passes,
+        query=query,
+        plot=plot(metric),
+        graph=_graph(metric),
+    )
+
+
+def _graph(metric: MetricStatus) -> str:
+    """Return the address of a query's graph, empty without one; ZooKeeper may hold any text as an address."""
+    if not metric.graph.startswith(("http://", "https://")) or len(metric.query) > _LONGEST_QUERY:
+        return ""
+    return f"{metric.graph}/graph?{urlencode({'g0.expr': metric.query, 'g0.tab': '0'})}"
 
 
 def _failure(status: RolloutStatus, host_id: str, names: Mapping[str, str]) -> FailedHost:

@@ -317,7 +317,7 @@ class GroupAnalysis(Record):
 
     ``promoted`` is whether an operator let the group pass, ``rejection`` the reason for which an operator let it
     fail. ``variables`` are the last values with which queries were resolved; ``forgotten`` earlier ones are no
-    longer known.
+    longer known. ``graphs`` are the addresses of the servers' own graphs, by the name of the server.
     """
 
     metrics: Mapping[str, MetricProgress] = field(default_factory=dict)
@@ -325,6 +325,7 @@ class GroupAnalysis(Record):
     rejection: Annotated[str, OMITTED] = ""
     variables: tuple[QueryVariables, ...] = ()
     forgotten: Annotated[int, OMITTED] = 0
+    graphs: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
 
     def progress(self, metric: AnalysisMetric) -> MetricProgress:
         """Return the progress of a metric."""

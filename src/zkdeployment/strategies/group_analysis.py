@@ -70,13 +70,17 @@ class MetricRequest:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnswer:
-    """The answer to a request: the reading, the time in seconds since the epoch, and the source."""
+    """The answer to a request: the reading, the time in seconds since the epoch, and the source.
+
+    ``graph`` is the address of the server's own graphs, if it has one.
+    """
 
     at: float
     time: float
     reading: Reading
     server: str = ""
     variables: QueryVariables | None = None
+    graph: str = ""
 
 
 def due_requests(state: RolloutState, now: float) -> tuple[MetricRequest, ...]:
@@ -153,6 +157,8 @@ def _with_measurement(
     if number < progress.next or progress.is_final:
         return analysis
     analysis, variables = analysis.remembering(answer.variables)
+    if answer.graph and analysis.graphs.get(answer.server) != answer.graph:
+        analysis = replace(analysis, graphs={**analysis.graphs, answer.server: answer.graph})
     measurement = measure(metric, answer.reading, progress.before, at=answer.at, time=answer.time)
     measurement = replace(measurement, server=answer.server, variables=variables)
     taken = take(metric, progress, measurement, number)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.durations import age, clock_time
-from zkdeployment.base.records import APART, Key, Record, shown
+from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.text import counted, listing
+from zkdeployment.strategies.analysis_views import MetricStatus, metric_statuses, summarize_metrics
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import takes_late_joiners
@@ -180,7 +181,8 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
 def _describe_baking(state: RolloutState, active: ActivePhase, group: Group, now: float) -> str:
     left = group.pace.bake_time - (bake_elapsed(state, active, now) or 0.0)
     if left > 0:
-        return f"all hosts are done; bake time ends in {age(left)}"
+        metrics = summarize_metrics(state, group)
+        return f"all hosts are done; bake time ends in {age(left)}{metrics and f'; metrics: {metrics}'}"
     if waiting := waiting_reason(state, group.name):
         return f"all hosts are done; {waiting}; it waits for {age(left + group.pace.analysis_clock.deadline)} more"
     if group.pace.healthy_checks:
@@ -316,6 +318,7 @@ class GroupStatus(Record):
     depth: Annotated[int, APART] = 0
     hosts: Mapping[str, str] = field(default_factory=dict)
     description: Annotated[str, Key("words")] = ""
+    analysis: Annotated[tuple[MetricStatus, ...], OMITTED] = ()
 
     def count(self, *states: HostProgress) -> int:
         """Return the number of the group's hosts in one of these states."""
@@ -445,4 +448,5 @@ def _groups(state: RolloutState, now: float) -> Iterator[GroupStatus]:
             depth=depths[group.name],
             hosts={host: states.get(host, HostProgress.NOT_STARTED.value) for host in hosts},
             description=describe_group(state, group, now),
+            analysis=metric_statuses(state, group),
         )

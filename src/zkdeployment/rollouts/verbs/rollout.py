@@ -14,6 +14,7 @@ from rich import box
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age, ago
@@ -36,7 +37,8 @@ from zkdeployment.rollouts.acts import (
     PromoteGroup,
     ResumeRollout,
 )
-from zkdeployment.strategies.analysis import verdict
+from zkdeployment.strategies.analysis import MetricStage, verdict
+from zkdeployment.strategies.analysis_views import sparkline
 from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.order import (
     MEASURES,
@@ -66,10 +68,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rich.console import RenderableType
-    from rich.text import Text
 
     from zkdeployment.base.host import Facts
     from zkdeployment.documents.collection import Documents
+    from zkdeployment.strategies.analysis_views import MetricStatus
     from zkdeployment.strategies.order import Measures, Simulation
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.strategies.views import GroupStatus
@@ -119,6 +121,13 @@ _COLOURS = {
     GroupState.OPERATOR: "yellow",
     GroupState.SUCCESS: "green",
     GroupState.FAILED: "red",
+}
+
+_METRIC_COLOURS = {
+    MetricStage.PASSED: "green",
+    MetricStage.FAILED: "red",
+    MetricStage.WAITING: "yellow",
+    MetricStage.OVERDUE: "yellow",
 }
 
 
@@ -215,6 +224,8 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
             styled(str(failed) if failed else "", "red"),
             styled(_why(group, names)),
         )
+        for metric in group.analysis:
+            table.add_row(styled(f"{'  ' * group.depth}  {metric.name}"), *_metric_cells(metric))
     acts = [styled(act, "yellow") for act in status.acts]
     warnings = [styled(f"warning: {warning}", "yellow") for warning in status.warnings]
     head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
@@ -222,6 +233,22 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
         head += f", took {age(status.ended - status.begun)}"
     return Group(
         styled(head), table, *warnings, *_outcome(status, names), *acts, styled(status.description, "bold")
+    )
+
+
+def _metric_cells(metric: MetricStatus) -> tuple[RenderableType, ...]:
+    """Return the cells of a metric: its verdict, its numbers, its values as a sparkline, and the last one."""
+    line = Text()
+    for block, failed in sparkline(metric.measurements, _BAR):
+        line.append(block, "red" if failed else "")
+    failures = styled(str(metric.failed) if metric.failed else "", "red")
+    measured = metric.passed + metric.failed + metric.no_data
+    return (
+        styled(metric.verdict, _METRIC_COLOURS.get(metric.stage, "cyan")),
+        f"{metric.passed}/{measured}" if measured else "",
+        line,
+        failures,
+        styled(metric.last or f"expected {metric.passes}"),
     )
 
 
