@@ -102,6 +102,8 @@ def _rollout_metrics(state: RolloutState | None) -> Iterator[Metric]:
     states: dict[str, float] = {}
     groups: dict[str, float] = {}
     hosts: dict[str, float] = {}
+    outcomes: dict[str, float] = {}
+    measured: float | None = None
     if state is not None:
         strategy, rollout = state.rollout.strategy, state.rollout
         members = frozenset[str]().union(*rollout.members.values())
@@ -112,6 +114,10 @@ def _rollout_metrics(state: RolloutState | None) -> Iterator[Metric]:
         states = {known.value: float(known is rollout_state(state)) for known in RolloutProgressState}
         groups = {known.value: group_states.count(known) for known in GroupState}
         hosts = {known.value: host_progress.count(known) for known in HostProgress}
+        metrics = [each for analysis in state.analyses.values() for each in analysis.metrics.values()]
+        counts = ((each.passed, each.failed, each.no_data) for each in metrics)
+        outcomes = dict(zip(("passed", "failed", "no_data"), map(sum, zip(*counts, strict=True)), strict=False))
+        measured = max((each.measurements[-1].time for each in metrics if each.measurements), default=None)
     yield Metric(
         "zkdeployment_coordinator_rollout_info",
         "The newest rollout, as labels.",
@@ -127,6 +133,17 @@ def _rollout_metrics(state: RolloutState | None) -> Iterator[Metric]:
         waiting,
     )
     yield labelled("coordinator_rollout_groups", "The groups of the rollout, by state.", "state", groups)
+    yield labelled(
+        "coordinator_rollout_measurements",
+        "The measurements of metrics in the rollout, by outcome.",
+        "outcome",
+        outcomes,
+    )
+    yield gauge(
+        "coordinator_rollout_measured_timestamp_seconds",
+        "When a metric of the rollout was last measured.",
+        measured,
+    )
     yield labelled("coordinator_rollout_hosts", "The hosts in groups of the rollout, by state.", "state", hosts)
 
 

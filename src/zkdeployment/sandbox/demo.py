@@ -182,6 +182,8 @@ class DemoScenario:
     With ``service``, the sandbox runs the service, too.
     """
 
+    STAGES = "five"
+
     def __init__(self, sandbox: Sandbox, console: Console, *, service: bool = False) -> None:
         self.sandbox = sandbox
         self.service = service
@@ -394,10 +396,10 @@ To end it:
 _VIEWER = "guest"
 
 
-def main() -> None:
+def main(scenario_class: type[DemoScenario] = DemoScenario) -> None:
     """Play the scenario; exit with 0 only if all its checks succeeded."""
     parser = argparse.ArgumentParser(
-        prog="scripts/demo", description="A fleet follows a git repository, in five stages."
+        prog="scripts/demo", description=f"A fleet follows a git repository, in {scenario_class.STAGES} stages."
     )
     parser.add_argument("--keep", action="store_true", help="keep the fleet running and print how to use it")
     parser.add_argument(
@@ -412,7 +414,7 @@ def main() -> None:
         signal.signal(number, signal.default_int_handler)
     console = Console()
     try:
-        play(options.directory, console, keep=options.keep)
+        play(options.directory, console, keep=options.keep, scenario_class=scenario_class)
     except ZkdeploymentError as error:
         Console(stderr=True).print(f"[bold red]the demo failed:[/] {error}", highlight=False)
         sys.exit(error.exit_code)
@@ -421,12 +423,18 @@ def main() -> None:
         sys.exit(128 + signal.SIGINT)
 
 
-def play(directory: Path | None, console: Console, *, keep: bool) -> None:
+def play(
+    directory: Path | None,
+    console: Console,
+    *,
+    keep: bool,
+    scenario_class: type[DemoScenario] = DemoScenario,
+) -> None:
     """Play the scenario in a new sandbox; remove the sandbox after a failure or without ``keep``."""
     if directory is None:
         directory = default_directory() if keep else Path(tempfile.mkdtemp(prefix="zkdemo-"))
     sandbox = Sandbox(directory)
-    scenario = DemoScenario(sandbox, console, service=keep)
+    scenario = scenario_class(sandbox, console, service=keep)
     begun = time.monotonic()
     scenario.start()
     try:
@@ -440,7 +448,7 @@ def play(directory: Path | None, console: Console, *, keep: bool) -> None:
         sandbox.down()
         scenario.check(not processes.sandbox_processes(sandbox.directory), "no process is left")
         scenario.check(not sandbox.directory.exists(), "no file is left")
-    console.print(f"\n[bold green]All five stages succeeded, in {time.monotonic() - begun:.0f} s.[/]")
+    console.print(f"\n[bold green]All {scenario.STAGES} stages succeeded, in {time.monotonic() - begun:.0f} s.[/]")
     if keep:
         console.print(_invitation(sandbox), highlight=False, markup=False, soft_wrap=True)
 

@@ -452,9 +452,13 @@ def verdict(metric: AnalysisMetric, progress: MetricProgress) -> str:
 
 
 def describe_failure(metrics: Iterable[AnalysisMetric], progress: Mapping[str, MetricProgress]) -> str:
-    """Return a sentence on the metrics that failed; empty if none did."""
-    failed = [metric for metric in metrics if progress[metric.name].stage is MetricStage.FAILED]
-    return "; ".join(_failure(metric, progress[metric.name]) for metric in failed)
+    """Return a sentence on the metrics that failed; empty if none did. Metrics may be missing in ``progress``."""
+    measured = [(metric, progress.get(metric.name, _UNMEASURED)) for metric in metrics]
+    return "; ".join(_failure(metric, found) for metric, found in measured if found.stage is MetricStage.FAILED)
+
+
+#: The progress of a metric before its first measurement.
+_UNMEASURED = MetricProgress()
 
 
 def _failure(metric: AnalysisMetric, progress: MetricProgress) -> str:
@@ -473,12 +477,9 @@ def _failure(metric: AnalysisMetric, progress: MetricProgress) -> str:
 
 def describe_waiting(metrics: Iterable[AnalysisMetric], progress: Mapping[str, MetricProgress]) -> str:
     """Return a sentence on the metrics that wait after the bake time; empty if none does."""
-    waiting = [
-        metric
-        for metric in metrics
-        if not metric.dry_run and progress[metric.name].stage in {MetricStage.WAITING, MetricStage.OVERDUE}
-    ]
-    return "; ".join(_waiting(metric, progress[metric.name]) for metric in waiting)
+    measured = [(metric, progress.get(metric.name, _UNMEASURED)) for metric in metrics if not metric.dry_run]
+    waiting = {MetricStage.WAITING, MetricStage.OVERDUE}
+    return "; ".join(_waiting(metric, found) for metric, found in measured if found.stage in waiting)
 
 
 def _waiting(metric: AnalysisMetric, progress: MetricProgress) -> str:

@@ -62,14 +62,23 @@ class MetricStatus(Record):
     @property
     def last(self) -> str:
         """The last measurement in words."""
-        if not self.measurements:
-            return ""
-        last = self.measurements[-1]
-        if last.value is None:
-            return f"no data: {last.problem}"
-        limit = f" ({last.limit:.4g})" if last.limit is not None and "*" in self.passes else ""
-        others = "" if last.others is None else f", others {last.others:.4g}"
-        return f"{last.value:.4g}, expected {self.passes.strip()}{limit}{others}"
+        return _last(self.passes, self.measurements)
+
+
+def describe_last(metric: AnalysisMetric, progress: MetricProgress) -> str:
+    """Return the last measurement of a metric in words; empty without one."""
+    return _last(metric.passes.text, progress.measurements)
+
+
+def _last(passes: str, measurements: Sequence[Measurement]) -> str:
+    if not measurements:
+        return ""
+    last = measurements[-1]
+    if last.value is None:
+        return f"no data: {last.problem}"
+    limit = f" ({last.limit:.4g})" if last.limit is not None and "*" in passes else ""
+    others = "" if last.others is None else f", others {last.others:.4g}"
+    return f"{last.value:.4g}, expected {passes.strip()}{limit}{others}"
 
 
 def metric_statuses(state: RolloutState, group: Group) -> tuple[MetricStatus, ...]:

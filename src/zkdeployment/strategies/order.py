@@ -304,7 +304,17 @@ class Turn:
             "hosts": [*self.hosts],
             "before": [*self.before],
             "fault": self.fault or None,
+            **({"analysis": [*self.decides]} if self.decides else {}),
         }
+
+    @property
+    def decides(self) -> tuple[str, ...]:
+        """The metrics that decide whether the group succeeds, each with its comparison."""
+        return tuple(
+            f"{metric.name} {metric.passes.text.strip()}"
+            for metric in self.group.pace.analysis
+            if not metric.dry_run
+        )
 
 
 @dataclass(frozen=True, slots=True)

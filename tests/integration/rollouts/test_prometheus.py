@@ -8,13 +8,18 @@ import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from support.certificates import Authority
+from zkdeployment.base.source_files import SourceFile
 from zkdeployment.config.sections import MetricsSettings
+from zkdeployment.documents.reading import read_documents
 from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError
 from zkdeployment.sandbox.prometheus import PrometheusServer
+from zkdeployment.strategies.documents import strategies
+from zkdeployment.strategies.queries import QueryVariables, resolve
 
 
 @pytest.fixture(scope="module")
@@ -215,3 +220,14 @@ def test_the_token_and_the_headers_are_read_for_each_query(tmp_path):
         assert problem(server) == f"expected lines NAME: VALUE in {headers}"
     assert [each["Authorization"] for each in seen] == ["Bearer one", "Bearer two"]
     assert seen[0]["X-Scope-OrgID"] == "ops"
+
+
+def test_prometheus_accepts_the_queries_of_the_manual(prometheus):
+    example = Path(__file__).parents[3] / "etc" / "manual" / "examples" / "analysis.yaml"
+    documents = read_documents([SourceFile(example.name, example.read_bytes())])
+    assert not documents.errors
+    variables = QueryVariables(instances=("app1:80", "app2:80"))
+    metrics = strategies(documents)["deployment-strategy"].group("canary").pace.analysis
+    assert metrics
+    for metric in metrics:
+        assert problem(client(prometheus.url), resolve(metric.query, variables)).startswith("the result is empty")

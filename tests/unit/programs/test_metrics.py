@@ -21,6 +21,7 @@ from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts, syncer_metrics
 from zkdeployment.rollouts.daemon import coordinator_metrics
+from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricProgress, Outcome
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
 PROCESS = DaemonProcess(
@@ -171,7 +172,7 @@ def test_a_syncer_that_may_not_publish():
 def test_a_coordinator_that_does_not_lead_has_no_samples_of_rollouts():
     values = samples(coordinator_metrics(None, leads=False))
     assert values["leads"] == 0
-    assert [values[name] for name in values if name.startswith("rollout_")] == [{}] * 7
+    assert [values[name] for name in values if name.startswith("rollout_")] == [{}] * 9
 
 
 def test_a_coordinator_that_leads_a_rollout():
@@ -188,6 +189,18 @@ def test_a_coordinator_that_leads_a_rollout():
     assert groups == {"success": 2, "preparing": 1, "waiting": 2}
     hosts = {key: value for (key,), value in values["rollout_hosts"].items() if value}
     assert hosts == {"success": 2, "not started": 6}
+
+
+def test_measurements_are_counted_by_outcome_with_the_time_of_the_last_one():
+    last = Measurement(60.0, BEGUN + 60, Outcome.PASSED, 0.5)
+    metrics = {
+        "errors": MetricProgress(passed=3, failed=1, measurements=(last,)),
+        "latency": MetricProgress(passed=1, no_data=2),
+    }
+    state = begun_rollout(analyses={"canary": GroupAnalysis(metrics)})
+    values = samples(coordinator_metrics(state, leads=True))
+    assert values["rollout_measurements"] == {("passed",): 4, ("failed",): 1, ("no_data",): 2}
+    assert values["rollout_measured_timestamp_seconds"] == BEGUN + 60
 
 
 def test_a_waiting_rollout_and_an_ended_rollout():

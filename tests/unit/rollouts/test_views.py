@@ -20,6 +20,15 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.rollouts.views import rollout_view
 from zkdeployment.service.views.fleet import Tone
+from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
+    GroupAnalysis,
+    Measurement,
+    MetricProgress,
+    MetricStage,
+    Outcome,
+    parse_comparison,
+)
 from zkdeployment.strategies.state import Ending
 from zkdeployment.strategies.strategy import Pace
 
@@ -122,3 +131,30 @@ def test_a_manual_group_can_be_promoted_and_is_emphasised_when_it_is_next():
 )
 def test_without_a_rollout_the_page_shows_the_reason(name, coordinator, headline):
     assert view(None, name=name, coordinator=coordinator).headline == headline
+
+
+def test_metrics_have_plots_queries_and_only_safe_links_to_graphs():
+    metrics = tuple(
+        AnalysisMetric(f"m{number}", "up", parse_comparison("<= 1"), server="main") for number in range(8)
+    )
+    measured = (Measurement(0.0, 1.0, Outcome.FAILED, 3.0, 1.0, server="main"),)
+    progress = MetricProgress(MetricStage.FAILED, failed=1, measurements=measured)
+    analysis = GroupAnalysis({"m0": progress}, graphs={"main": "https://graphs.example.com"})
+    plan = strategy(replace(group("x"), pace=Pace(bake_time=60.0, analysis=metrics)))
+    state = begun_rollout(plan, plain_hosts("a"), analyses={"x": analysis})
+
+    (row,) = view(state).groups
+    (first, *others), more = row.metrics, row.more_metrics
+
+    assert (first.tone, first.verdict, first.last, len(others), more) == (
+        Tone.BAD,
+        "failed",
+        "3, expected <= 1",
+        5,
+        2,
+    )
+    assert first.plot is not None
+    assert others[0].plot is None
+    assert first.graph == "https://graphs.example.com/graph?g0.expr=up&g0.tab=0"
+    hostile = replace(analysis, graphs={"main": "javascript:alert(1)"})
+    assert view(replace(state, analyses={"x": hostile})).groups[0].metrics[0].graph == ""

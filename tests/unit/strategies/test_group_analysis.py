@@ -182,6 +182,14 @@ def test_without_a_value_before_there_is_no_data():
     )
 
 
+def test_a_group_that_knows_only_a_value_before_is_described_while_it_deploys():
+    fleet = fleet_of("ab", metrics={"errors": 2.0})
+    groups = strategy(analysed(metric("<= 2 * before"), metric(name="latency")))
+    state = fleet.run(fleet.start(groups), until=lambda state: bool(state.analyses))
+    assert state.analyses["x"].metrics.keys() == {"errors"}
+    assert waiting_reason(state, "x") == ""
+
+
 def test_others_are_the_hosts_outside_of_the_group_without_the_revision():
     fleet, state = baking(analysed(metric("<= 2 * others")), metrics=None, hosts="abcd", current={"d"})
     (request,) = due_requests(state, fleet.now)

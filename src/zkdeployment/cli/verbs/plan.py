@@ -250,8 +250,14 @@ def _order(prediction: Forecast, *, bullet: str = "", most: int | None = None) -
             yield f"      with an earlier group: {named(turn.before)}"
         if turn.fault:
             yield f"      fails: {turn.fault}"
+        if turn.decides:
+            yield f"      metrics decide: {listing(turn.decides, _MOST_METRICS)}"
     if prediction.order.others:
         yield f"{bullet}in no group, so these hosts keep their version: {named(prediction.order.others)}"
+
+
+#: The most metrics of a group that the plan names.
+_MOST_METRICS = 5
 
 
 def _group(turn: Turn) -> str:

@@ -12,6 +12,8 @@ from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import feed_parts
 from zkdeployment.fleet.views.status import host_status, rollout_of_wanted, wanted_revision
+from zkdeployment.strategies.analysis import GroupAnalysis, MetricStage
+from zkdeployment.strategies.analysis_views import describe_last, describe_metric
 from zkdeployment.strategies.views import describe_rollout, rollout_state
 
 if TYPE_CHECKING:
@@ -69,6 +71,32 @@ def _rollouts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
             "words": describe_rollout(state, led=new.coordinator is not None)[:_LONGEST],
         },
     )
+
+
+def _analyses(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    """Yield an event for each first failed measurement of a metric, and for each verdict on one."""
+    old, new = before.fleet.rollout, after.fleet.rollout
+    if new is None or old is new or not new.analyses:
+        return
+    former = old.analyses if old is not None and old.id == new.id else {}
+    for group in new.rollout.strategy.groups:
+        known, analysis = (each.get(group.name, GroupAnalysis()) for each in (former, new.analyses))
+        for metric in group.pace.analysis if analysis is not known else ():
+            earlier, progress = known.progress(metric), analysis.progress(metric)
+            first = progress.failed > 0 and earlier.failed == 0
+            judged = progress.stage is not earlier.stage and progress.stage in _VERDICTS
+            if first or judged:
+                body = {
+                    "group": group.name,
+                    "metric": metric.name,
+                    "verdict": describe_metric(metric, progress),
+                    "words": describe_last(metric, progress)[:_LONGEST],
+                }
+                yield FleetEvent(EventKind.ANALYSIS, new.id, body)
+
+
+#: The stages of a metric that are verdicts.
+_VERDICTS = frozenset({MetricStage.PASSED, MetricStage.FAILED, MetricStage.WAITING, MetricStage.OVERDUE})
 
 
 def _stops(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
@@ -140,5 +168,6 @@ _CAUSES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...
     _publications,
     _stops,
     _rollouts,
+    _analyses,
 )
 _EFFECTS: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (_hosts, _absences)

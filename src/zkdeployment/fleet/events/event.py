@@ -22,6 +22,7 @@ class EventKind(Enum):
     HOST = "host"  # a host registered, left, or wrote to its node
     PUBLICATION = "publication"  # the cluster version or the published revision changed, or a tip was refused
     ROLLOUT = "rollout"  # the rollout of the published revision changed
+    ANALYSIS = "analysis"  # a metric of a group had its first failed measurement, or got its verdict
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
     INTENT = "intent"  # the state, the document or the newest instance of an intent changed
     CHECK = "check"  # a check instance changed its state

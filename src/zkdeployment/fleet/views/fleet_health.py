@@ -18,6 +18,7 @@ from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, fleet_status
+from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.state_machine import ready_tasks
 from zkdeployment.strategies.timekeeping import shortage
 from zkdeployment.strategies.views import (
@@ -203,6 +204,14 @@ def _rollout(snapshot: FleetSnapshot, wanted_for: float, now: float, limits: Hea
         yield Health.OK, f"rollout {state.id} waits: {state.waiting or 'for its next group'}"
     if state is not None and state.ended is None:
         yield from _shortages(state)
+        yield from _waiting_metrics(state)
+
+
+def _waiting_metrics(state: RolloutState) -> Iterator[_Finding]:
+    """Yield a warning for each group whose metrics have no data: an operator may have to decide."""
+    for group in state.rollout.strategy.groups:
+        if waiting := waiting_reason(state, group.name):
+            yield Health.WARNING, f"rollout {state.id}: group {group.name} waits for its metrics: {waiting}"
 
 
 def _shortages(state: RolloutState) -> Iterator[_Finding]:

@@ -69,7 +69,7 @@ class RehearsedMetric(Record):
     metavar="FILE",
     envvar="ZKDEPLOYMENT_CONFIG",
     type=click.Path(path_type=Path),
-    default=SYSTEM_CONFIGURATION,
+    default=str(SYSTEM_CONFIGURATION),
     help="The configuration with the servers of metrics.  [env: ZKDEPLOYMENT_CONFIG]",
 )
 @output_option

@@ -30,7 +30,7 @@ _HELLO = """\
   /hello : hello
     version = '{version}'
     greeting => /demo/texts greeting
-    /providers
+{properties}    /providers
     /deploy
 {targets}"""
 
@@ -60,17 +60,21 @@ def build(directory: Path, packages: Iterable[tuple[str, str]] = PACKAGES) -> li
     ]
 
 
-def tree(hosts: Sequence[Identity], *, version: str = "1.0", worker: bool = True) -> str:
+def tree(
+    hosts: Sequence[Identity], *, version: str = "1.0", worker: bool = True, error_rate: float | None = None
+) -> str:
     """Return the text of the sample tree for these hosts, with ``hello`` at ``version``.
 
-    ``worker`` runs on the hosts of the first role, or on the last host if no host has a role.
+    ``error_rate`` is the share of the requests to ``hello`` for ``/work`` that fail. ``worker`` runs on the hosts
+    of the first role, or on the last host if no host has a role.
     """
     hosts = [host for host in hosts if host.role is None or idle_role(host.role) is None]
     names = list(dict.fromkeys(host.role or host.id for host in hosts))
     targets = "".join(
         f"      /{name}\n        n = 2\n" if index == 0 else f"      /{name}\n" for index, name in enumerate(names)
     )
-    text = _HELLO.format(version=version, targets=targets)
+    properties = "" if error_rate is None else f"    error_rate = {error_rate}\n"
+    text = _HELLO.format(version=version, properties=properties, targets=targets)
     if worker and hosts:
         text += _WORKER.format(target=next((host.role for host in hosts if host.role), hosts[-1].id))
     return text

@@ -132,7 +132,9 @@ def _order(prediction: Forecast) -> Iterator[tuple[str, str]]:
     names = {host.identity.id: host.identity.name for host in prediction.hosts}
     for turn in prediction.order.turns:
         hosts = listing([names.get(host_id, host_id) for host_id in turn.hosts], _NAMED) or "no hosts"
-        yield _turn(turn), f"{hosts}{f'; fails: {turn.fault}' if turn.fault else ''}"
+        fault = f"; fails: {turn.fault}" if turn.fault else ""
+        decides = f"; metrics decide: {listing(turn.decides, _NAMED)}" if turn.decides else ""
+        yield _turn(turn), f"{hosts}{fault}{decides}"
     if prediction.order.others:
         others = listing([names.get(host_id, host_id) for host_id in prediction.order.others], _NAMED)
         yield "In no group, so these hosts keep their revision", others

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from support.strategies import begun_rollout, group, plain_hosts, strategy
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
@@ -13,6 +16,16 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState
 from zkdeployment.intents.feed import INTENTS_PART
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
+    GroupAnalysis,
+    Measurement,
+    MetricProgress,
+    MetricStage,
+    Outcome,
+    parse_comparison,
+)
+from zkdeployment.strategies.strategy import Pace
 
 A, B = Identity("a", "a.example"), Identity("b", "b.example")
 STOP = Stop("?", "?", "?", "stop", "smoke", 5.0, by="jim@desk")
@@ -162,3 +175,31 @@ def test_check_instances_that_changed_are_events_and_many_are_one(
     assert [(event.kind, event.subject) for event in events] == [(EventKind.CHECK, found) for found in subjects]
     if subjects == ["id-1"]:
         assert events[0].to_json() == {"id": "id-1", **DOWN.to_json()}
+
+
+def test_the_first_failed_measurement_and_the_verdict_of_a_metric_are_events():
+    metric = AnalysisMetric("errors", "up", parse_comparison("<= 1"), failure_limit=1)
+    plan = strategy(replace(group("x"), pace=Pace(bake_time=60.0, analysis=(metric,))))
+
+    def after(*measurements, stage=MetricStage.UNPROVEN):
+        failed = sum(measurement.outcome is Outcome.FAILED for measurement in measurements)
+        progress = MetricProgress(stage, failed=failed, measurements=measurements)
+        rollout = begun_rollout(plan, plain_hosts("a"), analyses={"x": GroupAnalysis({"errors": progress})})
+        return reading(rollout=rollout, governed=True)
+
+    def analyses(before, now):
+        return [event for event in events_between(before, now) if event.kind is EventKind.ANALYSIS]
+
+    bad = Measurement(0.0, 1.0, Outcome.FAILED, 3.0, 1.0)
+    (first,) = analyses(after(), after(bad))
+    assert first.to_json() == {
+        "id": "7-1",
+        "group": "x",
+        "metric": "errors",
+        "verdict": "has not passed yet",
+        "words": "3, expected <= 1",
+    }
+    assert analyses(after(bad), after(bad, bad)) == []
+    (judged,) = analyses(after(bad), after(bad, bad, stage=MetricStage.FAILED))
+    assert judged.body["verdict"] == "failed"
+    assert analyses(reading(), after()) == []

@@ -31,7 +31,15 @@ from zkdeployment.pools.documents import NodePool, RoleMechanism
 from zkdeployment.pools.rules.alarms import pool_alarms
 from zkdeployment.pools.rules.overview import PoolOverview, PoolsStatus
 from zkdeployment.publishing.records import SyncerReport
+from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
+    GroupAnalysis,
+    MetricProgress,
+    MetricStage,
+    parse_comparison,
+)
 from zkdeployment.strategies.state import Ending
+from zkdeployment.strategies.strategy import Pace
 
 NOW = 100_000.0
 FAILURE = Stop("h2", "app2", "r2", "deploy /web 0", "exit | status\n 1", NOW - 300)
@@ -218,6 +226,12 @@ def test_the_fleet_is_counted():
     assert judge(RUNNING, host()).measures[-1].value == 0
 
 
+MEASURED = strategy(
+    replace(
+        group("x"),
+        pace=Pace(bake_time=60.0, analysis=(AnalysisMetric("errors", "up", parse_comparison("<= 1")),)),
+    )
+)
 REQUIRING = strategy(replace(group("x"), require_hosts=2))
 
 
@@ -319,6 +333,21 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             1,
             "rollout 7-1: group x requires 2 registered hosts, found 1; rollout 7-1 waits: x requires hosts",
             id="required hosts are absent",
+        ),
+        pytest.param(
+            judge_rollout(
+                begun_rollout(
+                    begun=NOW - 60,
+                    strategy=MEASURED,
+                    hosts=plain_hosts("a"),
+                    analyses={"x": GroupAnalysis({"errors": MetricProgress(MetricStage.OVERDUE)})},
+                ),
+                minutes=1,
+            ),
+            1,
+            "rollout 7-1: group x waits for its metrics: no measurement of metric errors passed:"
+            " it was never measured; rollout 7-1 waits: for its next group",
+            id="metrics have no data",
         ),
         pytest.param(
             judge_rollout(begun_rollout(begun=NOW - 120, paused=PAUSED), minutes=50),
