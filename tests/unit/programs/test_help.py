@@ -42,8 +42,7 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(message, command, c
         (["rollout", "promot"], "there is no verb 'promot'; did you mean 'promote'?"),
         (
             ["rollout", "bogus"],
-            "there is no verb 'bogus'; expected one of: abort, fail, measure, pause, promote, resume, show,"
-            " simulate",
+            "there is no verb 'bogus'; expected one of: abort, fail, measure, pause, promote, resume, show",
         ),
         (["tree", "gett"], "did you mean 'get'?"),
         (["sandbox", "dwon"], "did you mean 'down'?"),
