@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -274,7 +275,8 @@ def outcome(line, files):
         for printed in [said for said in text.splitlines() if said and not said.startswith(("Usage:", "Try "))][
             :2
         ]:
-            yield f"{line}: {name}: {printed.replace(str(files), 'FILES')}"
+            fact = re.sub("(packages are changed with) .*", r"\1 PROGRAMS", printed)
+            yield f"{line}: {name}: {fact.replace(str(files), 'FILES')}"
     yield f"{line}: exit code = {done.returncode}"
 
 

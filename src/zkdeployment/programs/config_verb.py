@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
-from zkdeployment.base.errors import without_passwords
+from zkdeployment.agent.packages import command as package_command
+from zkdeployment.agent.packages.host_repositories import CHECKING_GENERATIONS
+from zkdeployment.base.errors import PackageError, without_passwords
 from zkdeployment.base.features import installed
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.process import check_access
@@ -34,7 +36,8 @@ def command() -> None:
 def check(config: Path, output: str) -> None:
     """Print the settings of CONFIG with all defaults, or every error in CONFIG.
 
-    Files and URLs with the host's id and role are read. Passwords are not shown.
+    Files and URLs with the host's id and role are read. Passwords are not shown. The dnf and rpm that change
+    packages on this machine, and warnings about missing programs, are printed to standard error.
 
     \b
     Example:
@@ -54,7 +57,7 @@ def check(config: Path, output: str) -> None:
     role = None if settings.identity is None else settings.identity.role
     if role is not None and " " in role:
         echo(f"warning: nothing can be deployed to the role {role!r}: expected a name without blanks", err=True)
-    for problem in check_publishers(settings):
+    for problem in [*check_publishers(settings), *_check_packages(settings)]:
         echo(f"warning: {problem}", err=True)
     sections = _plain(settings)
     if output != "table":
@@ -64,6 +67,20 @@ def check(config: Path, output: str) -> None:
         echo(f"[{section}]")
         for key, value in values.items():
             echo(f"{key} = {_text(value)}".rstrip())
+
+
+def _check_packages(settings: Settings) -> list[str]:
+    """Report which programs change packages, and return what is missing on this machine."""
+    problems: list[str] = []
+    if settings.identity is not None and settings.packages == "dnf":
+        found, problems = package_command.tools()
+        echo(f"packages are changed with {found or 'no program'}", err=True)
+    if settings.sync is not None and settings.sync.repositories:
+        try:
+            package_command.find_program(CHECKING_GENERATIONS)
+        except PackageError as error:
+            problems.append(f"repositories in [sync] cannot be checked: {error}")
+    return problems
 
 
 def _plain(settings: Settings) -> dict[str, dict[str, object]]:

@@ -396,9 +396,30 @@ def find_program(generations: Collection[int] = (4, 5)) -> DnfProgram:
     )
 
 
+def tools() -> tuple[str, list[str]]:
+    """Return which programs change the packages of this host, and what is missing on it."""
+    found, missing = [], []
+    try:
+        dnf = find_program()
+        found.append(f"dnf {dnf.version} as {dnf.path}")
+        if dnf.generation == 4 and shutil.which("createrepo_c") is None:
+            missing.append(
+                "cannot find createrepo_c: with dnf 4, only packages that a repository still has can be"
+                " rolled back; install createrepo_c"
+            )
+    except PackageError as error:
+        missing.append(str(error))
+    rpm = shutil.which("rpm")
+    if rpm is None:
+        missing.append("cannot find rpm: expected it on the PATH; install rpm, or set packages = none")
+    else:
+        found.append(f"rpm {_version(rpm, Path(rpm).stat().st_mtime_ns).removeprefix('RPM version ')} as {rpm}")
+    return ", ".join(found), missing
+
+
 @functools.cache
 def _version(program: str, changed: int) -> str:  # noqa: ARG001  a changed file needs a new call
-    """Return the first line of ``dnf --version``, such as ``4.14.0`` or ``dnf5 version 5.2.6``."""
+    """Return the first line that the program prints, such as ``4.14.0`` or ``dnf5 version 5.2.6``."""
     try:
         output = process.run([program, "--version"], env=_environment(), timeout=_TIMEOUT).stdout
     except ProgramError as error:

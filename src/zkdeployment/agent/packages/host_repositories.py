@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from zkdeployment.config.sections import SyncSettings
 
 
+#: The major versions of dnf that have plugins of this kind.
+CHECKING_GENERATIONS = (4,)
+
 _PLUGIN = Path(__file__).parent / "dnf_plugin"
 
 #: The time limits for dnf; it abandons a silent server after some seconds.
@@ -68,7 +71,7 @@ class DnfHostRepositories:
             gap=0,
             tick=tick,
             plugins=_PLUGIN,
-            generations=(4,),
+            generations=CHECKING_GENERATIONS,
             limit=_LIMIT,
         )
 

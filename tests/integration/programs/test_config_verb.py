@@ -1,0 +1,63 @@
+"""``config check`` on hosts with different programs for packages."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.commands import invoke
+
+
+def shadow(directory, said):
+    """Write programs that report these versions to a directory."""
+    directory.mkdir()
+    for name, version in said.items():
+        (directory / name).write_text(f"#!/bin/sh\necho '{version}'\n")
+        (directory / name).chmod(0o755)
+    return str(directory)
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Check a host's configuration with these programs and lines; return standard error."""
+    file = tmp_path / "host.cfg"
+
+    def call(said, *lines, path=""):
+        file.write_text("\n".join(["[zkdeployment]", "host-id = one", f"run-directory = {tmp_path}", *lines]))
+        done = invoke("config", "check", file, env={"PATH": shadow(tmp_path / "bin", said) + path})
+        assert done.returncode == 0
+        return done.stderr
+
+    return call
+
+
+def test_the_programs_that_change_packages_are_named(check, tmp_path):
+    said = {"dnf": "dnf5 version 5.4.6.0", "rpm": "RPM version 6.1.0"}
+    bin_ = tmp_path / "bin"
+    assert check(said) == f"packages are changed with dnf 5.4.6.0 as {bin_}/dnf, rpm 6.1.0 as {bin_}/rpm\n"
+
+
+def test_each_missing_program_is_named(check):
+    assert check({}) == (
+        "packages are changed with no program\n"
+        "warning: cannot find dnf: expected it on the PATH; install dnf 4 or dnf 5, or set packages = none in the"
+        " configuration\n"
+        "warning: cannot find rpm: expected it on the PATH; install rpm, or set packages = none\n"
+    )
+
+
+def test_dnf_4_needs_createrepo_for_rollbacks(check):
+    assert "warning: cannot find createrepo_c" in check({"dnf": "4.14.0", "rpm": "RPM version 4.18.0"})
+
+
+def test_checks_of_repositories_need_dnf_4(check):
+    sync = ("[sync]", "url = /srv/tree", "tree-directory = /var/tree", "repositories = /etc/yum.repos.d")
+    printed = check({"dnf": "dnf5 version 5.4.6.0"}, "packages = none", *sync)
+    assert "warning: repositories in [sync] cannot be checked: expected dnf 4, found dnf 5.4.6.0" in printed
+
+
+def test_a_machine_without_an_agent_needs_no_dnf(tmp_path):
+    file = tmp_path / "tools.cfg"
+    file.write_text("[zkdeployment]\nzookeeper = zk1:2181\n")
+    done = invoke("config", "check", file, env={"PATH": str(Path(shutil.which("true")).parent)})
+    assert (done.returncode, done.stderr) == (0, "")
