@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.results import Result, Scale, middle, seconds
 from support.hosts.packages import AvailablePackage
+from zkdeployment.agent.packages.command import find_program
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.machine import process
 from zkdeployment.base.plan import PackageChange
@@ -54,10 +55,13 @@ class Bare:
     """Changes all packages with one call of dnf."""
 
     def __init__(self, root, definitions) -> None:
+        program = find_program()
+        isolated = ["--use-host-config", "--no-plugins"] if program.generation == 5 else ["--noplugins"]
         self.argv = [
-            "dnf",
+            str(program.path),
             "-y",
             "-q",
+            *isolated,
             f"--installroot={root}",
             f"--setopt=reposdir={definitions}",
             "--releasever=1",
@@ -69,7 +73,7 @@ class Bare:
 
     def dnf(self, *arguments):
         """Call dnf."""
-        return process.run([*self.argv, "--noplugins", *arguments], env=self.env)
+        return process.run([*self.argv, *arguments], env=self.env)
 
     def change(self, version):
         """Bring all packages to a version."""
@@ -92,7 +96,7 @@ class OneByOne(Bare):
     def change(self, version):
         """Bring all packages to a version."""
         for name in NAMES:
-            self.dnf("list", "installed", name)
+            self.dnf("list", "--installed", name)
             self.dnf("clean", "all").check()
             self.dnf("install", f"{name}-{version}").check()
 
