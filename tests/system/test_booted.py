@@ -9,7 +9,7 @@ from support.hosts import machine_room
 from support.hosts.booted_fleet import BootedFleet
 from support.hosts.booted_machine import SHARED
 from support.hosts.machine_room import MachineRoom
-from support.hosts.rpms import later_release
+from support.hosts.rpms import VERSION, later_release
 from support.waiting import UNLIMITED, wait_until
 
 UNITS = ("agent", "coordinator", "filter@web", "nagios", "pools", "server", "syncer")
@@ -50,7 +50,7 @@ TREE = """\
 """
 
 #: The release of zkdeployment that the fleet installs.
-UPGRADED = "patches = ['zkdeployment 0.1.0-2']"
+UPGRADED = f"patches = ['zkdeployment {VERSION}-2']"
 
 HOSTS = ("app1", "app2", "app3")
 
@@ -72,7 +72,7 @@ def fleet(tmp_path_factory, built_rpms):
 def installed(fleet):
     """Return a machine, switched off again, on which dnf installed what every host has."""
     machine = fleet.machine("installed")
-    machine.run("dnf", "--assumeyes", "--quiet", "install", "zkdeployment-0.1.0-1")
+    machine.run("dnf", "--assumeyes", "--quiet", "install", f"zkdeployment-{VERSION}-1")
     machine.stop()
     return machine
 
@@ -225,7 +225,7 @@ def test_the_fleet_upgrades_zkdeployment_host_by_host(fleet, hosts):
         wait_until(lambda: before.items().isdisjoint(current(hosts).items()), "all agents are started anew")
         wait_until(lambda: all(is_running(host) for host in hosts.values()), "all new agents run")
     for name, host in hosts.items():
-        assert host.run("rpm", "-q", "zkdeployment").stdout.startswith("zkdeployment-0.1.0-2.")
+        assert host.run("rpm", "-q", "zkdeployment").stdout.startswith(f"zkdeployment-{VERSION}-2.")
         assert journal.noted(name) == deployed(name)
     assert_one_after_the_other(journal.noted())
 

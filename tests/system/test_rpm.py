@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from support.certificates import CERTIFICATES
-from support.hosts.rpms import interpreter
+from support.hosts.rpms import VERSION, interpreter
 from support.waiting import wait_until
 from zkdeployment.sandbox.repositories import RpmRepository
 from zkdeployment.sandbox.zookeeper import free_port
@@ -162,7 +162,7 @@ def test_the_package_upgrades_an_older_one_runs_and_is_removed(repository, tmp_p
     assert configuration.read_text() == "# ours\n"
     assert "[zkdeployment]" in configuration.with_name("zkdeployment.cfg.rpmnew").read_text()
     assert not root.path("/opt/zkdeployment/old").exists()
-    assert root.zkdeployment("zkdeployment", "version") == "zkdeployment 0.1.0\n"
+    assert root.zkdeployment("zkdeployment", "version") == f"zkdeployment {VERSION}\n"
     assert "check" in root.zkdeployment("check_zkdeployment", "--help")
     assert "zdaemon" in root.zkdeployment("zdaemon", "--help")
     for link in ("/usr/bin/zkdeployment", "/usr/lib64/nagios/plugins/check_zkdeployment"):
@@ -187,7 +187,7 @@ def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_
 
     root.dnf("upgrade", "zkdeployment-server")
     assert not root.path("/opt/zkdeployment/library.py").exists()
-    assert root.zkdeployment("zkdeployment", "version") == "zkdeployment 0.1.0\n"
+    assert root.zkdeployment("zkdeployment", "version") == f"zkdeployment {VERSION}\n"
     with serving(root, tmp_path) as url:
         assert httpx.get(f"{url}/healthz").status_code == 503  # because ZooKeeper does not run
         assert "<form" in httpx.get(f"{url}/login").text

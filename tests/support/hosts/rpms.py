@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,9 @@ def build_rpm(
 
 
 _PROJECT = Path(__file__).resolve().parents[3]
+
+#: The version of this project.
+(VERSION,) = re.findall(r"^version = (.+)$", (_PROJECT / "setup.cfg").read_text(encoding="utf-8"), re.MULTILINE)
 
 _LATER_RELEASE = """\
 %global __os_install_post %{{nil}}

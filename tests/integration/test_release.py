@@ -1,0 +1,138 @@
+"""``scripts/release``: changelog, version, tag, archives and signatures, in a copy of this repository."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+
+#: These tests use the archives that are built fast; the RPMs have tests of their own.
+QUICK = "--quick"
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.unmeasured]
+
+
+class Checkout:
+    """A repository with the files of this one, a key for signatures, and one commit."""
+
+    def __init__(self, directory) -> None:
+        self.directory = directory
+        self._home = directory.parent / "home"
+        self._home.mkdir()
+        known = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for name in known.split("\0"):
+            if name and (PROJECT / name).is_file():
+                (directory / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(PROJECT / name, directory / name)
+        key = self._home / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        self.signers = self._home / "signers"
+        self.signers.write_text(f"maintainer@example.com {key.with_suffix('.pub').read_text()}")
+        self.git("init", "--quiet", "--initial-branch=main")
+        for name, value in {
+            "user.name": "Maintainer",
+            "user.email": "maintainer@example.com",
+            "user.signingkey": str(key),
+            "gpg.format": "ssh",
+            "gpg.ssh.allowedSignersFile": str(self.signers),
+        }.items():
+            self.git("config", name, value)
+        (directory / ".changes/something-new.added.rst").write_text("Something is new.\n")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "The work of a month")
+
+    def git(self, *words):
+        return self._run("git", *words, check=True).stdout.strip()
+
+    def release(self, *words):
+        return self._run("scripts/release", QUICK, *words)
+
+    def _run(self, *words, check=False):
+        python = os.path.realpath(sys.executable)
+        own = {"PYTHON": python, "PIP": f"{sys.executable} -m pip --python {python}"}
+        env = {**os.environ, "HOME": str(self._home), "GIT_CONFIG_NOSYSTEM": "1", **own}
+        return subprocess.run(
+            [*map(str, words)], cwd=self.directory, env=env, capture_output=True, text=True, check=check
+        )
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("release") / "checkout"
+    directory.mkdir()
+    return Checkout(directory)
+
+
+def digests(directory):
+    return (directory / "SHA256SUMS").read_text()
+
+
+def test_a_dry_run_builds_the_archives_and_changes_nothing(checkout):
+    before = checkout.git("rev-parse", "HEAD")
+    done = checkout.release("7.0.0", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    archives = checkout.directory / "build/release/7.0.0"
+    with zipfile.ZipFile(archives / "zkdeployment-7.0.0-py3-none-any.whl") as wheel:
+        assert "zkdeployment-7.0.0.dist-info/METADATA" in wheel.namelist()
+    with tarfile.open(archives / "zkdeployment-7.0.0.tar.gz") as source:
+        changes = source.extractfile("zkdeployment-7.0.0/CHANGES.rst").read().decode()
+        assert "zkdeployment-7.0.0/.changes/something-new.added.rst" not in source.getnames()
+    assert changes.index("7.0.0 (") < changes.index("- Something is new.")
+    assert not (archives / "SHA256SUMS.sig").exists()
+    assert checkout.git("status", "--porcelain") == checkout.git("tag") == ""
+    assert checkout.git("rev-parse", "HEAD") == before
+
+
+def test_a_release_is_signed_and_can_be_built_again(checkout, tmp_path):
+    done = checkout.release("8.0.0")
+    assert done.returncode == 0, done.stderr
+    assert "git push --atomic origin main 8.0.0" in done.stderr
+    assert checkout.git("log", "-1", "--format=%s") == "Release 8.0.0"
+    assert "version = 8.0.0" in (checkout.directory / "setup.cfg").read_text()
+    checkout.git("verify-tag", "8.0.0")
+    archives = checkout.directory / "build/release/8.0.0"
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=archives, check=True)
+    verify = ["ssh-keygen", "-Y", "verify", "-f", checkout.signers, "-I", "maintainer@example.com"]
+    signature = ["-n", "zkdeployment", "-s", archives / "SHA256SUMS.sig"]
+    subprocess.run([*verify, *signature], input=digests(archives).encode(), check=True, capture_output=True)
+
+    assert checkout.release("--build", "8.0.0", tmp_path / "again").returncode == 0
+    assert digests(tmp_path / "again") == digests(archives)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "expected VERSION and perhaps --dry-run"),
+        (("9.0",), "expected a version such as 1.1.0, found '9.0'"),
+        (("7.9.9",), "version 7.9.9 is not later than the release 8.0.0"),
+        (("8.0.0",), "version 8.0.0 is not later than the release 8.0.0"),
+        (("--build", "6.0.0", "x"), "there is no tag 6.0.0"),
+    ],
+)
+def test_a_wrong_version_is_refused(checkout, words, message):
+    if not checkout.git("tag"):
+        checkout.git("tag", "8.0.0")
+    done = checkout.release(*words)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_a_checkout_with_changes_is_not_released(checkout):
+    (checkout.directory / "forgotten").write_text("")
+    done = checkout.release("9.0.0")
+    (checkout.directory / "forgotten").unlink()
+    assert done.returncode == 1
+    assert "changes that are not committed" in done.stderr
