@@ -42,6 +42,9 @@ _LACKING = (
     re.compile(r"package \S+ requires (?P<capability>.+), but none of the providers can be installed"),
 )
 
+#: Newer solvers name the repository of each package; its id is of no use to the readers.
+_ORIGIN = re.compile(r"(?<=\.)(?P<arch>\w+) from \S+")
+
 _COMPARISONS = {"=": "EQ", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE"}
 
 #: The solver prints this line for each problem; it names no package.
@@ -212,7 +215,9 @@ class Paper:
             goal.install(select=hawkey.Selector(self._sack).set(name=name))
         for package in self._sack.query().filter(name=remove):
             goal.erase(package)
-        return [] if goal.run(ignore_weak_deps=True) else goal.problem_rules()
+        if goal.run(ignore_weak_deps=True):
+            return []
+        return [[_ORIGIN.sub(r"\g<arch>", cause) for cause in problem] for problem in goal.problem_rules()]
 
     def _by_identity(self):
         """Return the packages of the repositories that the transactions refer to, by identity."""
