@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from zkdeployment.service.act import PlannedAct
     from zkdeployment.service.daemon import ServicePart
     from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.pages.services import ServiceVisit
     from zkdeployment.service.users.user import User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
+    from zkdeployment.service.views.service import PagePart
     from zkdeployment.strategies.criteria import OutsideCriterion
     from zkdeployment.zookeeper.session import Session
 
@@ -51,6 +53,10 @@ def _accept(_settings: Settings) -> None:
 
 
 def _no_parts(_adapters: ServerAdapters) -> tuple[()]:
+    return ()
+
+
+def _no_page_parts(_visit: ServiceVisit) -> tuple[()]:
     return ()
 
 
@@ -108,6 +114,8 @@ class Feature(NamedTuple):
     #: seconds since the epoch. The body describes a finding in the API.
     host_findings: FindOnHosts | None = None
     finding_body: Callable[[], Any] | None = None
+    #: Parts of the page of a service.
+    service_page: Callable[[ServiceVisit], Sequence[PagePart]] = _no_page_parts
     #: Retires a user together with what only the feature knows of the user, and returns warnings; ``None`` for a
     #: user that is not its concern.
     retire_user: Callable[[OperatorAdapters, User, ZooKeeperUsers, Act], Sequence[str] | None] = _no_concern

@@ -12,6 +12,7 @@ FEATURE = Feature(
     api_routers=value_in("checks.api.checks", "ROUTERS"),
     page_routers=value_in("checks.pages", "ROUTERS"),
     host_findings=function_in("checks.opening", "host_findings"),
+    service_page=function_in("checks.pages", "service_page"),
     finding_body=value_in("checks.rules.overview", "CheckInstanceView"),
     retire_user=function_in("checks.opening", "retire_monitoring"),
     verbs=value_in("checks.verbs", "VERBS"),

@@ -4,11 +4,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from zkdeployment.checks.feed import check_reading_of
+from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.findings import CheckReading
-from zkdeployment.checks.views.page import checks_view
+from zkdeployment.checks.views.page import checks_view, service_part
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import read_or, show_page
+from zkdeployment.service.pages.services import ServiceVisit
+from zkdeployment.service.views.service import PagePart
 
 router = APIRouter(include_in_schema=False)
 
@@ -23,6 +26,12 @@ def show_checks(request: Request, adapters: Adapters, user: Reader) -> Response:
     parameters = {name: query.getlist(name) for name in query}
     view = checks_view(reading.summary, reading.findings, parameters, adapters.clock.now())
     return show_page(request, adapters, user, "checks.html", events=_EVENTS, view=view)
+
+
+def service_page(visit: ServiceVisit) -> tuple[PagePart, ...]:
+    """Return the part with the checks of a service on the hosts of its page."""
+    found = check_adapters_of(visit.adapters).findings(visit.hosts, visit.now, visit.path)
+    return service_part(found, visit.deployed)
 
 
 ROUTERS = (router,)

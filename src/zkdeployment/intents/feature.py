@@ -10,6 +10,7 @@ FEATURE = Feature(
     acts=value_in("intents.user_acts", "ACTS"),
     api_routers=value_in("intents.api", "ROUTERS"),
     page_routers=value_in("intents.pages", "ROUTERS"),
+    service_page=function_in("intents.pages", "service_page"),
     service_state=function_in("intents.requests", "service_state"),
     verbs=value_in("intents.verbs", "VERBS"),
 )

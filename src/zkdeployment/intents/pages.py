@@ -10,19 +10,21 @@ from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.fleet.views.requests import Job
 from zkdeployment.intents.documents.values import IntentSubject, subject_text
-from zkdeployment.intents.feed import record_of, records_of
+from zkdeployment.intents.feed import record_of, records_of, summaries_of
 from zkdeployment.intents.requests import approvals_are_signed, counted_approvals, intent_resources, read_reports
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.user_acts import offered_acts
 from zkdeployment.intents.views.listing import IntentListQuery, intent_part, intents_view, left_services_view
 from zkdeployment.intents.views.matrix import MatrixQuery
-from zkdeployment.intents.views.page import act_progress, intent_view, shown_instance
+from zkdeployment.intents.views.page import act_progress, intent_view, service_part, shown_instance
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.api.commits import find_job
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
 from zkdeployment.service.pages.live_page import Known, last_known, read_or, show_page, view_address
+from zkdeployment.service.pages.services import ServiceVisit
 from zkdeployment.service.users.user import Right
+from zkdeployment.service.views.service import PagePart
 
 router = APIRouter(include_in_schema=False)
 
@@ -111,6 +113,11 @@ def _job(adapters: ServerAdapters, commit: str) -> Job | None:
         return read_or(lambda: find_job(adapters, commit), None)
     except (RefusedError, SourceError):
         return None
+
+
+def service_page(visit: ServiceVisit) -> tuple[PagePart, ...]:
+    """Return the part with the intents that govern a service."""
+    return service_part(summaries_of(visit.adapters.feed).values(), visit.path)
 
 
 ROUTERS = (router,)

@@ -98,6 +98,18 @@ def _results(listed: Iterable[Any]) -> dict[str, HostResult]:
     return {result.host_id: result for result in results}
 
 
+#: The most services whose versions a record has.
+MOST_VERSIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceVersion(Record):
+    """The wanted versions of a service since a publication, joined by commas; empty if nothing deploys it."""
+
+    path: str
+    version: str
+
+
 @dataclass(frozen=True, slots=True)
 class PublicationRecord(Record):
     """The record of one publication at ``time``, in seconds since the epoch.
@@ -105,7 +117,8 @@ class PublicationRecord(Record):
     ``hosts`` is the number of registered hosts at that time; ``excluded`` is the number of these that are in no
     group of the publication's strategy. ``since`` is the sequence of the last publication that concerned hosts: an
     earlier one if only documents changed; 0 in old records. ``nodes`` is the number of nodes of the tree that the
-    publication created, updated or deleted. ``results`` maps host ids to results. ``left_out`` is the number of
+    publication created, updated or deleted. ``versions`` are those of the first services, sorted by path, whose
+    wanted versions it changed. ``results`` maps host ids to results. ``left_out`` is the number of
     successful hosts whose results do not fit into the record.
     """
 
@@ -119,6 +132,7 @@ class PublicationRecord(Record):
     hosts: int = 0
     excluded: int = 0
     nodes: int | None = None
+    versions: Annotated[tuple[ServiceVersion, ...], OMITTED] = ()
     results: Annotated[
         Mapping[str, HostResult], Key(read=_results, write=_results_to_json, form=tuple[HostResult, ...])
     ] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from zkdeployment.service.api.fleet import EncodedStatus
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
 from zkdeployment.service.event_streams import EventHub
 from zkdeployment.service.pages import fleet as pages
-from zkdeployment.service.pages import login, static_files
+from zkdeployment.service.pages import login, services, static_files
 from zkdeployment.service.pages.live_page import LastKnown
 from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.request_log import AccessLog, CountedRequests, RequestCounts
@@ -103,6 +103,7 @@ _API_ROUTERS = (
 _PAGE_ROUTERS = (
     login.router,
     pages.router,
+    services.router,
     forms_router,
     static_files.router,
 )

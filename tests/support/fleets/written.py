@@ -20,6 +20,7 @@ from zkdeployment.intents.store.records import intent_operations, read_intent_no
 from zkdeployment.pools.rules.snapshot import PoolChange, retire
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.publishing.records import Publication, PublicationRecord
+from zkdeployment.publishing.rules.changes import changed_versions
 from zkdeployment.publishing.store.cluster import write_output
 from zkdeployment.publishing.store.documents import subject_name
 from zkdeployment.publishing.store.hosts import encode as encode_host
@@ -108,6 +109,7 @@ class WrittenFleet:
                     origin=Origin(author, subject, at - 60.0),
                     hosts=hosts,
                     nodes=len(change.paths),
+                    versions=changed_versions(compile_targets(before.tree)[0], targets),
                     results={result.host_id: result for result in results},
                 ),
             )

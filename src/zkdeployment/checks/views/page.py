@@ -1,4 +1,4 @@
-"""The page of checks: the monitoring systems, and the findings of the checks, the worst first."""
+"""The page of checks, the worst finding first, and the part of checks on the page of a service."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.durations import age
 from zkdeployment.checks.rules.findings import FINDING_WORDS, CheckFinding, CheckGroupState
 from zkdeployment.service.views.frame import (
     ListPart,
@@ -17,9 +18,10 @@ from zkdeployment.service.views.frame import (
     search_text,
     with_query,
 )
+from zkdeployment.service.views.service import PageCell, PagePart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zkdeployment.checks.rules.overview import CheckSummary
     from zkdeployment.service.views.frame import Moment, Parameters
@@ -109,3 +111,36 @@ def _matches(finding: CheckFinding, text: str) -> bool:
 
 def _address(state: str, text: str, page: int = 1) -> str:
     return with_query("/checks", {"state": state, "text": text, "page": str(page) if page > 1 else ""})
+
+
+#: The tones of the words of findings; others are bad.
+_TONES = {"ok": "good", "pending": "planned", "warning": "halted", "unknown": "unknown"}
+
+_PART_COLUMNS = ("Check", "Host", "State", "Result", "Since the deployment")
+
+
+def service_part(findings: Sequence[CheckFinding], deployed: Mapping[str, float]) -> tuple[PagePart, ...]:
+    """Return the part with the findings on hosts; ``deployed`` are the times of deployments by host id."""
+    rows = tuple(_part_row(finding, deployed.get(finding.instance.key.host)) for finding in findings)
+    return (PagePart("service-checks", "Checks on these hosts", _PART_COLUMNS, rows),) if rows else ()
+
+
+def _part_row(finding: CheckFinding, deployed: float | None) -> tuple[PageCell, ...]:
+    return (
+        PageCell(finding.subject),
+        PageCell(finding.host),
+        PageCell(finding.word, tone=_TONES.get(finding.word, "bad")),
+        PageCell(finding.detail),
+        PageCell(_comparison(finding, deployed)),
+    )
+
+
+def _comparison(finding: CheckFinding, deployed: float | None) -> str:
+    """Return when the check came into its state, compared with the last deployment of the host."""
+    result = finding.result
+    if result is None or deployed is None:
+        return "not known"
+    if result.since <= deployed:
+        ran = result.reported if result.checked is None else result.checked
+        return "the same before and after" if ran > deployed else "from before; not checked since then"
+    return f"changed {age(result.since - deployed)} after it"

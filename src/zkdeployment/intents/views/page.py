@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
 from zkdeployment.fleet.views.requests import Job, JobState
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, FleetStop, IntentState, subject_text
+from zkdeployment.intents.documents.values import (
+    Approval,
+    ClusterIntents,
+    FleetStop,
+    IntentState,
+    intent_paths,
+    subject_text,
+)
 from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import EMPTY_CONTENT, InstanceEvent, IntentInstance, IntentRecord
 from zkdeployment.intents.rules.overview import ContentComparison, content_difference
@@ -16,6 +23,7 @@ from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts, cell_vi
 from zkdeployment.service.act import ActDetail, ActForm
 from zkdeployment.service.views.frame import Moment, act_page, intent_page, moment, publication_page
 from zkdeployment.service.views.hosts import count_text
+from zkdeployment.service.views.service import PageCell, PagePart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -335,4 +343,27 @@ def _instance_line(
         counts=finals.get(instance.id),
         shown=is_shown,
         approved_by=next((event.approved_by for event in instance.events if event.approved_by), ""),
+    )
+
+
+_PART_COLUMNS = ("Intent", "State", "Targets", "Approved by")
+
+
+def service_part(records: Iterable[IntentRecord], path: str) -> tuple[PagePart, ...]:
+    """Return the part with the intents that name a service or a node above it."""
+    rows = tuple(
+        _part_row(record)
+        for record in records
+        if any(f"{path}/".startswith(f"{above}/") for above in intent_paths(record.intent))
+    )
+    return (PagePart("service-intents", "Governed by intents", _PART_COLUMNS, rows),) if rows else ()
+
+
+def _part_row(record: IntentRecord) -> tuple[PageCell, ...]:
+    intent = record.intent
+    return (
+        PageCell(subject_text(intent.subject), href=intent_page(intent.subject)),
+        PageCell(record.state.value, tone=STATE_TONES[record.state]),
+        PageCell(intent.target or "all"),
+        PageCell("-" if intent.approval is None else intent.approval.by),
     )

@@ -14,7 +14,7 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import counted
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
-from zkdeployment.publishing.records import Publication, PublicationRecord
+from zkdeployment.publishing.records import MOST_VERSIONS, Publication, PublicationRecord, ServiceVersion
 from zkdeployment.publishing.rules.convergence import count_excluded, is_completed, is_under_way
 from zkdeployment.publishing.rules.precedence import (
     ServiceOrder,
@@ -166,6 +166,22 @@ class Draft:
         yield from self.documents.describe()
 
 
+def changed_versions(before: Targets, after: Targets) -> tuple[ServiceVersion, ...]:
+    """Return the first services, sorted by path, whose wanted versions change, with their new versions."""
+    old, new = _versions(before), _versions(after)
+    changed = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+    return tuple(ServiceVersion(path, ", ".join(sorted(new.get(path, ())))) for path in changed[:MOST_VERSIONS])
+
+
+def _versions(targets: Targets) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for name, assignments in targets.items():
+        for assignment in () if name.startswith("/") else assignments:
+            if assignment.n:
+                found.setdefault(assignment.path, set()).add(assignment.version or assignment.package)
+    return {path: frozenset(versions) for path, versions in found.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedPublication:
     """A draft, and the live nodes and targets that must not change until it is published.
@@ -210,6 +226,7 @@ class PreparedPublication:
                 forced=options.forced,
                 excluded=excluded,
                 nodes=len(draft.change.paths),
+                versions=changed_versions(draft.baseline.targets, draft.targets),
             ),
             strategy=strategy,
             documents=draft.documents.after,

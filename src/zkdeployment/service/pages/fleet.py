@@ -10,9 +10,8 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import SourceError, TreeError
-from zkdeployment.base.publication import Targets
 from zkdeployment.base.text import printable
-from zkdeployment.fleet.explanations.explanation import Cause, HostFinding
+from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
@@ -36,6 +35,7 @@ from zkdeployment.service.pages.live_page import (
     show_page,
     view_address,
 )
+from zkdeployment.service.pages.services import read_targets
 from zkdeployment.service.planner import planner_of
 from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import Right, User
@@ -53,16 +53,7 @@ from zkdeployment.service.views.host_map import Arrangement, arrange, map_mark
 from zkdeployment.service.views.hosts import AdviceLine, HostQuery, LiveView, advice_lines, host_view, live_view
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import plan_view, refused_plan
-from zkdeployment.service.views.services import (
-    ServiceHosts,
-    find_services,
-    page_hosts,
-    service_view,
-    services_view,
-    withheld_of_host,
-    withheld_of_service,
-    withheld_services_view,
-)
+from zkdeployment.service.views.services import find_services, withheld_of_host
 
 router = APIRouter(include_in_schema=False)
 
@@ -117,7 +108,7 @@ def _arrangement(request: Request, adapters: ServerAdapters, query: HostQuery) -
     cached = adapters.feed.snapshot()
 
     def services() -> dict[str, Collection[str]]:
-        found = find_services(cached.fleet, _targets(request, adapters))
+        found = find_services(cached.fleet, read_targets(request, adapters))
         return {path: service.assignments.keys() for path, service in found.items()}
 
     return arrange(cached.status.hosts, query, cached.fleet, services)
@@ -138,7 +129,7 @@ def show_found(
     groups = find(
         text,
         cached.status,
-        _targets(request, adapters),
+        read_targets(request, adapters),
         last.read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ()),
         page_frame("/find", user, now=adapters.clock.now()).tabs,
         fleet_acts(cached.fleet, "/", user) if cached.connected else (),
@@ -257,57 +248,6 @@ def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
         user=user if may_act else None,
     )
     return show_page(request, adapters, user, "locks.html", events=FLEET_EVENTS, rows=rows, may_act=may_act)
-
-
-ServicesPage = Annotated[int, Query(ge=1, le=100_000)]
-
-
-@router.get("/services")
-def show_services(
-    request: Request, adapters: Adapters, user: Reader, text: str = "", page: ServicesPage = 1
-) -> Response:
-    """Return the page that lists the services."""
-    cached = adapters.feed.snapshot()
-    services = find_services(cached.fleet, _targets(request, adapters))
-    view = services_view(services, cached.status, text=text.strip(), page=page)
-    withheld = withheld_services_view(read_withheld(request, adapters), text.strip())
-    return show_page(request, adapters, user, "services.html", events=FLEET_EVENTS, view=view, withheld=withheld)
-
-
-@router.get("/services/{path:path}")
-def show_service(
-    request: Request, adapters: Adapters, user: Reader, path: str, page: ServicesPage = 1
-) -> Response:
-    """Return the page of the service at a path of the tree."""
-    feed = adapters.feed
-    cached = feed.snapshot()
-    service = find_services(cached.fleet, _targets(request, adapters)).get(f"/{path}")
-    withheld = withheld_of_service(read_withheld(request, adapters), f"/{path}")
-    if service is None and withheld.services:
-        service = ServiceHosts(f"/{path}", "", {})
-    if service is None:
-        raise HTTPException(404, f"the published tree deploys no service /{path}")
-    hosts = page_hosts(service, cached.status, page)
-    subtree = read_or(lambda: feed.subtree(service.path), None)
-    view = service_view(
-        service,
-        cached.status,
-        hosts,
-        read_or(lambda: feed.known_hosts([host.id for host in hosts]), ()),
-        read_or(lambda: feed.providers([service.path]).get(service.path, {}), {}),
-        {} if subtree is None else subtree.get(service.path, {}),
-        checks=read_or(lambda: _findings(adapters, service.path, hosts), ()),
-        page=page,
-    )
-    return show_page(request, adapters, user, "service.html", events=FLEET_EVENTS, view=view, withheld=withheld)
-
-
-def _findings(adapters: ServerAdapters, path: str, hosts: Sequence[HostStatus]) -> tuple[HostFinding, ...]:
-    return find_on_hosts(adapters.operator, [host.id for host in hosts], adapters.clock.now(), path)
-
-
-def _targets(request: Request, adapters: ServerAdapters) -> Targets:
-    return last_known(request).read(Known.TARGETS, adapters.feed.targets, {})
 
 
 #: The longest name of a branch that is read.

@@ -6,28 +6,23 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
-from zkdeployment.service.views.frame import host_page, intent_page, service_page, with_query
+from zkdeployment.service.views.frame import intent_page, service_page, with_query
 from zkdeployment.service.views.hosts import SIGNS
-from zkdeployment.tree.diff import format_value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import LeftService, Targets
-    from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
+    from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.publishing.section import Governor
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.views.hosts import StateSign
-    from zkdeployment.tree.values import Properties
 
 
 #: The most services that a page lists.
@@ -151,40 +146,6 @@ class ServicesView:
     next: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceHostRow:
-    """A host that should run the service: the number of instances and the versions that are deployed."""
-
-    name: str
-    href: str
-    sign: StateSign
-    instances: str
-    wanted: str
-    deployed: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderRow:
-    """An instance that registered itself, with its properties as the tree writes them."""
-
-    name: str
-    properties: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceView:
-    """The page of a service."""
-
-    row: ServiceRow
-    hosts: tuple[ServiceHostRow, ...]
-    providers: tuple[ProviderRow, ...]
-    properties: tuple[str, ...]
-    range: str
-    previous: str | None
-    next: str | None
-    checks: tuple[HostFinding, ...] = ()
-
-
 def find_services(snapshot: FleetSnapshot, targets: Targets) -> Mapping[str, ServiceHosts]:
     """Return all services that the published targets deploy, by path."""
     assignments: dict[str, dict[str, Assignment]] = defaultdict(dict)
@@ -213,58 +174,20 @@ def services_view(
     """Return a page of the list of services, those with problems first."""
     states = {host.id: host.state for host in status.hosts}
     found = [each for each in services.values() if text.casefold() in f"{each.path} {each.package}".casefold()]
-    rows = sorted((_row(each, states) for each in found), key=lambda row: (not row.warning, row.path))
+    rows = sorted((service_row(each, states) for each in found), key=lambda row: (not row.warning, row.path))
     first = (page - 1) * PAGE_SIZE
     shown = rows[first : first + PAGE_SIZE]
     return ServicesView(
         rows=tuple(shown),
         text=text,
-        range=_range(first, len(shown), len(rows)),
-        previous=_page("/services", page - 1, text) if page > 1 else None,
-        next=_page("/services", page + 1, text) if len(rows) > first + PAGE_SIZE else None,
+        range=page_range(first, len(shown), len(rows)),
+        previous=page_address("/services", page - 1, text) if page > 1 else None,
+        next=page_address("/services", page + 1, text) if len(rows) > first + PAGE_SIZE else None,
     )
 
 
-def page_hosts(service: ServiceHosts, status: FleetStatus, page: int) -> Sequence[HostStatus]:
-    """Return the hosts on a page of a service: those that need attention first."""
-    urgency = {state: place for place, state in enumerate(SIGNS)}
-    hosts = [host for host in status.hosts if host.id in service.assignments]
-    hosts.sort(key=lambda host: (urgency[host.state], host.name))
-    return hosts[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-
-
-def service_view(  # noqa: PLR0913  what the page of a service is made of
-    service: ServiceHosts,
-    status: FleetStatus,
-    hosts: Sequence[HostStatus],
-    known: Iterable[KnownHost],
-    providers: Mapping[str, Properties],
-    properties: Properties,
-    *,
-    checks: tuple[HostFinding, ...] = (),
-    page: int = 1,
-) -> ServiceView:
-    """Return the page of a service.
-
-    ``hosts`` are those of ``page_hosts``, ``known`` are their last reports. ``providers`` are the registered
-    instances by name, ``properties`` those of the service's node. ``checks`` are those on ``hosts``.
-    """
-    deployed = {host.identity.id: _deployed(host, service.path) for host in known}
-    address = service_page(service.path)
-    total, first = len(service.assignments), (page - 1) * PAGE_SIZE
-    return ServiceView(
-        row=_row(service, {host.id: host.state for host in status.hosts}),
-        hosts=tuple(_host(host, service.assignments[host.id], deployed.get(host.id)) for host in hosts),
-        providers=tuple(_provider(name, values) for name, values in sorted(providers.items())),
-        properties=tuple(_lines(properties)),
-        range=_range(first, len(hosts), total),
-        previous=_page(address, page - 1) if page > 1 else None,
-        next=_page(address, page + 1) if total > first + PAGE_SIZE else None,
-        checks=checks,
-    )
-
-
-def _row(service: ServiceHosts, states: Mapping[str, HostState]) -> ServiceRow:
+def service_row(service: ServiceHosts, states: Mapping[str, HostState]) -> ServiceRow:
+    """Return a service as the list and its page show it; ``states`` are those of hosts by id."""
     counts = Counter(states.get(host_id, HostState.UNKNOWN) for host_id in service.assignments)
     warning = ""
     if counts[HostState.FAILED]:
@@ -282,36 +205,11 @@ def _row(service: ServiceHosts, states: Mapping[str, HostState]) -> ServiceRow:
     )
 
 
-def _deployed(host: KnownHost, path: str) -> tuple[str, ...] | None:
-    if host.inventory is None:
-        return None
-    markers = [marker for marker in host.inventory.markers if marker.deployment.path == path]
-    return tuple(sorted({marker.version or "unknown" for marker in markers}))
-
-
-def _host(host: HostStatus, assignment: Assignment, deployed: tuple[str, ...] | None) -> ServiceHostRow:
-    unknown = "not reported" if deployed is None else "not yet"
-    return ServiceHostRow(
-        name=host.name,
-        href=host_page(host.id),
-        sign=SIGNS[host.state],
-        instances=counted(assignment.n, "instance"),
-        wanted=assignment.version or "any version",
-        deployed=", ".join(deployed or ()) or unknown,
-    )
-
-
-def _provider(name: str, properties: Properties) -> ProviderRow:
-    return ProviderRow(name, tuple(_lines(properties)))
-
-
-def _lines(properties: Properties) -> list[str]:
-    return [f"{name} = {format_value(value)}" for name, value in sorted(properties.items())]
-
-
-def _range(first: int, shown: int, total: int) -> str:
+def page_range(first: int, shown: int, total: int) -> str:
+    """Return which rows of a list a page shows; empty if it shows all."""
     return f"{first + 1:,} to {first + shown:,} of {total:,}" if total > PAGE_SIZE and shown else ""
 
 
-def _page(address: str, page: int, text: str = "") -> str:
+def page_address(address: str, page: int, text: str = "") -> str:
+    """Return the address of a page of a list."""
     return with_query(address, {"text": text, "page": str(page) if page > 1 else ""})

@@ -368,6 +368,16 @@ def test_the_arrangement_of_the_map_is_remembered_and_a_filter_dims_the_other_ho
         expect(page.locator("#list .pages")).to_contain_text("only web")
 
 
+def test_the_page_of_a_service_shows_its_versions_the_queue_of_its_lock_and_its_hosts(stage):
+    stage.fleet.hold_lock("/shop/web", identity(3), identity(4), step="deploy /shop/web 0")
+    with stage.page("/services/shop/web") as page:
+        expect(page.locator("#service-versions tbody th")).to_have_text(["1.3", "1.2"])
+        expect(page.locator("#service-versions")).to_contain_text("Web 1.2")
+        expect(page.locator("#service-queue .holder")).to_contain_text("holds it")
+        expect(page.locator("#service-queue li").nth(1)).to_contain_text("waits")
+        expect(page.locator("#service-hosts tbody tr").first).to_contain_text("converged")
+
+
 def test_an_old_map_is_grey(stage):
     with stage.page() as page:
         expect(page.locator("#map.stale")).to_have_count(0)

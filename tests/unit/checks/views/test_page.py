@@ -7,7 +7,7 @@ from zkdeployment.checks.rules.findings import check_findings
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState
 from zkdeployment.checks.rules.overview import CheckSummary, SystemBacklog
-from zkdeployment.checks.views.page import PAGE_SIZE, checks_view
+from zkdeployment.checks.views.page import PAGE_SIZE, checks_view, service_part
 
 NOW = 1000.0
 
@@ -79,3 +79,20 @@ def test_monitoring_systems_show_their_last_contacts():
     assert not row.is_silent
     assert row.reported is None
     assert (row.name, row.waiting, row.failed) == ("nagios1", 3, 1)
+
+
+def test_the_page_of_a_service_compares_results_with_the_deployment_of_the_host():
+    instance = CheckInstance(KEY, (InstanceConfiguration(0, "c", CheckState.ACTIVE, {}, "nagios1"),), 0)
+
+    def compared(since, checked, deployed):
+        results = {instance.id: CheckResult(ResultState.CRITICAL, "down", since, checked)}
+        ((row,),) = (
+            part.rows for part in service_part(check_findings({instance.id: instance}, results), deployed)
+        )
+        return row[2].tone, row[4].text
+
+    assert compared(500.0, 700.0, {KEY.host: 600.0}) == ("bad", "the same before and after")
+    assert compared(500.0, 550.0, {KEY.host: 600.0}) == ("bad", "from before; not checked since then")
+    assert compared(660.0, 700.0, {KEY.host: 600.0}) == ("bad", "changed 1 min after it")
+    assert compared(660.0, 700.0, {}) == ("bad", "not known")
+    assert service_part((), {}) == ()

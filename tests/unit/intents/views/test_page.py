@@ -27,7 +27,13 @@ from zkdeployment.intents.user_acts import (
     offered_acts,
 )
 from zkdeployment.intents.views.matrix import APPS_SHOWN, MatrixQuery, cell_view, intent_matrix, status_counts
-from zkdeployment.intents.views.page import intent_view, shown_instance, shown_lines, with_approved_content
+from zkdeployment.intents.views.page import (
+    intent_view,
+    service_part,
+    shown_instance,
+    shown_lines,
+    with_approved_content,
+)
 from zkdeployment.service.users.user import Role, User
 
 FRONT0 = Deployment("/p1/shop/front", 0)
@@ -242,3 +248,11 @@ def test_a_change_in_place_may_be_approved_if_the_document_allows_it():
 def test_a_long_content_is_cut_and_names_the_place_of_the_rest():
     assert shown_lines(str(n) for n in range(2000)) == tuple(str(n) for n in range(2000))
     assert shown_lines(str(n) for n in range(2001))[2000].startswith("and more: ")
+
+
+def test_the_page_of_a_service_names_the_intents_that_govern_it():
+    (part,) = service_part([SHOP], "/p1/shop/front")
+    ((intent, state, targets, approver),) = part.rows
+    assert (intent.text, intent.href, state.tone) == ("p1/store/v1/shop", PAGE, "good")
+    assert (targets.text, approver.text) == ("all", APPROVAL.by)
+    assert service_part([SHOP], "/p1/shop/frontier") == ()

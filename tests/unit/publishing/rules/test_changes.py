@@ -9,6 +9,7 @@ from support.builders import make_known_host
 from support.intents import CLUSTER, GROUP
 from support.strategies import group, strategy
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
@@ -18,15 +19,18 @@ from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.publishing.records import (
+    MOST_VERSIONS,
     ForcedBy,
     Publication,
     PublicationRecord,
     PublicationRequest,
+    ServiceVersion,
     SyncOptions,
 )
 from zkdeployment.publishing.rules.changes import (
     Baseline,
     PreparedPublication,
+    changed_versions,
     draft,
     is_repetition_of,
     require_publishable,
@@ -317,7 +321,28 @@ class TestAPreparedPublication:
         options = SyncOptions(force=True, forced=forced, request=request)
         publication = self.built(options=options)
         assert (publication.sequence, publication.request) == (9, "id-1")
-        assert publication.record == PublicationRecord("r2", 100.0, origin=ORIGIN, forced=forced, nodes=1)
+        versions = (ServiceVersion("/who/web", "1.1"),)
+        assert publication.record == PublicationRecord(
+            "r2", 100.0, origin=ORIGIN, forced=forced, nodes=1, versions=versions
+        )
+
+
+def test_a_record_has_the_versions_of_the_services_that_change():
+    def assigned(path, version, n=1):
+        return Assignment(path, n, f"{path[1:]}-app", "app", version=version)
+
+    before = {"a": (assigned("/x", "1"), assigned("/y", "1")), "b": (assigned("/x", "1"), assigned("/z", "3"))}
+    after = {"a": (assigned("/x", "2"), assigned("/y", "1")), "b": (assigned("/x", "1"), assigned("/w", None))}
+    after |= {"/roles/a": (assigned("/roles/a", "9"),), "c": (assigned("/off", "1", 0),)}
+
+    assert changed_versions(before, after) == (
+        ServiceVersion("/w", "w-app"),
+        ServiceVersion("/x", "1, 2"),
+        ServiceVersion("/z", ""),
+    )
+    many = {"a": tuple(assigned(f"/s{number:03}", "1") for number in range(MOST_VERSIONS + 1))}
+    assert [each.path for each in changed_versions({}, many)][-1] == f"/s{MOST_VERSIONS - 1:03}"
+    assert changed_versions(before, before) == ()
 
 
 def test_all_errors_of_a_text_forbid_its_publication():

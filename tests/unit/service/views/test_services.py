@@ -6,7 +6,8 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
-from zkdeployment.service.views.services import PAGE_SIZE, find_services, page_hosts, service_view, services_view
+from zkdeployment.service.views.service import page_hosts, service_view
+from zkdeployment.service.views.services import PAGE_SIZE, find_services, services_view
 
 WEB = Assignment("/shop/web", 2, "shop-web", "shop-web", version="1.3")
 CART = Assignment("/shop/cart", 1, "shop-cart", "shop-cart")
