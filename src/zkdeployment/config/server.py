@@ -156,6 +156,15 @@ def _forge_repository(text: str, report: Report) -> ForgeRepository | None:
     return None
 
 
+def _traces_url(text: str, report: Report) -> str:
+    if not _is_acceptable(text):
+        report(
+            "expected a URL https://HOST/… (or http:// on this machine) without a user and a fragment,"
+            f" found {text!r}"
+        )
+    return text
+
+
 def _is_acceptable(url: str) -> bool:
     """Whether a URL is encrypted or local: URLs may contain secrets, and events name hosts and errors."""
     try:
@@ -374,6 +383,21 @@ class ServerSettings(SectionSettings):
     Example: /etc/zkdeployment/forge-ca.pem
     """
 
+    traces: str | None = setting(Form(_traces_url))
+    """The URL of a receiver of OpenTelemetry traces over OTLP/HTTP, to which each publication is exported.
+
+    The URL begins with ``https://``; ``http://`` is allowed for a receiver on the same machine. See
+    :doc:`../traces`.
+
+    Example: http://127.0.0.1:4318/v1/traces
+    """
+
+    traces_ca: Path | None = setting(PATH)
+    """The file of the certificates that sign the receiver's certificate. Default: the certificates of the system.
+
+    Example: /etc/zkdeployment/traces-ca.pem
+    """
+
     @property
     def host(self) -> str:
         """The host of the listening address."""
@@ -445,6 +469,8 @@ class ServerSettings(SectionSettings):
             "commit-status-token",
             "expected both commit-statuses and commit-status-token in [server], found only one of them",
         )
+        if "traces_ca" in values and "traces" not in section.texts:
+            section.report("traces-ca", "traces is not specified; expected both in [server]")
         if "commit_status_ca" in values and "commit-statuses" not in section.texts:
             section.report("commit-status-ca", "commit-statuses is not specified; expected both in [server]")
         if "webhook_ca" in values and not {"webhooks", "webhook-key"} & section.texts.keys():

@@ -21,6 +21,8 @@ from zkdeployment.base.machine.files import read_secret
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.fleet.traces.exporter import TraceExporter
+from zkdeployment.fleet.traces.recorder import StepRecorder
 from zkdeployment.fleet.webhooks.commit_status import status_request
 from zkdeployment.fleet.webhooks.outbox import signed_request
 from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookDispatcher, ZooKeeperWebhookLead
@@ -88,6 +90,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             server = HttpServer(application, listener, encryption, limits)
             webhooks = open_webhooks(session, feed, service)
             statuses = open_commit_statuses(session, feed, service)
+            outgoing = (webhooks, statuses, open_traces(session, feed, adapters.recorder, service))
             parts = [part for feature in installed() for part in feature.service_parts(adapters)]
             yield (
                 ServiceDaemon(
@@ -95,7 +98,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
                     control,
                     url=service.url,
                     connect=session.open,
-                    parts=(feed, *parts, *(one for one in (webhooks, statuses) if one is not None)),
+                    parts=(feed, adapters.recorder, *parts, *(part for part in outgoing if part is not None)),
                     notifier=SystemdNotifier(),
                 ),
                 control,
@@ -128,6 +131,7 @@ def server_adapters(
     return ServerAdapters(
         operator=replace(operator, cluster=limited_cluster(operator.cluster)),
         feed=feed,
+        recorder=StepRecorder(feed),
         render_metrics=render,
         connection=lambda: session.link,
         users=users,
@@ -171,6 +175,23 @@ def open_commit_statuses(
         feed=feed,
         lock=ContenderLock(session, paths.COMMIT_STATUSES, _service_name()),
         ca=server.commit_status_ca,
+    )
+
+
+def open_traces(
+    session: Session, feed: ZooKeeperFeed, recorder: StepRecorder, server: ServerSettings
+) -> TraceExporter | None:
+    """Return the exporter of publications to the configured receiver of traces; ``None`` without a receiver."""
+    if server.traces is None:
+        return None
+    return TraceExporter(
+        server.traces,
+        site=server.url,
+        feed=feed,
+        recorder=recorder,
+        session=session,
+        identity=_service_name(),
+        ca=server.traces_ca,
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.fleet.traces.recorder import StepRecorder
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.openid import OpenIdProvider
     from zkdeployment.service.users.login_store import ZooKeeperLogins
@@ -34,16 +35,18 @@ if TYPE_CHECKING:
 class ServerAdapters:
     """The adapters that the service depends on.
 
-    ``feed`` is the cached fleet. ``openid`` is ``None`` without a configured provider. ``connection`` returns the
-    present state of the connection to ZooKeeper, without a request. ``read_revision`` returns a revision and its
-    files, given a branch, a commit or ``None`` for the tip of the configured branch; it is ``None`` without a
-    configured repository. ``repositories`` are the repositories from which hosts install packages, if they are
-    configured. ``commits`` is ``None`` without a git repository. ``is_ending`` returns whether this process was
-    asked to end, so that waiting requests give up. ``render_metrics`` returns metrics in Prometheus' text format.
+    ``feed`` is the cached fleet, ``recorder`` has the steps of hosts. ``openid`` is ``None`` without a configured
+    provider. ``connection`` returns the present state of the connection to ZooKeeper, without a request.
+    ``read_revision`` returns a revision and its files, given a branch, a commit or ``None`` for the tip of the
+    configured branch; it is ``None`` without a configured repository. ``repositories`` are the repositories from
+    which hosts install packages, if they are configured. ``commits`` is ``None`` without a git repository.
+    ``is_ending`` returns whether this process was asked to end, so that waiting requests give up.
+    ``render_metrics`` returns metrics in Prometheus' text format.
     """
 
     operator: OperatorAdapters
     feed: ZooKeeperFeed
+    recorder: StepRecorder
     users: ZooKeeperUsers
     logins: ZooKeeperLogins
     openid: OpenIdProvider | None

@@ -1,0 +1,185 @@
+"""Exports finished publications as traces over OTLP/HTTP while this service is elected, in a thread of its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import urllib3
+
+from zkdeployment.base.errors import LockLostError, ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.traces.otlp import otlp_requests
+from zkdeployment.fleet.traces.spans import publication_trace
+from zkdeployment.fleet.views.history import acts_during
+from zkdeployment.fleet.webhooks.outbox import retry_delay
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import ContenderLock
+from zkdeployment.zookeeper.transactions import Check, Set, TransactionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+    from zkdeployment.fleet.traces.recorder import StepRecorder
+    from zkdeployment.fleet.traces.spans import Trace
+    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.zookeeper.session import Session
+
+#: Seconds of each wait in the queue of the election, between two reads of the history, and for the end.
+_QUEUED = 1.0
+_INTERVAL = 2.0
+_CLOSING = 2.0
+
+#: The publications among which those are found that are not exported yet.
+_RECENT = 50
+
+_TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
+
+#: Answers after which the protocol allows another attempt.
+_RETRYABLE = frozenset({429, 502, 503, 504})
+
+
+class TraceExporter:
+    """Exports each publication to ``url`` when it is over: converged, or replaced by another one.
+
+    The node of the election keeps the last exported sequence. The first service without such a record begins with
+    the present publication. A receiver that does not answer is asked again.
+    """
+
+    def __init__(  # noqa: PLR0913  the adapters of an exporter
+        self,
+        url: str,
+        *,
+        site: str,
+        feed: ZooKeeperFeed,
+        recorder: StepRecorder,
+        session: Session,
+        identity: str,
+        ca: Path | None = None,
+    ) -> None:
+        self._url, self._site, self._feed, self._recorder = url, site, feed, recorder
+        self._session = session
+        self._lock = ContenderLock(session, paths.TRACES, identity)
+        self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
+        self._wake, self._closed = threading.Event(), threading.Event()
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
+
+    def start(self) -> None:
+        """Begin to contend for the election."""
+        self._feed.subscribe(self._wake.set)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop exporting, and let another service be elected."""
+        self._closed.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSING)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                if self._is_elected():
+                    self._follow()
+                continue
+            except ZkdeploymentError as error:
+                get_logger().warning("traces-paused", reason=str(error))
+            except Exception:  # noqa: BLE001  the other parts of the service continue, and this thread tries again
+                get_logger().exception("traces-failed")
+            self._lock.release()
+            self._closed.wait(_QUEUED)
+        self._lock.release()
+
+    def _is_elected(self) -> bool:
+        """Contend for a moment, once the fleet was read."""
+        if self._feed.recent_events().base:
+            return self._lock.acquire(_QUEUED)
+        self._wake.wait(_QUEUED)
+        self._wake.clear()
+        return False
+
+    def _follow(self) -> None:
+        """Export publications until the end; raises ``LockLostError`` if this service is no longer elected."""
+        while not self._closed.is_set():
+            self._wake.clear()
+            self._lock.check()
+            self._export_finished()
+            self._wake.wait(_INTERVAL)
+
+    def _export_finished(self) -> None:
+        reading = self._feed.snapshot().reading
+        last = self._exported()
+        if last is None:
+            over = reading.sequence if reading.status.converged else reading.sequence - 1
+            self._note(max(0, over))
+            return
+        if last >= reading.sequence or (last == reading.sequence - 1 and not reading.status.converged):
+            return
+        records = self._feed.history(_RECENT)
+        for record in sorted(records, key=lambda record: record.sequence):
+            is_over = record.sequence < reading.sequence or reading.status.converged
+            if record.sequence <= last or not is_over:
+                continue
+            if not record.is_repetition and not self._export(self._trace(record, records)):
+                return
+            self._note(record.sequence)
+
+    def _trace(self, record: PublicationRecord, records: Sequence[PublicationRecord]) -> Trace:
+        return publication_trace(
+            record,
+            self._feed.rollouts(record.sequence),
+            self._recorder.steps(record.sequence),
+            acts_during(records, record, self._feed.acts()),
+            is_over=True,
+        )
+
+    def _export(self, trace: Trace) -> bool:
+        """Send a trace; return whether the publication needs no further attempt."""
+        log = get_logger().bind(sequence=trace.sequence)
+        for body in otlp_requests(trace, site=self._site):
+            problem, again = self._send(body)
+            if problem and again:
+                self._failures += 1
+                if self._failures == 1:
+                    log.warning("trace-not-exported", reason=problem)
+                self._closed.wait(retry_delay(self._failures))
+                return False
+            if problem:
+                log.warning("trace-refused", reason=problem)
+                return True
+        self._failures = 0
+        log.info("trace-exported", trace=trace.id, spans=len(trace.spans))
+        return True
+
+    def _send(self, body: bytes) -> tuple[str, bool]:
+        """Send one request; return the problem (empty: none) and whether a later attempt may succeed."""
+        try:
+            answer = self._http.request(
+                "POST", self._url, body=body, headers={"Content-Type": "application/json"}, redirect=False
+            )
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            return f"the receiver cannot be reached: {type(error).__name__}", True
+        if 200 <= answer.status < 300:
+            return "", False
+        problem = f"expected a status between 200 and 299, found {answer.status}"
+        return problem, answer.status in _RETRYABLE
+
+    def _exported(self) -> int | None:
+        """Return the sequence of the last exported publication; ``None`` if none was recorded."""
+        node = self._session.get(paths.TRACES)
+        sequence = None if node is None else node.properties.get("exported")
+        return sequence if isinstance(sequence, int) else None
+
+    def _note(self, sequence: int) -> None:
+        """Record an exported publication; raises ``LockLostError`` if this service is no longer elected."""
+        node = self._lock.path
+        if node is None:
+            raise LockLostError("this service is not elected to export traces")
+        try:
+            self._session.commit(Check(node, 0), Set(paths.TRACES, json.dumps({"exported": sequence}).encode()))
+        except TransactionError as error:
+            raise LockLostError("another service was elected to export traces: the session expired") from error

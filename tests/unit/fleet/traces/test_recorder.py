@@ -1,0 +1,66 @@
+"""The steps that hosts show are recorded with the times of ZooKeeper."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from support.builders import make_host
+from zkdeployment.base.cluster import Cluster
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.traces.recorder import StepRecorder
+from zkdeployment.fleet.traces.spans import StepTime
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+
+if TYPE_CHECKING:
+    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+
+
+class Readings:
+    """A feed with the readings that a test gives it."""
+
+    def __init__(self) -> None:
+        self.reading = FleetReading()
+        self.recorder = StepRecorder(cast("ZooKeeperFeed", self))
+
+    def snapshot(self) -> Any:
+        return SimpleNamespace(reading=self.reading)
+
+    def show(self, step: str | None, since: float, sequence: int = 7) -> None:
+        deploying = None if step is None else "r2"
+        host = make_host("h1", "r1", deploying=deploying, step=step, since=since)
+        fleet = FleetSnapshot(Cluster("r2"), "r2", hosts=(host,), since=sequence)
+        self.reading = FleetReading(fleet, number=self.reading.number + 1, sequence=sequence)
+        self.recorder.record()
+
+
+def test_a_step_lasts_until_the_next_one():
+    readings = Readings()
+    readings.show("prepare packages", 10.0)
+    readings.show("prepare packages", 11.0)
+    readings.show("deploy /web 0", 12.0)
+    readings.show(None, 15.0)
+    readings.show(None, 16.0)
+    assert readings.recorder.steps(7) == {
+        "h1": (StepTime("prepare packages", 10.0, 12.0), StepTime("deploy /web 0", 12.0, 15.0))
+    }
+
+
+def test_hosts_that_deploy_nothing_are_not_recorded():
+    readings = Readings()
+    readings.show(None, 10.0)
+    assert readings.recorder.steps(7) == {}
+
+
+def test_the_steps_of_the_last_publications_are_kept():
+    readings = Readings()
+    for sequence in range(20):
+        readings.show("deploy", float(sequence), sequence)
+    assert [sequence for sequence in range(20) if readings.recorder.steps(sequence)] == [15, 16, 17, 18, 19]
+
+
+def test_a_host_keeps_a_limited_number_of_steps():
+    readings = Readings()
+    for number in range(1000):
+        readings.show(f"deploy {number}", float(number))
+    assert len(readings.recorder.steps(7)["h1"]) == 200
