@@ -26,6 +26,12 @@ OLD = "c1fb3efd0f9151e8ac7e5b0dd6f2a1c4b3e2d1f0"
 NEW = "4f2a9c17b0d14e6f8a2b3c4d5e6f708192a3b4c5"
 
 _ERROR = "exit status 1: fatal: bind 0.0.0.0 port 25: Address already in use"
+_OUTPUT = """\
+unpacking mail-relay 1.3
+stopping mail-relay 1.2 (process 3141)
+checking the queue: 0 messages
+starting mail-relay 1.3
+fatal: bind 0.0.0.0 port 25: Address already in use"""
 _ROLES = ("web", "shop", "mail", "db")
 
 
@@ -147,7 +153,7 @@ class Plot:
         step = f"deploy {self.service} 0"
         if self.scene is Scene.STOPPED:
             for host in hosts[self.done : self.done + (1 if self.size < 10 else 2)]:
-                failed = replace(host, version=None, former=OLD, error=f"{step}: {_ERROR}")
+                failed = replace(host, version=None, former=OLD, error=_ERROR, output=_OUTPUT)
                 fleet.fail(failed, step, _ERROR, NEW)
         if self.scene is Scene.ROLLING:
             active = [host.identity for host in hosts if host.deploying]

@@ -323,7 +323,7 @@ class HostView:
     """The values of the page of a host.
 
     ``steps`` are the steps that the host would take now to reach the published revision, each with its script and
-    lock; ``steps_unknown`` is the reason if they are unknown.
+    lock; ``steps_unknown`` is the reason if they are unknown. ``last_lines`` are those of the script that failed.
     """
 
     id: str
@@ -338,6 +338,7 @@ class HostView:
     history: tuple[HostPublication, ...]
     since: Moment | None
     reported: Moment | None
+    last_lines: str = ""
 
 
 def host_view(  # noqa: PLR0913  what the page of a host is made of
@@ -370,6 +371,7 @@ def host_view(  # noqa: PLR0913  what the page of a host is made of
         history=tuple(_publication(record, status.id, now) for record in records if status.id in record.results),
         since=moment(status.since, now),
         reported=None if known is None else moment(known.time, now),
+        last_lines=next((host.output or "" for host in snapshot.hosts if host.identity.id == status.id), ""),
     )
 
 

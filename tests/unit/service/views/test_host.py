@@ -133,3 +133,8 @@ def test_advice_has_a_link_where_there_is_one_and_the_command_otherwise():
     ]
     assert [line.link is not None for line in lines] == [False, True, False]
     assert asked == [("resume", {}), ("release", {"lock": "db"})]
+
+
+def test_a_failed_host_shows_the_last_lines_of_its_script():
+    assert view(behind(error="exit status 1", output="starting\nboom")).last_lines == "starting\nboom"
+    assert view(behind(error="no repository has hello 9.9")).last_lines == ""
