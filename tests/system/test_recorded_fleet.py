@@ -203,6 +203,9 @@ AFTER_A_FAILURE = ("status", "why host1", "history", "rollout show", "services",
 #: The answers that do not end.
 STREAMS = {"/api/v1/events"}
 
+#: The parameters that an operation needs.
+QUERIES = {"/api/v1/discovery/prometheus": {"service": "/demo/hello"}}
+
 #: ZooKeeper's own node, and one that exists only while the job has work.
 NOT_NOTED = {"/zookeeper", "/zkdeployment/checks/due"}
 
@@ -290,10 +293,10 @@ class RecordedFleet:
             self.note("files", data_shape(file.read_bytes(), f"{place} = "))
 
     def note_answers(self, client: httpx.Client) -> None:
-        """Note the answer of each operation that needs no names, and where the pages lead."""
+        """Note the answer of each operation that needs no names in its path, and where the pages lead."""
         for path, methods in client.get("/openapi.json").json()["paths"].items():
             if "get" in methods and "{" not in path and path not in STREAMS:
-                answer = client.get(path)
+                answer = client.get(path, params=QUERIES.get(path))
                 self.note("answers", [f"GET {path}: {answer.status_code} {answer.headers.get('content-type')}"])
                 if answer.headers.get("content-type", "").startswith("application/json"):
                     self.note("answers", shape(answer.json(), f"GET {path}: ", steady))

@@ -6,7 +6,6 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import ConfigurationError, LinkError
-from zkdeployment.base.host import Host
 from zkdeployment.providers.discovery import PROVIDERS, Discovery, discover, hosts_of, service_of
 from zkdeployment.providers.selection import ProviderList, RegisteredProvider
 from zkdeployment.tree.links import resolve
@@ -102,11 +101,11 @@ class ZooKeeperProviderReader:
         listed = self.follow(where) if follows else self.read(where)
         instances = {address: provider.properties for address, provider in listed.providers.items()}
         hosts = hosts_of([*instances.values()])
-        nodes = zip(hosts, self._session.get_many(f"{paths.HOSTS}/{host}" for host in hosts), strict=True)
+        nodes = self._session.get_many(f"{paths.HOSTS}/{host}" for host in hosts)
         roles = {
-            host: Host.from_properties(host, known.properties).identity.role or ""
-            for host, known in nodes
-            if known is not None
+            host: role
+            for host, node in zip(hosts, nodes, strict=True)
+            if node is not None and isinstance(role := node.properties.get("role"), str)
         }
         return discover(service_of(path), instances, roles, port)
 

@@ -18,7 +18,6 @@ from rich.console import Group, RenderableType
 from zkdeployment.base import log
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, LinkError, UnreachableError
 from zkdeployment.base.json_values import with_schema
-from zkdeployment.base.machine import files
 from zkdeployment.cli.options import SECONDS, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
@@ -236,6 +235,8 @@ def _write_targets(
     if file is None:
         emit(groups, "json")
     elif not file.exists() or file.read_bytes() != content:
+        from zkdeployment.base.machine import files  # noqa: PLC0415  registered instances need less memory
+
         try:
             files.replace(file, content)
         except OSError as error:
