@@ -29,10 +29,12 @@ from zkdeployment.pools.rules.snapshot import (
 from zkdeployment.service.act import ActLink
 from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.frame import (
+    ListPart,
     Moment,
     deadline,
     host_page,
     last_value,
+    list_part,
     moment,
     page_number,
     search_text,
@@ -122,12 +124,10 @@ class NodeList:
     """A page of the nodes whose name, address, pool or comment contains ``text``."""
 
     filters: tuple[NodeFilterLink, ...]
-    rows: tuple[NodeRow, ...]
     state: str
     text: str
-    range: str
-    previous: str | None
-    next: str | None
+    part: ListPart[PoolNode]
+    rows: tuple[NodeRow, ...]
 
 
 def node_list(snapshot: PoolSnapshot, parameters: Parameters, now: float, *, may_act: bool) -> NodeList:
@@ -137,21 +137,17 @@ def node_list(snapshot: PoolSnapshot, parameters: Parameters, now: float, *, may
     matching = [node for node in pool_nodes(snapshot) if _matches(node, text)]
     counts = Counter(node.state for node in matching)
     shown = [node for node in matching if state in {"", node.state.value}]
-    page = page_number(parameters)
-    first = (page - 1) * PAGE_SIZE
-    some = shown[first : first + PAGE_SIZE]
+    part = list_part(shown, page_number(parameters), PAGE_SIZE, "", lambda page: _address(state, text, page))
     return NodeList(
         filters=tuple(
             NodeFilterLink(sign, counts[each], _address("" if selected else each.value, text), selected)
             for each, sign in NODE_SIGNS.items()
             if (selected := each.value == state) or counts[each]
         ),
-        rows=tuple(_row(node, now, may_act=may_act) for node in some),
         state=state,
         text=text,
-        range=f"{first + 1:,} to {first + len(some):,} of {len(shown):,}" if some else "",
-        previous=_address(state, text, page - 1) if page > 1 else None,
-        next=_address(state, text, page + 1) if len(shown) > first + PAGE_SIZE else None,
+        part=part,
+        rows=tuple(_row(node, now, may_act=may_act) for node in part.rows),
     )
 
 
@@ -422,16 +418,6 @@ def _bar(counts: tuple[tuple[int, str, str], ...], level: int) -> tuple[BarPart,
     return tuple(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class PastSessions:
-    """A page of the sessions that have ended."""
-
-    rows: tuple[PastSessionRow, ...]
-    range: str
-    previous: str | None
-    next: str | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolsView:
     """The page of pools.
@@ -449,7 +435,7 @@ class PoolsView:
     failed: Sequence[NodeRow]
     more_failed: int
     sessions: tuple[SessionRow, ...] | None
-    past: PastSessions | None
+    past: ListPart[PastSessionRow] | None
     shows_tenants: bool
     may_lease: bool
     may_manage: bool
@@ -585,16 +571,11 @@ def _acts(
 
 def _past(
     ended: Sequence[TenantSession], reading: PoolReading, parameters: Parameters, now: float
-) -> PastSessions:
-    page = page_number(parameters, "past")
-    first = (page - 1) * PAST_SIZE
-    rows = past_rows(ended[first : first + PAST_SIZE], reading.tenants, now)
-    return PastSessions(
-        rows,
-        f"{first + 1:,} to {first + len(rows):,} of {len(ended):,}" if len(ended) > PAST_SIZE and rows else "",
-        _past_address(page - 1) if page > 1 else None,
-        _past_address(page + 1) if len(ended) > first + PAST_SIZE else None,
-    )
+) -> ListPart[PastSessionRow]:
+    """Return a page of the sessions that have ended; a single page has no numbers."""
+    part = list_part(ended, page_number(parameters, "past"), PAST_SIZE, "", _past_address)
+    numbers = part.range if len(ended) > PAST_SIZE else ""
+    return ListPart(past_rows(part.rows, reading.tenants, now), numbers, part.previous, part.next)
 
 
 def _past_address(page: int) -> str:

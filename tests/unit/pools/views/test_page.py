@@ -157,9 +157,9 @@ def test_the_nodes_are_filtered_searched_and_paged():
     many = [node(number, READY) for number in range(1, PAGE_SIZE + 2)] + [node(200, LEASED, comment="slow disk")]
     read = reading(many, sessions=())
     first, second = view(read).nodes, view(read, page="2").nodes
-    assert (first.range, len(first.rows)) == ("1 to 25 of 27", PAGE_SIZE)
-    assert first.next == "/pools?page=2#nodes"
-    assert (second.range, second.previous) == ("26 to 27 of 27", "/pools#nodes")
+    assert (first.part.range, len(first.rows)) == ("1 to 25 of 27", PAGE_SIZE)
+    assert first.part.next == "/pools?page=2#nodes"
+    assert (second.part.range, second.part.previous) == ("26 to 27 of 27", "/pools#nodes")
     assert [(link.sign.word, link.count) for link in first.filters] == [("deployed", 1), ("ready", 26)]
     found = view(read, text="slow", state="deployed").nodes
     assert [row.comment for row in found.rows] == ["slow disk"]
