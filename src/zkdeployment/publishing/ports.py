@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import Origin
     from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.publishing.records import CommitSummary
     from zkdeployment.publishing.signing.statement import SignedStatement
 
 
@@ -51,6 +52,9 @@ class TreeSource(Protocol):
 
     def origin(self, revision: Revision) -> Origin:
         """Return author, subject and time of a revision, and its signer if the signature was verified."""
+
+    def newer(self, revision: Revision, than: Revision, most: int) -> Sequence[CommitSummary]:
+        """Return the newest commits up to a fetched ``revision`` that another one lacks, newest first."""
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision`` is ``ancestor`` or one of its descendants; ``False`` if ``ancestor`` is unknown."""

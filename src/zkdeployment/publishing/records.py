@@ -246,8 +246,23 @@ class Refusal(Record):
     time: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class CommitSummary(Record):
+    """A commit of the branch: its id, its author, its subject, and its time in seconds since the epoch."""
+
+    is_lenient: ClassVar[bool] = True
+    id: Annotated[str, Key("revision")]
+    author: str
+    subject: str
+    time: float
+
+
 #: The default age in seconds after which a request is no longer served.
 AGE_LIMIT = 300.0
+
+
+#: The most commits that a report of a syncer names.
+MOST_WAITING = 10
 
 
 @dataclass(frozen=True)
@@ -255,6 +270,7 @@ class SyncerReport(Record):
     """The last report of a syncer that follows the repository; ``time`` is in seconds since the epoch.
 
     ``interval`` is the number of seconds until its next cycle. ``fetched`` is when it last read the repository.
+    ``waiting`` are the commits of the branch that are not published, at most ``MOST_WAITING``, newest first.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -263,6 +279,7 @@ class SyncerReport(Record):
     interval: float
     time: Annotated[float, APART]
     fetched: float | None = None
+    waiting: Annotated[tuple[CommitSummary, ...], OMITTED] = ()
 
 
 @dataclass(frozen=True)

@@ -209,6 +209,45 @@ seconds."""
         return ResumedFleet(RecordedAct.of(act), revision)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishFleet(_FleetAct):
+    """Publish the tip of the branch now, without waiting until all hosts have the present revision."""
+
+    NAME = "publish"
+    RIGHT = ActRight("publish")
+    BUTTON = "Publish the tip of the branch"
+    STYLE = "primary"
+    PATH = "publish"
+    OPERATION = "publish"
+    REQUEST = """The publication of the tip of the branch, in any state of the fleet.
+
+The answer waits for the syncer, at most ``timeout`` seconds. A stop or a hold ends with the publication."""
+    ANSWER = ResumedFleet
+
+    timeout: float = given(60.0, least=0, most=_LONGEST_WAIT)
+
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+        act = super().of_form(values, visit)
+        return None if act is None else replace(act, timeout=_FORM_TIMEOUT)
+
+    def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
+        snapshot, status = found
+        left = sum(host.expected and host.version != snapshot.published for host in status.hosts)
+        lines = ["The syncer publishes the newest commit now. The guards against mistakes still apply."]
+        if snapshot.rollout is not None and snapshot.governed and snapshot.rollout.ended is None:
+            lines.append("The rollout that is under way ends: a new one begins with the first group.")
+        if left:
+            verb = "skips" if left == 1 else "skip"
+            lines.append(f"{counted(left, 'host', ',')} without the present revision {verb} it.")
+        return tuple(lines)
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
+        """Request the publication and wait for it; raises what ``resume_latest`` raises."""
+        act = actor.record(self, "publish")
+        return ResumedFleet(RecordedAct.of(act), adapters.cluster.resume_latest(act, timeout=self.timeout))
+
+
 def _state(snapshot: FleetSnapshot) -> ClusterState | None:
     return None if snapshot.cluster is None else snapshot.cluster.state
 
@@ -500,7 +539,14 @@ nothing."""
 
 
 #: The acts on the fleet; the features add theirs.
-ACTS: tuple[type[FormAct[Any, Any]], ...] = (StopFleet, HoldFleet, ResumeFleet, ReleaseLock, RollBackFleet)
+ACTS: tuple[type[FormAct[Any, Any]], ...] = (
+    StopFleet,
+    HoldFleet,
+    ResumeFleet,
+    PublishFleet,
+    ReleaseLock,
+    RollBackFleet,
+)
 
 
 def all_acts() -> tuple[type[PlannedAct[Any]], ...]:

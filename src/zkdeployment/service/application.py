@@ -24,6 +24,7 @@ from zkdeployment.service.api import commits, events, fleet, health, publication
 from zkdeployment.service.api.fleet import EncodedStatus
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
 from zkdeployment.service.event_streams import EventHub
+from zkdeployment.service.pages import commits as commit_pages
 from zkdeployment.service.pages import fleet as pages
 from zkdeployment.service.pages import login, services, static_files
 from zkdeployment.service.pages.live_page import LastKnown
@@ -104,6 +105,7 @@ _PAGE_ROUTERS = (
     login.router,
     pages.router,
     services.router,
+    commit_pages.router,
     forms_router,
     static_files.router,
 )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, Refusal
+    from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, PublicationSummary, Refusal
 
 
 def describe_request(request: PublicationRequest, now: float) -> str:
@@ -87,7 +87,7 @@ class Job(Record):
 
 def job_of(
     commit: str,
-    records: Iterable[PublicationRecord],
+    records: Iterable[PublicationRecord | PublicationSummary],
     refusals: Iterable[Refusal],
     contains: Callable[[Revision], bool],
 ) -> Job:

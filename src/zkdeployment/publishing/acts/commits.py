@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.records import Key, Record
 from zkdeployment.base.source_files import SourceFile
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.source_files import Problem
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
+    from zkdeployment.publishing.records import CommitSummary
     from zkdeployment.publishing.section import ApprovalObjection
     from zkdeployment.tree.values import Value
 
@@ -51,16 +51,6 @@ class Author:
 
 def _identity(text: str) -> str:
     return "".join(character for character in sanitize(text) if character not in _CRUD).strip(_ENDS)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitSummary(Record):
-    """A commit of the branch: its id, its author, its subject, and its time in seconds since the epoch."""
-
-    id: Annotated[str, Key("revision")]
-    author: str
-    subject: str
-    time: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, CommitSummary
-    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
+    from zkdeployment.publishing.records import CommitSummary, PublicationRecord
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.strategies.state import RolloutState
 

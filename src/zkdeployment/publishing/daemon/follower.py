@@ -32,7 +32,7 @@ from zkdeployment.publishing.records import ForcedBy, SyncOptions
 from zkdeployment.publishing.store.requests import answer_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from zkdeployment.base.cluster import Revision
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.daemon.metrics import Probe
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.publishing.daemon.syncer import Syncer, SyncReport
-    from zkdeployment.publishing.records import PublicationRequest
+    from zkdeployment.publishing.records import CommitSummary, PublicationRequest
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 
@@ -220,7 +220,7 @@ class Follower:
             self._telemetry.succeed(report, self._syncer.fetched)
             self._failures.end()
             self._notifier.status(report.sentence)
-            self._report(report.sentence, interval)
+            self._report(report.sentence, interval, ())
 
     def _sync(self) -> SyncReport:
         self._connect()
@@ -255,11 +255,15 @@ class Follower:
         """Report a failed cycle to the log, the supervisor, the metrics and ZooKeeper."""
         self._telemetry.fail(self._failures.report(error).event, self._syncer.fetched)
         if not isinstance(error, UnreachableError):
-            self._report(error_message(error), interval)
+            self._report(error_message(error), interval, None)
 
-    def _report(self, message: str, interval: float) -> None:
-        """Write this syncer's report to ZooKeeper; a failure is logged, and the next cycle writes again."""
+    def _report(self, message: str, interval: float, waiting: Sequence[CommitSummary] | None) -> None:
+        """Write this syncer's report to ZooKeeper; a failure is logged, and the next cycle writes again.
+
+        ``None`` stands for the commits that the failed cycle found.
+        """
         try:
-            self._store.report(message, interval, self._syncer.fetched)
+            found = self._syncer.waiting() if waiting is None else waiting
+            self._store.report(message, interval, self._syncer.fetched, found)
         except Exception as error:  # noqa: BLE001  the next cycle tries again after every error
             get_logger().warning("report-not-written", reason=error_message(error))

@@ -29,7 +29,7 @@ from zkdeployment.base.publication import Published, next_sequence
 from zkdeployment.base.text import printable
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature
-from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, Refusal, SyncOptions
+from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, MOST_WAITING, Refusal, SyncOptions
 from zkdeployment.publishing.rules.changes import (
     Baseline,
     PreparedPublication,
@@ -64,7 +64,7 @@ from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.store.records import read_rollout
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.agent.package_check import PackageGuard
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
-    from zkdeployment.publishing.records import PublicationRequest
+    from zkdeployment.publishing.records import CommitSummary, PublicationRequest
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.convergence import PublishedState
     from zkdeployment.publishing.section import Governance, SectionKeeper, SectionWriter, StandingGovernance
@@ -346,6 +346,7 @@ class Syncer:
         )
         self._packages = packages
         self._refusals = RefusalRecorder(store, clock)
+        self._unpublished: tuple[Revision, Revision | None] | None = None
         self.fetched: float | None = None
 
     def sync(self, options: SyncOptions | None = None) -> SyncReport:
@@ -368,6 +369,13 @@ class Syncer:
         except ConflictError:
             return retrying(self._sync, replace(options, whole=True))
 
+    def waiting(self) -> Sequence[CommitSummary]:
+        """Return the commits that the last run found and did not publish, newest first; raises ``SourceError``."""
+        if self._unpublished is None:
+            return ()
+        tip, published = self._unpublished
+        return self._source.newer(tip, published or "", MOST_WAITING)
+
     def preview(self, options: SyncOptions | None = None) -> SyncReport:
         """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""
         options = options or SyncOptions()
@@ -384,6 +392,7 @@ class Syncer:
         state = self._store.published_state()
         self._check_state(state, options)
         tip = self._fetch()
+        self._unpublished = None if tip == state.published.ordered else (tip, state.published.ordered)
         self._keeper.complete_records(state.published)
         with self._refusals.judging(tip, state.refused):
             stands = self._signature.ensure(state, tip)

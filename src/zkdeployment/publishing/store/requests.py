@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import is_revision
@@ -139,16 +140,19 @@ def _recorded(node: Node | None) -> list[dict[str, Value]]:
 _LONGEST = 1000
 
 
-def write_report(session: Session, by: str, message: str, interval: float, fetched: float | None) -> None:
-    """Write the heartbeat of the syncer ``by``; with several syncers, the last heartbeat is shown.
+def write_report(session: Session, report: SyncerReport) -> None:
+    """Write the heartbeat of a syncer; with several syncers, the last heartbeat is shown.
 
-    If this syncer has not ``fetched`` the repository yet, the recorded time of the last fetch stays.
+    If this syncer has not ``fetched`` the repository yet, the recorded time of the last fetch stays, and the
+    commits that waited then.
     """
     session.ensure(paths.OURS)
     node = session.get(paths.SYNCER)
-    if fetched is None and node is not None:
-        fetched = report_of(node).fetched
-    data = encode(SyncerReport(by, message[:_LONGEST], interval, 0.0, fetched).to_json())
+    report = replace(report, last_message=report.last_message[:_LONGEST])
+    if report.fetched is None and node is not None:
+        last = report_of(node)
+        report = replace(report, fetched=last.fetched, waiting=last.waiting)
+    data = encode(report.to_json())
     with contextlib.suppress(ConflictError):  # another syncer has written a heartbeat in between
         session.commit(Create(paths.SYNCER, data) if node is None else Set(paths.SYNCER, data))
 

@@ -12,6 +12,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError, DeniedError, ZkdeploymentError
 from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.log import get_logger
+from zkdeployment.publishing.records import SyncerReport
 from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
 from zkdeployment.publishing.section import NO_CHANGE
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.publishing.ports import PublicationSigner
-    from zkdeployment.publishing.records import Publication, PublicationRequest
+    from zkdeployment.publishing.records import CommitSummary, Publication, PublicationRequest
     from zkdeployment.publishing.section import After, Before, SectionOperations, SectionWriter
     from zkdeployment.publishing.signing.standing import StandingPublication
     from zkdeployment.zookeeper.session import Session
@@ -293,13 +294,17 @@ class ZooKeeperPublications:
         request = read_request(self.session)
         return None if request is None or request.error is not None else request
 
-    def report(self, message: str, interval: float, fetched: float | None) -> None:
+    def report(
+        self, message: str, interval: float, fetched: float | None, waiting: Sequence[CommitSummary] = ()
+    ) -> None:
         """Publish this syncer's heartbeat.
 
         ``message`` is the outcome of the last cycle, ``interval`` the seconds until the next one, and ``fetched``
-        when the repository was last read (seconds since the epoch; ``None``: not yet by this process).
+        when the repository was last read (seconds since the epoch; ``None``: not yet by this process). ``waiting``
+        are the commits that are not published yet, newest first.
         """
-        write_report(self.session, self._identity, message, interval, fetched)
+        report = SyncerReport(self._identity, message, interval, 0.0, fetched, tuple(waiting))
+        write_report(self.session, report)
 
 
 def _logging_errors(clean_up: Callable[[], T]) -> T | None:

@@ -21,7 +21,7 @@ from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.act import ActLink
-from zkdeployment.service.acts import RollBackFleet, act_link, fleet_acts, rollback_link
+from zkdeployment.service.acts import PublishFleet, RollBackFleet, act_link, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
@@ -39,6 +39,7 @@ from zkdeployment.service.pages.services import read_targets
 from zkdeployment.service.planner import planner_of
 from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import Right, User
+from zkdeployment.service.views.commits import waiting_commits
 from zkdeployment.service.views.find import find
 from zkdeployment.service.views.fleet import FrontPageData, fleet_view
 from zkdeployment.service.views.frame import host_page, page_frame
@@ -81,6 +82,8 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     acts = fleet_acts(cached.fleet, back, user)
     if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
         acts = (*rollback_link(data.records, cached.status, back), *acts)
+    waiting = waiting_commits(() if data.syncer is None else data.syncer.waiting, cached.fleet)
+    may_publish = cached.connected and user.may_act(PublishFleet.RIGHT)
     response = show_page(
         request,
         adapters,
@@ -90,6 +93,8 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         view=view,
         acts=acts if cached.connected else (),
         whole_map=changed is None,
+        waiting=waiting,
+        publish=PublishFleet.link("Publish now", "", back) if may_publish else None,
     )
     if "map" in request.query_params:
         cookies.keep_map(request, response, arrangement.order.value)

@@ -39,6 +39,11 @@ def publication_page(sequence: int) -> str:
     return f"/history/{sequence}"
 
 
+def commit_page(commit: str) -> str:
+    """Return the address of the page of a commit."""
+    return f"/commits/{commit}"
+
+
 def intent_page(subject: Sequence[str]) -> str:
     """Return the address of the page of a group or a cluster, which differ in the number of names."""
     return "/".join(("/intents", *(quote(name, safe="") for name in subject)))

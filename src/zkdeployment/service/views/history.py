@@ -12,7 +12,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.history import FIGURE_DAYS, acts_during, by_importance, delivery_figures
 from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
-from zkdeployment.service.views.frame import act_page, host_page, moment, publication_page
+from zkdeployment.service.views.frame import act_page, commit_page, host_page, moment, publication_page
 from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ class PublicationView:
     difference: TreeDifference | None
     show_changes: str | None
     rollback: str | None
+    commit: str
 
 
 def history_view(
@@ -325,6 +326,7 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
         difference=difference,
         show_changes=f"{address}?changes=yes#changes" if may_compare and difference is None else None,
         rollback=act_page("rollback", address, sequence=str(record.sequence)) if may_roll_back else None,
+        commit=commit_page(str(record.revision)),
     )
 
 

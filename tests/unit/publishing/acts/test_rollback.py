@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitSummary
+from zkdeployment.publishing.acts.commits import BranchSnapshot
 from zkdeployment.publishing.acts.rollback import restored_files, rollback_changes, with_strategies_of
+from zkdeployment.publishing.records import CommitSummary
 
 STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: []}\n"
 SLOW = STRATEGY.replace("[]", "[slow]")

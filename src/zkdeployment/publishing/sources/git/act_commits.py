@@ -33,7 +33,8 @@ from zkdeployment.base.machine import process
 from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.base.source_files import Severity
 from zkdeployment.base.text import counted
-from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, CommitSummary
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import DENIED, Git, GitError, GitTimeoutError, failure_cause
 from zkdeployment.publishing.sources.git.objects import (
     GitObjects,
@@ -340,6 +341,14 @@ class TreeCommits:
             return self._resolve(name, self._tip(_RECENT))
         except RefusedError:
             return self._resolve(name, self._tip())  # the commit may have been pushed a moment ago
+
+    def summary(self, commit: str) -> CommitSummary | None:
+        """Return the author, the subject and the time of a commit; ``None`` if the mirror does not have it."""
+        try:
+            found = self.source.origin(commit)
+        except SourceError:
+            return None
+        return CommitSummary(commit, found.author, found.subject, found.time)
 
     def files(self, revision: Revision) -> Sequence[SourceFile]:
         """Return the tree files and documents of a revision of the branch; raises ``SourceError``."""

@@ -16,6 +16,7 @@ from zkdeployment.base.errors import SourceError, UnknownRevisionError, without_
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.ports import ATTEMPTS
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
     NOT_THERE,
@@ -31,12 +32,13 @@ from zkdeployment.publishing.sources.git.objects import (
     ask,
     read,
     read_files,
+    read_range,
     revision_files,
 )
 from zkdeployment.publishing.sources.git.signatures import check_signature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
@@ -108,6 +110,16 @@ class GitSource:
         except SourceError:
             signer = None  # the reader of the files reports the reason
         return Origin(commit.author, commit.subject, commit.time, signer)
+
+    def newer(self, revision: Revision, than: Revision, most: int) -> Sequence[CommitSummary]:
+        """Return the newest commits up to ``revision``, which was fetched, that another one lacks, newest first.
+
+        Without the other one, only the commit ``revision`` is known to be newer.
+        """
+        git, tip = self._find(revision)
+        known = is_commit(str(than)) and self._read(git, str(than)) is not None
+        commits = read_range(git, f"{than}..{tip.id}", most=most) if known else [tip]
+        return [CommitSummary(commit.id, commit.author, commit.subject, commit.time) for commit in commits]
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.

@@ -16,10 +16,11 @@ from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile, is_tree_file, may_hold_documents
 from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.ports import ATTEMPTS, check_limits, shorten
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.svn.command import Svn, SvnError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from zkdeployment.base.cluster import Revision
@@ -58,16 +59,22 @@ class SvnSource:
         return self._retry(lambda: self._files(self._number(revision)))
 
     def origin(self, revision: Revision) -> Origin:
-        place = self._place(self._number(revision))
-        log = self._retry(lambda: self._svn.run("log", "--xml", "--limit", "1", place))
-        entry = _parse(log).find("logentry")
-        if entry is None:
+        commit = next(iter(self._log(revision, 1)), None)
+        if commit is None:
             raise SourceError(f"{self._shown} has no revision {revision}")
-        return Origin(
-            author=shorten(entry.findtext("author") or "nobody"),
-            subject=shorten((entry.findtext("msg") or "").strip().partition("\n")[0]),
-            time=_seconds(entry.findtext("date")),
-        )
+        return Origin(commit.author, commit.subject, commit.time)
+
+    def newer(self, revision: Revision, than: Revision, most: int) -> Sequence[CommitSummary]:
+        return [commit for commit in self._log(revision, most) if not self.descends(than, int(commit.id))]
+
+    def _log(self, revision: Revision, most: int) -> Iterator[CommitSummary]:
+        """Yield the newest commits up to a revision, newest first."""
+        place = self._place(self._number(revision))
+        log = self._retry(lambda: self._svn.run("log", "--xml", "--limit", str(most), place))
+        for entry in _parse(log).iter("logentry"):
+            subject = (entry.findtext("msg") or "").strip().partition("\n")[0]
+            author, date = entry.findtext("author") or "nobody", entry.findtext("date")
+            yield CommitSummary(entry.get("revision", ""), shorten(author), shorten(subject), _seconds(date))
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         return isinstance(ancestor, int) and self._number(revision) >= ancestor

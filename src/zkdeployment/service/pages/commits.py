@@ -1,0 +1,84 @@
+"""The page of a commit, which is also that of the job of an act."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.fleet.views.requests import Job, job_of
+from zkdeployment.publishing.records import CommitSummary, PublicationSummary
+from zkdeployment.service.access.identity import Reader
+from zkdeployment.service.acts import PublishFleet
+from zkdeployment.service.api.commits import find_job
+from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
+from zkdeployment.service.pages.live_page import FLEET_EVENTS, show_page
+from zkdeployment.service.views.commits import CommitFacts, commit_view
+from zkdeployment.service.views.frame import commit_page
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/commits/{commit}")
+def show_commit(
+    request: Request,
+    adapters: ConnectedAdapters,
+    user: Reader,
+    commit: Annotated[str, Path(pattern="^[0-9a-f]{4,64}$|^[0-9]{1,9}$")],
+) -> Response:
+    """Return the page of the commit with this id, which may be shortened: how far it has come."""
+    cached, summaries = adapters.feed.snapshot(), adapters.feed.summaries()
+    syncer = cached.reading.syncer
+    waiting = () if syncer is None else syncer.waiting
+    job = _find(adapters, commit, waiting, summaries)
+    facts = CommitFacts(
+        job,
+        _summary(adapters, job, waiting, summaries),
+        cached.fleet,
+        cached.status,
+        next((each for each in summaries if each.sequence == job.sequence), None),
+        summaries[0] if summaries else None,
+    )
+    view = commit_view(facts, adapters.clock.now())
+    may_publish = view.may_publish and user.may_act(PublishFleet.RIGHT)
+    link = PublishFleet.link("Publish now", "primary", commit_page(job.commit))
+    acts = (link,) if may_publish else ()
+    return show_page(request, adapters, user, "commit.html", events=FLEET_EVENTS, view=view, acts=acts)
+
+
+def _find(
+    adapters: ServerAdapters,
+    name: str,
+    waiting: Sequence[CommitSummary],
+    summaries: Sequence[PublicationSummary],
+) -> Job:
+    """Return the state of a commit; without a repository, only published, refused and waiting ones are known."""
+    if adapters.commits is not None:
+        try:
+            return find_job(adapters, name)
+        except (NotFoundError, RefusedError):
+            pass  # a revision of a former repository may still be in the history
+    refusals = adapters.operator.fleet.refusals()
+    known = [each.id for each in waiting] + [str(each.revision) for each in summaries]
+    known += [str(each.revision) for each in refusals]
+    found = next((each for each in known if each == name or (len(each) >= 40 and each.startswith(name))), None)
+    if found is None:
+        raise NotFoundError(f"neither the branch nor the history has the commit {name}")
+    return job_of(found, summaries, refusals, lambda revision: str(revision) == found)
+
+
+def _summary(
+    adapters: ServerAdapters,
+    job: Job,
+    waiting: Sequence[CommitSummary],
+    summaries: Sequence[PublicationSummary],
+) -> CommitSummary | None:
+    """Return the author, the subject and the time of a commit, if they are known."""
+    found = next((each for each in waiting if each.id == job.commit), None)
+    if found is not None:
+        return found
+    origin = next((each.origin for each in summaries if str(each.revision) == job.commit), None)
+    if origin is not None:
+        return CommitSummary(job.commit, origin.author, origin.subject, origin.time)
+    return None if adapters.commits is None else adapters.commits.summary(job.commit)
