@@ -8,7 +8,7 @@ import pytest
 from support.strategies import EXAMPLE_FILE
 from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.errors import SourceError
-from zkdeployment.publishing.sources import tree_files
+from zkdeployment.publishing import ports
 from zkdeployment.publishing.sources.opening import open_source
 
 
@@ -91,8 +91,8 @@ def test_a_revision_with_only_documents_has_no_tree(repository, source):
 
 def test_other_yaml_files_may_be_links_or_of_any_size(repository, source, monkeypatch):
     strategy = EXAMPLE_FILE.read_bytes()
-    monkeypatch.setattr(tree_files, "MOST_BYTES_OF_A_FILE", len(strategy))
-    monkeypatch.setattr(tree_files, "MOST_BYTES", len(strategy) + 3)
+    monkeypatch.setattr(ports, "MOST_BYTES_OF_A_FILE", len(strategy))
+    monkeypatch.setattr(ports, "MOST_BYTES", len(strategy) + 3)
     top = getattr(repository, "copy", None) or repository.directory
     (top / "link.yaml").symlink_to("/etc/passwd")
     repository.commit({"a.zk": "/a\n", "strategy.yaml": strategy, "huge.yaml": "x" * 10**6, "b.yaml": "x" * 1000})
@@ -163,3 +163,11 @@ def test_a_directory_as_a_tree_file_is_refused(repository, source):
 def test_a_missing_repository_is_an_error(repository, tmp_path: Path):
     with pytest.raises(SourceError, match="nowhere"):
         open_source(f"{repository.url}/nowhere", tmp_path / "tree").fetch()
+
+
+def test_newer_revisions_are_named_newest_first(repository, source):
+    first, second, third = (repository.commit({"a.zk": f"/a{number}\n"}) for number in range(3))
+    source.fetch()
+    assert [commit.id for commit in source.newer(third, first, 5)] == [str(third), str(second)]
+    assert [commit.id for commit in source.newer(third, first, 1)] == [str(third)]
+    assert list(source.newer(first, first, 5)) == []

@@ -15,7 +15,7 @@ from support.repository import Repository, break_objects
 from support.strategies import EXAMPLE_FILE
 from support.web.servers import silent_server, web_server
 from zkdeployment.base.errors import SourceError
-from zkdeployment.publishing.sources import tree_files
+from zkdeployment.publishing import ports
 from zkdeployment.publishing.sources.git.source import GitSource, revision_files
 
 if TYPE_CHECKING:
@@ -481,7 +481,7 @@ class TestFiles:
         revision = repository.commit({"a.zk": "/long\n", "b.zk": "/b\n"})
         git = source(repository, mirror)
         git.fetch()
-        monkeypatch.setattr(tree_files, limit, most)
+        monkeypatch.setattr(ports, limit, most)
         assert refused(git.files, revision) == problem.format(revision)
 
 

@@ -13,7 +13,7 @@ from support.repository import Repository, Subversion
 from support.waiting import wait_until
 from support.web.servers import silent_server
 from zkdeployment.base.errors import ConfigurationError, SourceError
-from zkdeployment.publishing.sources import tree_files
+from zkdeployment.publishing import ports
 from zkdeployment.publishing.sources.opening import open_source, system_of
 from zkdeployment.publishing.sources.svn.source import SvnSource
 
@@ -149,7 +149,7 @@ def test_a_missing_svn_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_large_file_is_refused_before_it_is_read(subversion: Subversion, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tree_files, "MOST_BYTES_OF_A_FILE", 5)
+    monkeypatch.setattr(ports, "MOST_BYTES_OF_A_FILE", 5)
     subversion.commit({"a.zk": "/long\n"})
     source = SvnSource(subversion.url)
     with pytest.raises(SourceError, match=r"a\.zk of revision 1 has 6 bytes; 5 are allowed"):

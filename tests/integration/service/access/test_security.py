@@ -27,7 +27,7 @@ MATRIX = {
     ("POST", "/api/v1/stop", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/hold", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/resume", "{}"): {Role.OPERATOR: 409, Role.ADMIN: 409},
-    ("POST", "/api/v1/publish", '{"reason": "r", "timeout": 0}'): {Role.OPERATOR: 504, Role.ADMIN: 504},
+    ("POST", "/api/v1/publish", '{"reason": "r", "timeout": 0}'): {Role.OPERATOR: 503, Role.ADMIN: 503},
     ("POST", "/api/v1/rollout/promote", '{"reason": "r", "group": "g"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/rollout/pause", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/rollout/resume", "{}"): {Role.OPERATOR: 409, Role.ADMIN: 409},
