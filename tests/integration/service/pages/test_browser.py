@@ -173,6 +173,8 @@ PAGES = (
     "/",
     "/?state=converged&text=web&sort=-since&page=2",
     "/?text=nothing",
+    "/?map=role",
+    "/?map=role&part=web&state=converged",
     "/hosts/h007",
     "/services",
     "/services/shop/web",
