@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.agents import called
 from support.waiting import ManualClock, wait_until
 from support.zookeeper import renew_session, sent_requests
 from zkdeployment.agent.scripts import ScriptOutput
@@ -14,6 +15,7 @@ from zkdeployment.agent.store.live_output import LiveOutputWriter
 from zkdeployment.base.stop import MAX_LIVE_BYTES
 from zkdeployment.fleet.feed import live_outputs
 from zkdeployment.fleet.feed.live_outputs import LiveOutputs
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,3 +192,24 @@ def test_a_service_asks_only_so_many_hosts(page, client, monkeypatch):
     for number in range(5):
         assert page.ask(f"h{number}") is None
     assert sorted(client.get_children("/zkdeployment/live-output")) == ["h0", "h1", "h2"]
+
+
+def test_an_agent_asks_once_for_all_scripts_of_a_session_and_an_idle_agent_never(fleet, monkeypatch):
+    asked, exists = [], Session.exists
+
+    def noted(session: Session, path: str, watch: object) -> bool:
+        asked.append(path)
+        return exists(session, path, watch)
+
+    monkeypatch.setattr(Session, "exists", noted)
+    host = fleet.ready_host(n=2)
+    fleet.set_version("initial")
+    with host.agent():
+        host.wait_for_version("initial")
+        assert NODE not in asked
+        fleet.set_version("r1")
+        host.wait_for_version("r1")
+        assert fleet.calls() == called("/who/myfoo 0", "/who/myfoo 1")
+        fleet.set_version("r2")
+        host.wait_for_version("r2")
+    assert asked.count(NODE) == 1
