@@ -445,7 +445,7 @@ def test_without_zookeeper_the_page_shows_its_age_and_recovers(stage):
 def test_a_lost_connection_to_the_service_is_shown_until_it_is_back(stage):
     with stage.page() as page:
         page.context.set_offline(True)
-        page.get_by_role("link", name="Role").click()
+        page.get_by_role("region", name="List of hosts").get_by_role("link", name="Role").click()
         expect(page.locator("#connection")).to_be_visible()
         page.context.set_offline(False)
         expect(page.locator("#connection")).to_be_hidden()
