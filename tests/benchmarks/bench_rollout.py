@@ -7,9 +7,10 @@ sets. The reference for grants sends one request after another.
 import logging
 import multiprocessing
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING
 
 from benchmarks.bench_publish import running_server
@@ -18,18 +19,28 @@ from support.fleets.coordinated import CoordinatedFleet
 from support.fleets.simulated import SimulatedFleet
 from zkdeployment.base import log
 from zkdeployment.base.host import Facts
+from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.config.sections import MetricsSettings
+from zkdeployment.rollouts.measuring import MetricMeasurements, metrics_servers
+from zkdeployment.strategies.analysis import AnalysisMetric, parse_comparison
+from zkdeployment.strategies.criteria import OutsideCriterion
+from zkdeployment.strategies.group_analysis import ANALYSIS
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.progress import advance, grants
+from zkdeployment.strategies.queries import QueryVariables
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store.agent_records import encode_grant
 from zkdeployment.strategies.store.records import encode_state
-from zkdeployment.strategies.strategy import Criteria, Group, Selector, Strategy, members, misses
+from zkdeployment.strategies.strategy import Criteria, Group, Pace, Selector, Strategy, members, misses
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create
 
 if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
+
+#: The metrics of a group that bakes.
+_METRICS = 50
 
 #: The number of rounds for the plain implementation, which is slow.
 _SLOW_ROUNDS = 2
@@ -43,6 +54,7 @@ def measure(scale: Scale) -> Iterator[Result]:
     yield from _decision(strategy, hosts, size, scale.rounds)
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
         yield _granting(server.address, hosts)
+        yield _measuring(server.address, scale.rounds)
         yield _memory(server.address, strategy, hosts, size)
 
 
@@ -131,6 +143,65 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
         reference=reference,
         at_least=5,
     )
+
+
+def _measuring(address: str, rounds: int) -> Result:
+    """Compare cycles that grant a phase to a late host, beside metrics of a silent server and without metrics."""
+    metrics = tuple(
+        AnalysisMetric(f"m{number}", "up", parse_comparison("<= 1"), interval=10.0) for number in range(_METRICS)
+    )
+    with socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        settings = MetricsSettings(url=f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=300.0)
+        measurements = MetricMeasurements(
+            metrics_servers({"main": settings}), lambda _: QueryVariables(), SystemClock(), lambda: None
+        )
+        measurements.start()
+        criterion = OutsideCriterion(ANALYSIS, measurements.start, measurements.close, measurements.read)
+        ours = _late_grants(f"{address}/measured", metrics, [criterion], rounds)
+        measurements.close()
+    return Result(
+        work="a host is granted its phase while another group bakes",
+        size=f"{_METRICS} metrics every 10 s, server silent",
+        value=ours,
+        against="without metrics",
+        reference=_late_grants(f"{address}/plain-rollout", (), (), rounds),
+        at_most=2,
+    )
+
+
+def _late_grants(
+    address: str,
+    metrics: tuple[AnalysisMetric, ...],
+    criteria: Sequence[OutsideCriterion],
+    rounds: int,
+) -> float:
+    """Return the seconds of the fastest cycle that grants a phase to a host of an earlier group that came late."""
+    early = Group("early", critical=False, selectors=(Selector(racks=frozenset({"early"})),))
+    baking = Group(
+        "baking",
+        critical=False,
+        depends_on=("early",),
+        selectors=(Selector(names=frozenset({"baker"})),),
+        pace=Pace(bake_time=36_000.0, analysis=metrics),
+    )
+    with Session(address, create_chroot=True) as session:
+        fleet = CoordinatedFleet(address, session)
+        fleet.register({"first": Facts(rack="early"), "baker": Facts()})
+        fleet.publish("r1", Strategy("late", (early, baking)))
+        with fleet.coordinator(criteria=criteria) as coordinator:
+            coordinator.run_cycle()
+            while (active := fleet.running.active_phase) is None or active.baking_since is None:
+                fleet.work()
+                coordinator.run_cycle()
+            taken = []
+            for number in range(max(rounds, 3)):
+                fleet.clock.time += 10
+                fleet.register({f"late{number}": Facts(rack="early")})
+                taken.append(seconds(coordinator.run_cycle))
+                assert f"late{number}" in fleet.grants()
+    return best(taken)
 
 
 def _memory(address: str, strategy: Strategy, hosts: Mapping[str, Facts], size: str) -> Result:

@@ -79,3 +79,13 @@ def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monk
         play(directory, Console(), keep=True)
     assert sandbox_processes(directory) == []
     assert not directory.exists()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("unmeasured_programs")
+def test_all_four_stages_of_the_demo_of_analyses_succeed(directory):
+    done = run(sys.executable, "-m", "zkdeployment.sandbox.analysis_demo", "-d", directory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All four stages succeeded" in done.stdout
+    assert sandbox_processes(directory) == []
+    assert not directory.exists()
