@@ -193,6 +193,14 @@ class Measurement(Record):
     variables: Annotated[int | None, OMITTED] = None
 
 
+#: The significant digits of values that are kept: a rollout may have ten thousand measurements in one node.
+_DIGITS = 6
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
+
+
 def measure(
     metric: AnalysisMetric, reading: Reading, before: float | None, *, at: float, time: float
 ) -> Measurement:
@@ -206,7 +214,9 @@ def measure(
     else:
         outcome, problem = Outcome.PASSED if metric.passes.holds(value, limits) else Outcome.FAILED, ""
     limit = None if limits is None else limits[-1]
-    return Measurement(at, time, outcome, value, limit, others, problem)
+    return Measurement(
+        round(at, 3), round(time, 1), outcome, _rounded(value), _rounded(limit), _rounded(others), problem
+    )
 
 
 def finite(value: float | None) -> float | None:

@@ -129,6 +129,11 @@ def test_a_measurement_passed_failed_or_has_no_data_with_the_reason(reading, bef
     assert (found.outcome, found.problem) == (outcome, problem)
 
 
+def test_a_measurement_keeps_six_digits_and_is_judged_by_all_of_them():
+    found = measure(metric("<= 0.3333333"), Reading(1 / 3), None, at=1.23456, time=2.345)
+    assert (found.outcome, found.value, found.at, found.time) == (Outcome.FAILED, 0.333333, 1.235, 2.3)
+
+
 def test_without_the_value_of_the_comparison_there_is_no_data():
     found = measure(metric("<= 2 * before"), Reading(1.0), None, at=0, time=0)
     assert (found.outcome, found.problem) == (

@@ -238,7 +238,7 @@ def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> Rende
 
 def _metric_cells(metric: MetricStatus) -> tuple[RenderableType, ...]:
     """Return the cells of a metric: its verdict, its numbers, its values as a sparkline, and the last one."""
-    line = Text()
+    line = styled("")
     for block, failed in sparkline(metric.measurements, _BAR):
         line.append(block, "red" if failed else "")
     failures = styled(str(metric.failed) if metric.failed else "", "red")
