@@ -14,7 +14,6 @@ from rich import box
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age, ago
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from zkdeployment.base.host import Facts
     from zkdeployment.documents.collection import Documents
