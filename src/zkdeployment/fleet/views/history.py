@@ -154,7 +154,7 @@ def audit_records(
     )
 
 
-def duration_sentence(hosts: int, records: Iterable[PublicationRecord]) -> str:
+def duration_sentence(hosts: int, records: Iterable[PublicationRecord | PublicationSummary]) -> str:
     """Return the time that hosts take at the pace of the last publications; empty if these show none.
 
     ``records`` are newest first. The pace is the median of their times from the publication to its last host, per

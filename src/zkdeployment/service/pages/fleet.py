@@ -53,7 +53,7 @@ from zkdeployment.service.views.history import (
 from zkdeployment.service.views.host_map import Arrangement, arrange, map_mark
 from zkdeployment.service.views.hosts import AdviceLine, HostQuery, LiveView, advice_lines, host_view, live_view
 from zkdeployment.service.views.locks import lock_rows
-from zkdeployment.service.views.plan import plan_view, refused_plan
+from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
 from zkdeployment.service.views.services import find_services, withheld_of_host
 
 router = APIRouter(include_in_schema=False)
@@ -267,19 +267,32 @@ def show_plan(
     revision: Annotated[str, Query(max_length=_MOST_CHARACTERS)] = "",
 ) -> Response:
     """Return the page with the plan of a branch or a commit, or with the form that asks for one."""
-    revision, view, mistake, status = revision.strip(), None, "", 200
+    revision, view, mistake, missing, status = revision.strip(), None, "", "", 200
+    revision_id = revision
+    recent, syncer = read_or(adapters.feed.summaries, ()), adapters.feed.snapshot().reading.syncer
     if adapters.read_revision is None:
-        mistake = "The service knows no repository: expected url and tree-directory in [sync]."
+        missing = "The service reads no repository yet: set url and tree-directory in [sync] to see plans here."
     elif revision:
         try:
             found = planner_of(request).plan(adapters, revision)
-            view = plan_view(found.forecast, found.warnings, found.packages, found.lines)
+            view = plan_view(found.forecast, found.warnings, found.packages, found.lines, recent)
+            revision_id = str(found.forecast.revision)
         except TreeError as error:
             view = refused_plan(str(error))
         except SourceError as error:
             mistake, status = str(error), 404
     return show_page(
-        request, adapters, user, "plan.html", status=status, revision=revision, view=view, mistake=mistake
+        request,
+        adapters,
+        user,
+        "plan.html",
+        status=status,
+        revision=revision,
+        view=view,
+        mistake=mistake,
+        missing=missing,
+        suggestions=() if revision or syncer is None else syncer.waiting,
+        comparison=compare_with_past(revision_id, recent),
     )
 
 

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.forecast import Outlook
+from zkdeployment.fleet.views.history import duration_sentence
 from zkdeployment.service.views.fleet import HostLink, Tone
-from zkdeployment.service.views.frame import host_page
+from zkdeployment.service.views.frame import host_page, publication_page
 from zkdeployment.service.views.hosts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zkdeployment.fleet.views.forecast import Forecast, HostForecast
+    from zkdeployment.publishing.records import PublicationSummary
     from zkdeployment.strategies.order import Turn
 
 #: The most hosts that a group names, and the most changed nodes of the tree that are listed.
@@ -44,8 +47,26 @@ class PlanGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedHosts:
+    """The hosts with one outlook on the map of a plan, as an SVG path, with the name of a colour."""
+
+    title: str
+    tone: str
+    outline: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMap:
+    """The hosts of a plan as squares, those with the same outlook together."""
+
+    width: int
+    height: int
+    hosts: tuple[PlannedHosts, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PlanView:
-    """The values of the page of the plan."""
+    """The values of the page of the plan; ``duration`` is a sentence, ``map`` is ``None`` without hosts."""
 
     tone: Tone
     headline: str
@@ -58,6 +79,67 @@ class PlanView:
     order: tuple[tuple[str, str], ...] = ()
     nodes: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    duration: str = ""
+    map: PlanMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanComparison:
+    """A planned revision that was published: for each fact the expectation before, and what happened."""
+
+    href: str
+    rows: tuple[tuple[str, str, str], ...]
+
+
+def compare_with_past(revision: str, recent: Sequence[PublicationSummary]) -> PlanComparison | None:
+    """Return the comparison for a published revision, ``None`` for another one; ``recent`` are newest first.
+
+    The expected duration is that at the pace of the publications before it.
+    """
+    place = next((place for place, each in enumerate(recent) if str(each.revision) == revision), None)
+    if place is None:
+        return None
+    found, before = recent[place], recent[place + 1 : place + 1 + PACE]
+    hosts = count_text(found.expected, "host")
+    rows = [
+        ("Hosts", "only documents change" if found.is_repetition else hosts, f"{found.done:,} done"),
+        ("Failures", "none", count_text(found.failed, "host") if found.failed else "none"),
+    ]
+    if not found.is_repetition:
+        expected = duration_sentence(found.expected, before) or "unknown: no earlier publication shows a pace"
+        taken = "no host has finished yet" if found.ended is None else age(max(0.0, found.ended - found.time))
+        rows.append(("Duration", expected, taken))
+    return PlanComparison(publication_page(found.sequence), tuple(rows))
+
+
+#: The number of publications whose pace predicts that of the next one.
+PACE = 10
+
+_TONES = {
+    Outlook.FAILS: "failed",
+    Outlook.CHANGES: "deploying",
+    Outlook.UNKNOWN: "absent",
+    Outlook.REPEATS: "behind",
+    Outlook.NOTHING: "converged",
+}
+_COLUMNS = 60
+_STEP = 12
+
+
+def _map(prediction: Forecast) -> PlanMap | None:
+    """Return the map of the hosts of a plan: rows from left to right, the most urgent outlook first."""
+    total = len(prediction.hosts)
+    if not total:
+        return None
+    hosts, place = [], 0
+    for outlook, heading in _HEADINGS.items():
+        number = len(prediction.with_outlook(outlook))
+        if number:
+            places = (divmod(each, _COLUMNS) for each in range(place, place + number))
+            outline = "".join(f"M{column * _STEP} {row * _STEP}h10v10h-10z" for row, column in places)
+            hosts.append(PlannedHosts(f"{count_text(number, 'host')} {heading}", _TONES[outlook], outline))
+            place += number
+    return PlanMap(_COLUMNS * _STEP, -(-total // _COLUMNS) * _STEP, tuple(hosts))
 
 
 def refused_plan(problems: str) -> PlanView:
@@ -71,10 +153,11 @@ def plan_view(
     warnings: Iterable[str] = (),
     packages: PackageFindings | None = None,
     additions: Iterable[str] = (),
+    recent: Sequence[PublicationSummary] = (),
 ) -> PlanView:
     """Return the page of a plan; ``packages`` are the findings about packages, ``None`` if there was no check.
 
-    ``additions`` are the lines of what features add.
+    ``additions`` are the lines of what features add. ``recent`` publications, newest first, show the pace.
     """
     findings = packages or PackageFindings()
     failing = len(prediction.with_outlook(Outlook.FAILS))
@@ -100,6 +183,8 @@ def plan_view(
         order=tuple(_order(prediction)),
         nodes=tuple(_nodes(prediction)),
         checks=tuple(additions),
+        duration=duration_sentence(changing, recent[:PACE]) if changing else "",
+        map=_map(prediction),
     )
 
 

@@ -82,3 +82,31 @@ def test_a_publication_shows_its_changes_of_the_tree(browser):
     assert "Show the changes" in page.text
     assert "/demo/hello change property version from &#39;1.0&#39; to &#39;1.1&#39;" in changes.text
     assert "What it changed" not in oldest.text
+
+
+def test_the_plan_of_a_published_commit_is_compared_with_what_happened(browser):
+    (second, *_) = browser.get("/api/v1/history").json()["publications"]
+    page = browser.get(f"/plan?revision={second['revision']}")
+    assert page.status_code == 200
+    assert "Compare with what happened" in page.text
+    assert f'href="/history/{second["sequence"]}"' in page.text
+    assert 'class="plan-map"' in page.text
+    assert "Compare with what happened" not in browser.get("/plan?revision=main~9").text
+
+
+def test_the_plan_opens_empty(browser):
+    page = browser.get("/plan")
+    assert page.status_code == 200
+    assert 'role="alert"' not in page.text
+    assert "Show the plan" in page.text
+
+
+@pytest.mark.usefixtures("publishing")
+def test_without_a_repository_the_plan_opens_with_what_is_missing(zookeeper):
+    with running_service(zookeeper) as service:
+        wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
+        with service.browser(service.add_user(Role.VIEWER)) as client:
+            page = client.get("/plan")
+    assert page.status_code == 200
+    assert "set url and tree-directory in [sync]" in page.text
+    assert 'role="alert"' not in page.text

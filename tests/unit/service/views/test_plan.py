@@ -2,13 +2,14 @@
 
 from support.strategies import group, strategy
 from zkdeployment.agent.rules.availability import PackageFindings
-from zkdeployment.base.deployment import Assignment
+from zkdeployment.base.deployment import Assignment, HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.fleet.views.forecast import forecast
+from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
 from zkdeployment.service.views.fleet import Tone
-from zkdeployment.service.views.plan import plan_view, refused_plan
+from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
 from zkdeployment.strategies.documents import StrategyChange
 from zkdeployment.strategies.order import order
 from zkdeployment.tree.values import Tree, TreeChange
@@ -31,6 +32,11 @@ def test_hosts_that_would_do_the_same_share_a_group_with_their_steps():
     found = plan_view(prediction("h1", "h2", "h3", targets=targets), ["a warning"])
 
     assert (found.tone, found.headline, found.warnings) == (Tone.BUSY, "2 hosts would change", ("a warning",))
+    assert [(each.title, each.outline.count("M")) for each in found.map.hosts] == [
+        ("2 hosts would change", 2),
+        ("1 host would do what is not known", 1),
+        ("1 host would do nothing", 1),
+    ]
     assert found.sentence.startswith("Revision 4f2a9c17b0d1. Hosts: ")
     assert [each.title for each in found.groups] == [
         "2 hosts would change",
@@ -96,3 +102,33 @@ def test_a_tree_with_errors_would_not_be_published():
     found = refused_plan("a.zk:3: expected a value")
 
     assert (found.tone, found.problems) == (Tone.BAD, ("a.zk:3: expected a value",))
+
+
+def published(sequence, *, seconds=100.0, done=2, error=None, since=0):
+    at = 1000.0 * sequence
+    results = {str(n): HostResult(str(n), "h", at + seconds, 9.0, error if not n else None) for n in range(done)}
+    return PublicationSummary.of(PublicationRecord(f"r{sequence}", at, sequence, since, hosts=2, results=results))
+
+
+def test_a_published_revision_is_compared_with_what_was_expected_of_it():
+    comparison = compare_with_past("r3", [published(4), published(3, seconds=300.0, error="boom"), published(2)])
+    assert comparison.href == "/history/3"
+    assert comparison.rows == (
+        ("Hosts", "2 hosts", "1 done"),
+        ("Failures", "none", "1 host"),
+        ("Duration", "2 hosts take about 1 min at the pace of the last publications.", "5 min"),
+    )
+
+
+def test_without_earlier_publications_the_expected_duration_is_unknown():
+    comparison = compare_with_past("r3", [published(3, done=0)])
+    assert comparison.rows[2] == (
+        "Duration",
+        "unknown: no earlier publication shows a pace",
+        "no host has finished yet",
+    )
+
+
+def test_a_revision_that_was_not_published_has_nothing_to_compare():
+    assert compare_with_past("r9", [published(3)]) is None
+    assert compare_with_past("r3", [published(3, since=2, done=0)]).rows[0][1] == "only documents change"
