@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
@@ -146,8 +146,7 @@ class LineReader(dict[str, Line]):
         wrong = blanks.lstrip(self.blank)
         if not wrong:
             return ()
-        message = "tabs and spaces are mixed in the file's indentation: use spaces"
-        return (LineProblem(len(blanks) - len(wrong), message),)
+        return (LineProblem(len(blanks) - len(wrong), _MIXED),)
 
     def _node(self, text: str, indent: int) -> Line:
         match = _NODE.fullmatch(text)
@@ -249,6 +248,12 @@ Place: TypeAlias = tuple[int, int]
 
 Key = TypeVar("Key")
 
+#: The part of a message that names a line, which counts from the beginning of the parsed text.
+_EARLIER_LINE = "; first in line "
+
+#: The message about blanks that differ from the first ones of the file.
+_MIXED = "tabs and spaces are mixed in the file's indentation: use spaces"
+
 #: Files with more top-level nodes are parsed as a whole, because each section that is kept takes some memory.
 _MOST_SECTIONS = 5_000
 
@@ -310,11 +315,15 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
     sections: dict[str, ParsedFile] = {}
     parts: dict[str, Nodes] = {}
     placed: dict[str, tuple[int, ParsedFile]] = {}
+    problems: list[Problem] = []
     offset = 0
     for section in (first, *(f"/{rest}" for rest in others)):
         read = known.sections.get(section) or _Parser(name, limits, reader).parse(section)
-        if read.problems or (not section.startswith("/") and read.tree.tops):
+        if any(_EARLIER_LINE in problem.message or problem.message == _MIXED for problem in read.problems):
+            return None  # these problems depend on the text before the section
+        if not section.startswith("/") and (read.problems or read.tree.tops):
             return None
+        problems += (replace(problem, line=(problem.line or 0) + offset) for problem in read.problems)
         sections[section] = read
         for top, part in read.tree.parts.items():
             if top in parts:
@@ -326,7 +335,7 @@ def _parse_sections(name: str, text: str, limits: TextLimits, last: ParsedFile |
         return None
     positions = _SectionPlaces({top: (start, read.positions) for top, (start, read) in placed.items()}, str)
     links = _SectionPlaces({top: (start, read.links) for top, (start, read) in placed.items()}, _node_of_link)
-    return ParsedFile(name, tree, positions, links, (), sections, reader.blank)
+    return ParsedFile(name, tree, positions, links, tuple(problems), sections, reader.blank)
 
 
 class _Positions(Mapping[str, Place]):
@@ -492,7 +501,7 @@ class _Parser:
         else:
             message = f"the property {str(line.name).split(' ')[0]} is set twice in this node"
             first = self._first_line(number, line, path)
-            self._report(number, line.indent, f"{message}; first in line {first}", path)
+            self._report(number, line.indent, f"{message}{_EARLIER_LINE}{first}", path)
 
     def _first_line(self, number: int, line: Line, path: str) -> int:
         """Return the number of the line before ``number`` that first set the property."""
@@ -511,7 +520,7 @@ class _Parser:
 
     def _lose_node(self, number: int, indent: int, path: str | None) -> str:
         if path is not None:
-            message = f"the node is defined twice; first in line {self._numbers[path]}"
+            message = f"the node is defined twice{_EARLIER_LINE}{self._numbers[path]}"
             self._report(number, indent, message, path)
         self._lost = True
         return f"{_LOST}{number}"
