@@ -48,7 +48,7 @@ class PlanGroup:
 
 @dataclass(frozen=True, slots=True)
 class PlannedHosts:
-    """The hosts with one outlook on the map of a plan, as an SVG path, with the name of a colour."""
+    """The hosts with one outlook on the map of a plan, as a dashed SVG path, with the name of a colour."""
 
     title: str
     tone: str
@@ -135,11 +135,19 @@ def _map(prediction: Forecast) -> PlanMap | None:
     for outlook, heading in _HEADINGS.items():
         number = len(prediction.with_outlook(outlook))
         if number:
-            places = (divmod(each, _COLUMNS) for each in range(place, place + number))
-            outline = "".join(f"M{column * _STEP} {row * _STEP}h10v10h-10z" for row, column in places)
+            outline = "".join(_runs(place, place + number))
             hosts.append(PlannedHosts(f"{count_text(number, 'host')} {heading}", _TONES[outlook], outline))
             place += number
     return PlanMap(_COLUMNS * _STEP, -(-total // _COLUMNS) * _STEP, tuple(hosts))
+
+
+def _runs(first: int, end: int) -> Iterator[str]:
+    """Yield a line for each row with places from ``first`` up to ``end``; dashes of the line are the hosts."""
+    while first < end:
+        row, column = divmod(first, _COLUMNS)
+        number = min(end - first, _COLUMNS - column)
+        yield f"M{column * _STEP} {row * _STEP + 5}h{number * _STEP - 2}"
+        first += number
 
 
 def refused_plan(problems: str) -> PlanView:

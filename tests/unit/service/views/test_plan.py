@@ -32,10 +32,10 @@ def test_hosts_that_would_do_the_same_share_a_group_with_their_steps():
     found = plan_view(prediction("h1", "h2", "h3", targets=targets), ["a warning"])
 
     assert (found.tone, found.headline, found.warnings) == (Tone.BUSY, "2 hosts would change", ("a warning",))
-    assert [(each.title, each.outline.count("M")) for each in found.map.hosts] == [
-        ("2 hosts would change", 2),
-        ("1 host would do what is not known", 1),
-        ("1 host would do nothing", 1),
+    assert [(each.title, each.outline) for each in found.map.hosts] == [
+        ("2 hosts would change", "M0 5h22"),
+        ("1 host would do what is not known", "M24 5h10"),
+        ("1 host would do nothing", "M36 5h10"),
     ]
     assert found.sentence.startswith("Revision 4f2a9c17b0d1. Hosts: ")
     assert [each.title for each in found.groups] == [
@@ -132,3 +132,9 @@ def test_without_earlier_publications_the_expected_duration_is_unknown():
 def test_a_revision_that_was_not_published_has_nothing_to_compare():
     assert compare_with_past("r9", [published(3)]) is None
     assert compare_with_past("r3", [published(3, since=2, done=0)]).rows[0][1] == "only documents change"
+
+
+def test_the_map_of_many_hosts_has_a_line_for_each_row():
+    hosts = plan_view(prediction(*(f"h{number:03}" for number in range(130)))).map
+    (nothing,) = hosts.hosts
+    assert (nothing.outline, hosts.height) == ("M0 5h718M0 17h718M0 29h118", 36)
