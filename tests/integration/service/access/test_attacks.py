@@ -20,10 +20,19 @@ from zkdeployment.service.users.user import LoginProblem, Role
 ACT = Act("tests", "change", "a test", 0.0)
 
 #: The routes that need no login begin with one of these.
-PUBLIC = ("/docs", "/healthz", "/login", "/logout", "/static/")
+PUBLIC = ("/docs", "/healthz", "/login", "/logout", "/schemas", "/static/")
 
 #: The routes of tenants begin with one of these; what belongs to others is refused there.
-OF_TENANTS = ("/api/v1/events", "/api/v1/nodes", "/api/v1/pool", "/api/v1/session", "/api/v1/tenants", "/pools")
+#: A tenant receives the frame without the state of the fleet.
+OF_TENANTS = (
+    "/api/v1/events",
+    "/api/v1/nodes",
+    "/api/v1/pool",
+    "/api/v1/session",
+    "/api/v1/tenants",
+    "/frame",
+    "/pools",
+)
 
 ROUTES = sorted(
     (method, route.path)

@@ -143,13 +143,14 @@ def failed_check(path: str) -> CheckInstance:
 
 def cases() -> Iterator[Case]:
     yield Case(True, "POST", "/api/v1/stop", {}, REASON)
-    for verb in ("hold", "resume", "rollback", "rollout/pause", "rollout/resume", "rollout/abort"):
+    for verb in ("hold", "resume", "publish", "rollback", "rollout/pause", "rollout/resume", "rollout/abort"):
         yield Case(False, "POST", f"/api/v1/{verb}", {}, REASON)
     yield Case(False, "POST", "/api/v1/resume", {}, {**REASON, "latest": True})
     for verb in ("abandon", "allow-removal"):
         yield Case(False, "POST", f"{CHECKS}/systems/{{system}}/{verb}", {"system": "nagios1"}, REASON)
     yield Case(False, "POST", "/api/v1/rollback", {}, {**REASON, "dry_run": True})
-    yield Case(False, "POST", "/api/v1/rollout/promote", {}, {**REASON, "group": "x"})
+    for verb in ("promote", "fail"):
+        yield Case(False, "POST", f"/api/v1/rollout/{verb}", {}, {**REASON, "group": "x"})
     for name in ("/p1/a", "/agent-locks/p1,b", "/p2/a", "/agent-locks/p2,b", "web", "/roles/web"):
         yield Case("p1" in name, "POST", "/api/v1/locks/release", {}, {**REASON, "name": name})
     yield from GROUP_TABLE.cases()
@@ -256,7 +257,8 @@ def test_the_table_has_every_operation_that_changes_something(stage: Stage):
 def test_no_page_acts_outside_of_the_paths_of_an_operator(stage: Stage):
     tip = stage.branch.tip()
     sequence = stage.service.adapters.feed.history(1)[0].sequence
-    acts = ["hold", "resume", "rollout-pause", "rollout-resume", "rollout-abort", "rollout-promote?group=x"]
+    acts = ["hold", "resume", "publish", "rollout-pause", "rollout-resume", "rollout-abort"]
+    acts += ["rollout-promote?group=x", "rollout-fail?group=x"]
     acts += [f"rollback?sequence={sequence}", "release?lock=web", "release?lock=/p2/a"]
     for kind in ("outside", "partly"):
         acts += [f"intent-{verb}?subject=p1/store/v1/{kind}" for verb in GROUP_TABLE.verbs if verb != "adopt"]
@@ -273,7 +275,7 @@ def test_no_page_acts_outside_of_the_paths_of_an_operator(stage: Stage):
             assert [answer.status_code for answer in answers] == [403, 403], act
         for kind in ("outside", "partly"):
             for subject in (f"p1/store/v1/{kind}", f"ams/{kind}"):
-                assert "/acts/" not in browser.get(f"/intents/{subject}").text
+                assert "/acts/intent-" not in browser.get(f"/intents/{subject}").text
         assert (stage.branch.tip(), stage.acts()) == (tip, [])
         approve = browser.get("/acts/intent-approve?subject=p1/store/v1/inside")
         assert form_of(approve, "Approve").hidden["subject"] == "p1/store/v1/inside"
