@@ -26,7 +26,7 @@ from zkdeployment.service.error_responses import ERRORS, install_error_handlers
 from zkdeployment.service.event_streams import EventHub
 from zkdeployment.service.pages import commits as commit_pages
 from zkdeployment.service.pages import fleet as pages
-from zkdeployment.service.pages import login, services, static_files
+from zkdeployment.service.pages import login, services, static_files, timeline
 from zkdeployment.service.pages.live_page import LastKnown
 from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.request_log import AccessLog, CountedRequests, RequestCounts
@@ -108,6 +108,7 @@ _PAGE_ROUTERS = (
     commit_pages.router,
     forms_router,
     static_files.router,
+    timeline.router,
 )
 
 

@@ -184,6 +184,7 @@ PAGES = (
     "/rollout",
     "/history",
     "/history/{sequence}",
+    "/history/{sequence}/timeline",
     "/locks",
     "/plan?revision=main",
     "/audit",

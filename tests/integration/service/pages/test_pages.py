@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -78,6 +79,7 @@ def test_every_page_shows_hostile_texts_as_text(service):
                 "/rollout",
                 "/history",
                 f"/history/{sequence}",
+                f"/history/{sequence}/timeline",
                 "/locks",
                 "/plan",
                 "/acts/stop",
@@ -98,6 +100,30 @@ def test_every_page_shows_hostile_texts_as_text(service):
     assert "No instance has registered" in pages["/services/shop/batch"].text
     assert "note = " in pages["/services/shop/web"].text
     assert "No strategy is published" in pages["/rollout"].text
+
+
+def test_the_timeline_shows_steps_waits_and_failures_and_can_be_saved(service, fleet):
+    service.adapters.recorder.start()
+    sequence = service.adapters.feed.snapshot().reading.sequence
+    waiting = Host(
+        Identity("h2", HOSTILE), "r1", deploying="r2", step="wait for the lock of /shop/web, held by x (h1)"
+    )
+    fleet.register(waiting)
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        assert f"/history/{sequence}/timeline" in browser.get(f"/history/{sequence}").text
+        page = f"/history/{sequence}/timeline"
+        wait_until(lambda: "Longest waits" in browser.get(page).text, "the wait is recorded")
+        text = browser.get(page).text
+        assert "2 hosts, 1 failed" in text
+        assert "wait for the lock of /shop/web" in text
+        assert 'class="lock"' in text
+        zoomed = browser.get(f"{page}?begin=0&end=1&group=all+hosts").text
+        assert "all hosts: 2 hosts, 1 failed" in zoomed
+        saved = browser.get(f"{page}.svg")
+        assert saved.headers["Content-Disposition"] == f'attachment; filename="timeline-{sequence}.svg"'
+        assert ET.fromstring(saved.text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert browser.get("/history/1/timeline").status_code == 404
+        assert browser.get(f"{page}?begin=nan").status_code == 422
 
 
 def test_the_page_of_a_failed_host_shows_the_end_of_its_scripts_output(service, fleet):

@@ -1,0 +1,68 @@
+"""``/history/SEQUENCE/timeline``: where the time of a publication went, as a page and as a picture to keep."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from starlette.exceptions import HTTPException
+
+from zkdeployment.fleet.traces.spans import Trace, publication_trace
+from zkdeployment.fleet.views.history import acts_during
+from zkdeployment.service.access.identity import Reader
+from zkdeployment.service.dependencies import Adapters, ServerAdapters
+from zkdeployment.service.pages.live_page import render, show_page
+from zkdeployment.service.views.frame import publication_page
+from zkdeployment.service.views.timeline import TimelineSection, timeline_view
+
+router = APIRouter(include_in_schema=False)
+
+Sequence = Annotated[int, Path(ge=0, lt=2**53)]
+Seconds = Annotated[float | None, Query(ge=0, le=10**8, allow_inf_nan=False)]
+Group = Annotated[str, Query(max_length=1000)]
+
+
+def read_section(begin: Seconds = None, end: Seconds = None, group: Group = "") -> TimelineSection:
+    """Return the section that the query names: ``begin`` and ``end`` are seconds after the publication."""
+    return TimelineSection(begin, end, group)
+
+
+Section = Annotated[TimelineSection, Depends(read_section)]
+
+
+@router.get("/history/{sequence}/timeline")
+def show_timeline(
+    request: Request, adapters: Adapters, user: Reader, sequence: Sequence, section: Section
+) -> Response:
+    """Return the page with the timeline of a publication."""
+    view = timeline_view(_trace(adapters, sequence), section, adapters.clock.now())
+    return show_page(
+        request,
+        adapters,
+        user,
+        "timeline.html",
+        events="publication host",
+        view=view,
+        publication=publication_page(sequence),
+    )
+
+
+@router.get("/history/{sequence}/timeline.svg")
+def save_timeline(adapters: Adapters, user: Reader, sequence: Sequence, section: Section) -> Response:
+    """Return the same picture as a file."""
+    del user
+    view = timeline_view(_trace(adapters, sequence), section, adapters.clock.now())
+    text = render("timeline_picture.svg", view=view, standalone=True)
+    headers = {"Content-Disposition": f'attachment; filename="timeline-{sequence}.svg"'}
+    return Response(text, media_type="image/svg+xml", headers=headers)
+
+
+def _trace(adapters: ServerAdapters, sequence: int) -> Trace:
+    """Return the spans of a publication; raises ``HTTPException`` if the history does not have it."""
+    feed = adapters.feed
+    records = feed.publication(sequence)
+    record = next((record for record in records if record.sequence == sequence), None)
+    if record is None:
+        raise HTTPException(404, f"the history has no publication {sequence}")
+    reading = feed.snapshot().reading
+    is_over = sequence < reading.fleet.since or reading.status.converged
+    steps, acts = adapters.recorder.steps(sequence), acts_during(records, record, feed.acts())
+    return publication_trace(record, feed.rollouts(sequence), steps, acts, is_over=is_over)
