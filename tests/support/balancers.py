@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -24,7 +25,7 @@ _UNPACKED = _HERE / "build" / "balancers"
 
 _HAPROXY = """\
 global
-    stats socket {place}/haproxy.sock level admin expose-fd listeners
+    stats socket {socket} level admin expose-fd listeners
     hard-stop-after 10s
 defaults
     mode http
@@ -99,7 +100,8 @@ def running_haproxy(place: Path) -> Iterator[Balancer]:
     """Run HAProxy in ``place``, with an empty backend in the file that a filter is to keep."""
     main, file, port = place / "haproxy.cfg", place / "conf.d" / "web.cfg", _free_port()
     file.parent.mkdir(parents=True)
-    main.write_text(_HAPROXY.format(place=place, port=port), encoding="utf-8")
+    short = Path(tempfile.mkdtemp(prefix="haproxy-"))  # the path of a socket has at most 97 characters
+    main.write_text(_HAPROXY.format(socket=short / "socket", port=port), encoding="utf-8")
     file.write_text("backend web\n", encoding="utf-8")
     argv = [_program("haproxy"), "-W", "-db", "-f", str(main), "-f", str(file.parent)]
     with (place / "haproxy.log").open("w") as log:
@@ -117,6 +119,7 @@ def running_haproxy(place: Path) -> Iterator[Balancer]:
     finally:
         process.terminate()
         process.wait()
+        shutil.rmtree(short)
 
 
 @contextmanager

@@ -39,11 +39,13 @@ def test_pages_that_continue_the_tutorial_work_as_documented(page, shell):
 
 
 def test_read_only_commands_of_the_manual_work_as_documented(shell):
-    """Operations pages repeat the same read-only commands; the test runs each command once."""
-    looks = {command.text: command for page in LOOKING for command in commands(page) if command.prompt == "$"}
+    """Operations pages repeat the same read-only commands; the test runs each command once, but each ``cd``."""
+    looks = [command for page in LOOKING for command in commands(page) if command.prompt == "$"]
+    last = {command.text: command for command in looks}
     assert looks
-    for command in looks.values():
-        shell.show(command)
+    for command in looks:
+        if last[command.text] is command or command.text.startswith("cd "):
+            shell.show(command)
 
 
 def test_nothing_is_left_when_the_tutorial_is_over(shell):

@@ -42,6 +42,9 @@ _FORM_TIMEOUT = 30.0
 #: The most lines of a difference on a form.
 _MOST_LINES = 400
 
+#: The reason in a preview, until the user gives one.
+_NO_REASON_YET = "no reason was given yet"
+
 #: The number of publications whose pace predicts that of the next one.
 _PACE = 10
 
@@ -477,7 +480,9 @@ nothing."""
 
         adapters = visit.adapters
         commits, operator = adapters.require_commits(), adapters.operator
+        # A form without a reason is shown again: its preview needs any reason, because a quarantine records it.
         order = self._order(commits, visit.actor)
+        order = replace(order, reason=order.reason or _NO_REASON_YET)
         outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=True)
         if not outcome.changed:
             return replace(form, objection="The tip of the branch has this tree already: nothing would change.")

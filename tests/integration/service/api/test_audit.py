@@ -41,7 +41,7 @@ def test_the_page_shows_acts_and_failed_logins_as_text(service: RunningService):
         assert "<script>alert" not in page
         assert "eve&lt;b&gt;" in page
         assert "the name or the key is wrong" in page
-        assert '<a href="/audit" aria-current="page">' in page
+        assert '<a href="/audit" data-key="a" aria-current="page">' in page
         selected = browser.get("/audit", params={"who": 'nobody"><b>'}).text
         assert "No act is recorded for nobody&#34;&gt;&lt;b&gt;." in selected
         assert "No login failed for" in selected

@@ -143,7 +143,7 @@ def test_no_part_of_a_body_makes_the_service_fail(service: RunningService, admin
     monitor = service.add_user(Role.MONITORING, "1")
     answers = []
     for method, path, operation in operations(description):
-        if "requestBody" not in operation:
+        if "requestBody" not in operation or path == "/api/v1/publish":  # a publication waits for a syncer
             continue
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         login = monitor if path.startswith("/deployments") else admin

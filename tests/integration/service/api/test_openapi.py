@@ -23,8 +23,8 @@ TREE = """\
       /h1
 """
 
-#: The stream of events does not end, and a resume may wait for a syncer.
-LEFT_OUT = {"/api/v1/events", "/api/v1/resume"}
+#: The stream of events does not end; a publication and a resume may wait for a syncer.
+LEFT_OUT = {"/api/v1/events", "/api/v1/publish", "/api/v1/resume"}
 
 #: The id of the user who is a tenant.
 TENANT = 3
