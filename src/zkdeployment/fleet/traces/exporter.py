@@ -1,15 +1,15 @@
-"""Exports finished publications as traces over OTLP/HTTP while this service is elected, in a thread of its own."""
+"""Exports finished publications as traces over OTLP/HTTP while this service is elected."""
 
 from __future__ import annotations
 
 import json
-import threading
 from typing import TYPE_CHECKING
 
 import urllib3
 
-from zkdeployment.base.errors import LockLostError, ZkdeploymentError
+from zkdeployment.base.errors import LockLostError
 from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.feed.elected import ElectedThread
 from zkdeployment.fleet.traces.otlp import otlp_requests
 from zkdeployment.fleet.traces.spans import publication_trace
 from zkdeployment.fleet.views.history import acts_during
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.zookeeper.session import Session
 
-#: Seconds of each wait in the queue of the election, between two reads of the history, and for the end.
-_QUEUED = 1.0
+#: Seconds between two reads of the history.
 _INTERVAL = 2.0
-_CLOSING = 2.0
 
 #: The publications among which those are found that are not exported yet.
 _RECENT = 50
@@ -64,69 +62,32 @@ class TraceExporter:
         self._session = session
         self._lock = ContenderLock(session, paths.TRACES, identity)
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
-        self._wake, self._closed = threading.Event(), threading.Event()
         self._failures = 0
-        self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
+        self._thread = ElectedThread("traces", feed=feed, lock=self._lock, work=self._export_finished)
 
     def start(self) -> None:
         """Begin to contend for the election."""
-        self._feed.subscribe(self._wake.set)
         self._thread.start()
 
     def close(self) -> None:
         """Stop exporting, and let another service be elected."""
-        self._closed.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(_CLOSING)
+        self._thread.close()
 
-    def _run(self) -> None:
-        while not self._closed.is_set():
-            try:
-                if self._is_elected():
-                    self._follow()
-                continue
-            except ZkdeploymentError as error:
-                get_logger().warning("traces-paused", reason=str(error))
-            except Exception:  # noqa: BLE001  the other parts of the service continue, and this thread tries again
-                get_logger().exception("traces-failed")
-            self._lock.release()
-            self._closed.wait(_QUEUED)
-        self._lock.release()
-
-    def _is_elected(self) -> bool:
-        """Contend for a moment, once the fleet was read."""
-        if self._feed.recent_events().base:
-            return self._lock.acquire(_QUEUED)
-        self._wake.wait(_QUEUED)
-        self._wake.clear()
-        return False
-
-    def _follow(self) -> None:
-        """Export publications until the end; raises ``LockLostError`` if this service is no longer elected."""
-        while not self._closed.is_set():
-            self._wake.clear()
-            self._lock.check()
-            self._export_finished()
-            self._wake.wait(_INTERVAL)
-
-    def _export_finished(self) -> None:
+    def _export_finished(self) -> float:
+        """Export the publications that are over, and return the seconds until the next attempt."""
         reading = self._feed.snapshot().reading
         last = self._exported()
+        over = reading.sequence if reading.status.converged else reading.sequence - 1
         if last is None:
-            over = reading.sequence if reading.status.converged else reading.sequence - 1
             self._note(max(0, over))
-            return
-        if last >= reading.sequence or (last == reading.sequence - 1 and not reading.status.converged):
-            return
-        records = self._feed.history(_RECENT)
-        for record in sorted(records, key=lambda record: record.sequence):
-            is_over = record.sequence < reading.sequence or reading.status.converged
-            if record.sequence <= last or not is_over:
-                continue
-            if not record.is_repetition and not self._export(self._trace(record, records)):
-                return
-            self._note(record.sequence)
+        elif last < over:
+            records = self._feed.history(_RECENT)
+            for record in sorted(records, key=lambda record: record.sequence):
+                if last < record.sequence <= over:
+                    if not record.is_repetition and not self._export(self._trace(record, records)):
+                        break
+                    self._note(record.sequence)
+        return _INTERVAL
 
     def _trace(self, record: PublicationRecord, records: Sequence[PublicationRecord]) -> Trace:
         return publication_trace(
@@ -146,7 +107,7 @@ class TraceExporter:
                 self._failures += 1
                 if self._failures == 1:
                     log.warning("trace-not-exported", reason=problem)
-                self._closed.wait(retry_delay(self._failures))
+                self._thread.pause(retry_delay(self._failures))
                 return False
             if problem:
                 log.warning("trace-refused", reason=problem)
@@ -159,8 +120,14 @@ class TraceExporter:
         """Send one request; return the problem (empty: none) and whether a later attempt may succeed."""
         try:
             answer = self._http.request(
-                "POST", self._url, body=body, headers={"Content-Type": "application/json"}, redirect=False
+                "POST",
+                self._url,
+                body=body,
+                headers={"Content-Type": "application/json"},
+                redirect=False,
+                preload_content=False,  # an answer of any size costs nothing: only its status counts
             )
+            answer.close()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             return f"the receiver cannot be reached: {type(error).__name__}", True
         if 200 <= answer.status < 300:

@@ -1,14 +1,13 @@
-"""Sends commit statuses to the forge while this service is elected, in a thread of its own."""
+"""Sends commit statuses to the forge while this service is elected."""
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import urllib3
 
-from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.feed.elected import ElectedThread
 from zkdeployment.fleet.webhooks.commit_status import (
     commit_statuses,
     describe_commit,
@@ -24,13 +23,14 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.webhooks.commit_status import CommitStatus, ForgeRepository
     from zkdeployment.zookeeper.contender_lock import ContenderLock
 
-#: Seconds of each wait in the queue of the election, between two checks of the election, and for the end.
-_QUEUED = 1.0
+#: Seconds between two checks of the election.
 _INTERVAL = 5.0
-_CLOSING = 2.0
 
 #: The most commits whose statuses wait for a forge that does not answer.
 _MOST_WAITING = 20
+
+#: The bytes that are read of an answer.
+_MOST_READ = 65536
 
 _TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
 
@@ -56,57 +56,27 @@ class CommitStatusSender:
         ca: Path | None = None,
     ) -> None:
         self._repository, self._request = repository, request
-        self._feed, self._lock = feed, lock
+        self._feed = feed
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
-        self._wake, self._closed = threading.Event(), threading.Event()
         self._waiting: dict[str, CommitStatus] = {}
         self._known: dict[str, CommitStatus] = {}
         self._failures = 0
-        self._thread = threading.Thread(target=self._run, name="commit-statuses", daemon=True)
+        self._thread = ElectedThread(
+            "commit-statuses", feed=feed, lock=lock, begin=self._known.clear, work=self._send_changed
+        )
 
     def start(self) -> None:
         """Begin to contend for the election."""
-        self._feed.subscribe(self._wake.set)
         self._thread.start()
 
     def close(self) -> None:
         """Stop sending, and let another service be elected."""
-        self._closed.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(_CLOSING)
+        self._thread.close()
 
-    def _run(self) -> None:
-        while not self._closed.is_set():
-            try:
-                if self._is_elected():
-                    self._follow()
-                continue
-            except ZkdeploymentError as error:
-                get_logger().warning("commit-statuses-paused", reason=str(error))
-            except Exception:  # noqa: BLE001  the other parts of the service continue, and this thread tries again
-                get_logger().exception("commit-statuses-failed")
-            self._lock.release()
-            self._closed.wait(_QUEUED)
-        self._lock.release()
-
-    def _is_elected(self) -> bool:
-        """Contend for a moment, once the fleet was read."""
-        if self._feed.recent_events().base:
-            return self._lock.acquire(_QUEUED)
-        self._wake.wait(_QUEUED)
-        self._wake.clear()
-        return False
-
-    def _follow(self) -> None:
-        """Send changes until the end; raises ``LockLostError`` if this service is no longer elected."""
-        self._known.clear()
-        while not self._closed.is_set():
-            self._wake.clear()
-            self._add()
-            self._lock.check()
-            pause = self._send_waiting()
-            self._wake.wait(pause)
+    def _send_changed(self) -> float:
+        """Send the statuses that changed, and return the seconds until the next attempt."""
+        self._add()
+        return self._send_waiting()
 
     def _add(self) -> None:
         """Let the statuses wait that changed since they were added last."""
@@ -127,7 +97,7 @@ class CommitStatusSender:
                 if self._failures == 1:
                     get_logger().warning("commit-status-failed", forge=self._repository.origin, reason=problem)
                 # A changed status does not shorten the pause: the forge may be overloaded.
-                self._closed.wait(min(retry_delay(self._failures), _INTERVAL))
+                self._thread.pause(min(retry_delay(self._failures), _INTERVAL))
                 return 0.0
             self._failures = 0
             del self._waiting[commit]
@@ -138,10 +108,14 @@ class CommitStatusSender:
         url, body, headers = self._request(status)
         log = get_logger().bind(forge=self._repository.origin, status=describe_commit(status))
         try:
-            answer = self._http.request("POST", url, body=body, headers=headers, redirect=False)
+            answer = self._http.request(
+                "POST", url, body=body, headers=headers, redirect=False, preload_content=False
+            )
+            text = answer.read(_MOST_READ)
+            answer.close()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             return f"the forge cannot be reached: {type(error).__name__}"
-        if 200 <= answer.status < 300 or is_set_already(self._repository, answer.status, answer.data):
+        if 200 <= answer.status < 300 or is_set_already(self._repository, answer.status, text):
             log.info("commit-status-set")
             return None
         reason = f"expected a status between 200 and 299, found {answer.status}"
