@@ -28,6 +28,11 @@ _MOST_SECRET = 1 << 16
 _MOST_REDIRECTS = 3
 _REDIRECTS = {301, 302, 307, 308}
 
+#: A token, and the name and the value of a header. The client of HTTP would show other ones in its errors.
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+_HEADER = re.compile(r"[A-Za-z0-9-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
+
 #: The most seconds between the time of an answer and the present.
 _OLDEST = 300.0
 
@@ -73,14 +78,14 @@ class MetricsServer:
     def _post(self, body: bytes) -> tuple[int, bytes]:
         """Return the status and the content of the answer."""
         deadline = time.monotonic() + self._settings.timeout
-        url = self._url
+        url, headers = self._url, self._headers()
         for _ in range(_MOST_REDIRECTS + 1):
             try:
                 response = self._pool().request(
                     "POST",
                     url,
                     body=body,
-                    headers=self._headers(),
+                    headers=headers,
                     timeout=urllib3.Timeout(total=max(0.1, deadline - time.monotonic())),
                     retries=False,
                     redirect=False,
@@ -96,9 +101,12 @@ class MetricsServer:
                 raise NoDataError(f"cannot reach {self._settings.url}: {_cause(error)}", is_silent=True) from error
             except urllib3.exceptions.TimeoutError as error:
                 raise self._too_slow() from error
-            except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            except (urllib3.exceptions.HTTPError, OSError) as error:
                 reason = _cause(error)
                 raise NoDataError(f"cannot reach {self._settings.url}: {reason}", is_silent=True) from error
+            except ValueError:  # its text may contain a secret header
+                reason = "the request or a redirect is not valid HTTP"
+                raise NoDataError(f"cannot reach {self._settings.url}: {reason}", is_silent=True) from None
         raise NoDataError(f"the server redirects more than {_MOST_REDIRECTS} times")
 
     def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
@@ -127,11 +135,14 @@ class MetricsServer:
         if self._settings.headers_file is not None:
             for line in _secret(self._settings.headers_file).splitlines():
                 name, colon, value = line.partition(":")
-                if not colon or not re.fullmatch(r"[A-Za-z0-9-]+", name.strip()):
+                if not colon or not _HEADER.fullmatch(name.strip()) or not _HEADER_VALUE.fullmatch(value.strip()):
                     raise NoDataError(f"expected lines NAME: VALUE in {self._settings.headers_file}")
                 headers[name.strip()] = value.strip()
         if self._settings.token_file is not None:
-            headers["Authorization"] = f"Bearer {_secret(self._settings.token_file)}"
+            token = _secret(self._settings.token_file)
+            if not _TOKEN.fullmatch(token):
+                raise NoDataError(f"expected one word of ASCII characters in {self._settings.token_file}")
+            headers["Authorization"] = f"Bearer {token}"
         return headers
 
     def _pool(self) -> urllib3.PoolManager:

@@ -222,6 +222,31 @@ def test_the_token_and_the_headers_are_read_for_each_query(tmp_path):
     assert seen[0]["X-Scope-OrgID"] == "ops"
 
 
+@pytest.mark.parametrize(
+    "content", ["hidden\nolder", "hidden older", "hidden\tolder", "h\u20acdden", "hidden\x01"]
+)
+def test_a_token_that_is_not_one_word_is_refused_without_its_text(tmp_path, content):
+    token = tmp_path / "token"
+    token.write_text(content)
+    with answering(body=vector("1")) as url:
+        reason = problem(client(url, token_file=token))
+    assert reason == f"expected one word of ASCII characters in {token}"
+
+
+@pytest.mark.parametrize("value", ["h\u20acdden", "hid\x01den"])
+def test_a_header_that_http_cannot_carry_is_refused_without_its_text(tmp_path, value):
+    headers = tmp_path / "headers"
+    headers.write_text(f"Authorization: {value}\n")
+    with answering(body=vector("1")) as url:
+        reason = problem(client(url, headers_file=headers))
+    assert reason == f"expected lines NAME: VALUE in {headers}"
+
+
+def test_an_invalid_redirect_has_a_reason():
+    with answering(307, headers=[("Location", "http://[")]) as url:
+        assert problem(client(url)) == f"cannot reach {url}: the request or a redirect is not valid HTTP"
+
+
 def test_prometheus_accepts_the_queries_of_the_manual(prometheus):
     example = Path(__file__).parents[3] / "etc" / "manual" / "examples" / "analysis.yaml"
     documents = read_documents([SourceFile(example.name, example.read_bytes())])
