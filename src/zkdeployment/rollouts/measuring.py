@@ -6,6 +6,7 @@ a server. Each server has its own thread. A server that does not answer delays n
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from dataclasses import replace
@@ -57,13 +58,22 @@ class VariableReader:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[float, QueryVariables]] = {}
+        self._ahead: dict[tuple[str, str], QueryVariables] = {}
 
     def read(self, request: MetricRequest) -> QueryVariables:
-        """Return the values of the variables that the metrics of a group use; raises ``ZkdeploymentError``."""
+        """Return the values of the variables that the metrics of a group use; raises ``ZkdeploymentError``.
+
+        For the value before the deploy phase, the values are those that were last read while the group prepared.
+        Only a coordinator that has just succeeded another one reads them later.
+        """
         key, now = request.key[:2], self._clock.monotonic()
         with self._lock:
+            if request.key.number is None and not request.is_ahead and key in self._ahead:
+                return self._ahead[key]
             if key not in self._known or now - self._known[key][0] > _FRESH:
                 self._known = {key: (now, self._read(request))}
+            if request.is_ahead:
+                self._ahead = {key: self._known[key][1]}
             return self._known[key][1]
 
     def _read(self, request: MetricRequest) -> QueryVariables:
@@ -184,7 +194,7 @@ class ServerThread:
         server: MetricsServer,
         read_variables: Callable[[MetricRequest], QueryVariables],
         clock: Clock,
-        answered: Callable[[MetricRequest, MetricAnswer, bool], None],
+        answered: Callable[[MetricRequest, MetricAnswer | None, bool], None],
     ) -> None:
         self._name = name
         self._server = server
@@ -217,8 +227,12 @@ class ServerThread:
                 answer = self._without(request, f"the coordinator failed: {type(error).__name__}", None)
             self._answered(request, answer, self._requests.empty())
 
-    def _answer(self, submitted: float, request: MetricRequest) -> MetricAnswer:
+    def _answer(self, submitted: float, request: MetricRequest) -> MetricAnswer | None:
         """Return the answer; a server that is silent for others at this moment is not asked."""
+        if request.is_ahead:
+            with contextlib.suppress(ZkdeploymentError):  # the variables are then read later
+                self._read_variables(request)
+            return None
         if self._silent >= _MOST_SILENT and submitted <= self._silent_since:
             return self._without(request, self._reason, None)
         reading, variables, silent = take_reading(self._server, request, self._read_variables)
@@ -276,20 +290,27 @@ class MetricMeasurements:
             new = [request for request in requests if request.key[:3] not in known]
             for request in new:
                 thread, problem = self._server_of(request.metric)
-                if thread is None:
-                    self._answers[request.key] = MetricAnswer(request.at, now, Reading(None, problem))
-                else:
+                if thread is not None:
                     self._pending.add(request.key[:3])
                     thread.submit(request)
+                elif not request.is_ahead:
+                    self._answers[request.key] = MetricAnswer(request.at, now, Reading(None, problem))
             return dict(self._answers)
 
     def _server_of(self, metric: AnalysisMetric) -> tuple[ServerThread | None, str]:
         name, problem = chosen_server(metric, self._threads)
         return self._threads.get(name), problem
 
-    def _answered(self, request: MetricRequest, answer: MetricAnswer, is_last: bool) -> None:  # noqa: FBT001
+    def _answered(
+        self,
+        request: MetricRequest,
+        answer: MetricAnswer | None,
+        is_last: bool,  # noqa: FBT001
+    ) -> None:
         with self._lock:
             self._pending.discard(request.key[:3])
+            if answer is None:
+                return
             self._answers[request.key] = answer
             due = is_last or self._clock.monotonic() - self._woken >= _PAUSE
             if due:

@@ -26,7 +26,7 @@ from zkdeployment.strategies.analysis import (
 from zkdeployment.strategies.criteria import Criterion, Judgement
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.timekeeping import bake_elapsed
+from zkdeployment.strategies.timekeeping import bake_elapsed, note_coordination
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -55,7 +55,9 @@ class MetricRequest:
     """A measurement that is due, ``at`` a time on the clock of the analysis.
 
     ``hosts`` are those of the group, ``others`` the hosts outside of it that do not have the revision, both by id.
-    The query is evaluated at ``time`` in seconds since the epoch, without it at present.
+    The query is evaluated at ``time`` in seconds since the epoch, without it at present. A request ``is_ahead`` if
+    only the values of its variables are needed, for the value before the deploy phase: hosts that deploy at once
+    may no longer have instances when that value is measured.
     """
 
     key: MetricKey
@@ -66,6 +68,7 @@ class MetricRequest:
     others: frozenset[str]
     revision: Revision
     time: float | None = None
+    is_ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,13 @@ class MetricAnswer:
 
 
 def due_requests(state: RolloutState, now: float) -> tuple[MetricRequest, ...]:
-    """Return the measurements of the active phase that are due now; a halted rollout has none."""
+    """Return the measurements of the active phase that are due now; a halted rollout has none.
+
+    A time without a coordinator does not count, even if the rollout does not contain that gap yet.
+    """
+    state = note_coordination(state, now)
     active = state.active_phase
-    if active is None or active.task.phase is not Phase.DEPLOY or state.halted_since is not None:
+    if active is None or state.halted_since is not None:
         return ()
     group = state.rollout.strategy.group(active.task.group)
     return tuple(_requests(state, active, group, now)) if group.pace.analysis else ()
@@ -101,11 +108,19 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
         for host, progress in state.rollout.hosts.items()
         if progress is not HostProgress.SUCCESS and host not in hosts
     )
+    if active.task.phase is Phase.PREPARE:
+        for metric in [metric for metric in group.pace.analysis if metric.uses("before")][:1]:
+            key = MetricKey(state.id, group.name, "", None)
+            yield MetricRequest(
+                key, metric, group.pace.analysis, 0.0, hosts, others, state.revision, is_ahead=True
+            )
+        return
     for metric in group.pace.analysis:
         progress = analysis.progress(metric)
         number, time = None, None
         if metric.uses("before") and progress.before_at is None:
-            time = min(now, active.begun)
+            # Pauses move the begin of the phase, but not the times at which hosts entered it.
+            time = min([now, active.begun, *active.granted.values()])
         elif at is not None:
             number = number_due(metric, progress, group.pace.analysis_clock, at)
         if number is not None or time is not None:
@@ -136,6 +151,8 @@ def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservat
                 else ()
             )
             for number, answer in taken:
+                if metric.due(number) > at:  # asked before a gap that does not count
+                    break
                 analysis = _with_measurement(analysis, metric, number, answer)
             settled = settle(metric, analysis.progress(metric), group.pace.analysis_clock, at)
             analysis = replace(analysis, metrics={**analysis.metrics, metric.name: settled})

@@ -36,7 +36,7 @@ from zkdeployment.strategies.strategy import Group, Pace, Selector
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.session import Session
-from zkdeployment.zookeeper.transactions import Create
+from zkdeployment.zookeeper.transactions import Create, Delete
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def run(fleet, daemon, answered, seconds=600):
 
 
 def asks(fleet):
-    return bool(due_requests(fleet.running, fleet.clock.time))
+    return any(not request.is_ahead for request in due_requests(fleet.running, fleet.clock.time))
 
 
 def test_a_group_passes_by_the_values_of_prometheus_and_the_node_keeps_every_measurement(fleet, prometheus):
@@ -249,6 +249,41 @@ def test_variables_come_from_hosts_targets_and_registered_instances(fleet):
         revision=("r1",),
         service=("/shop/web",),
     )
+
+
+def test_the_value_before_is_that_of_instances_which_left_with_the_deployment(fleet, prometheus):
+    fleet.register(plain_hosts("a"))
+    compared = metric('vector(3) unless up{instance=~"$instances"}', "<= 2 * before")
+    fleet.publish("r1", strategy(analysed(compared)))
+    fleet.session.ensure(paths.TARGETS)
+    instance = "/shop/web/providers/10.0.0.1:80"
+    for path in ("/shop", "/shop/web", "/shop/web/providers"):
+        fleet.session.commit(Create(path))
+    fleet.session.commit(Create(paths.target_path("a"), encode_target([Assignment("/shop/web", 1, "w-1", "w")])))
+    fleet.session.commit(Create(instance, encode({"host": "a"})))
+    read = []
+    reader = VariableReader(fleet.session, SystemClock())
+
+    def record(request):
+        read.append((request.is_ahead, reader.read(request)))
+        return read[-1][1]
+
+    answered = threading.Event()
+    servers = metrics_servers({"main": MetricsSettings(url=prometheus.url, timeout=30.0)})
+    measurements = MetricMeasurements(servers, record, SystemClock(), answered.set)
+    measurements.start()
+    criterion = OutsideCriterion(ANALYSIS, lambda: None, lambda: None, measurements.read)
+    with fleet.coordinator(criteria=[criterion]) as daemon:
+        while daemon.run_cycle() == 0:
+            pass
+        wait_until(lambda: read, "the variables")
+        assert read[:1] == [(True, QueryVariables(instances=("10.0.0.1:80",)))]
+        fleet.session.commit(Delete(instance))  # the host deploys at once
+        fleet.work()
+        while not fleet.running.analyses:
+            daemon.run_cycle()
+    measurements.close()
+    assert fleet.running.analyses["canary"].metrics["errors"].before == 3.0
 
 
 def encode_target(assignments):

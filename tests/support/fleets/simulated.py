@@ -83,13 +83,15 @@ class SimulatedFleet:
     def measure(self, state: RolloutState) -> None:
         """Answer the measurements that are due now."""
         self.answers, values = {}, self.metrics or {}
-        for request in due_requests(state, self.now):
+        for request in (each for each in due_requests(state, self.now) if not each.is_ahead):
             name = request.metric.name
             reading = Reading(values.get(name), "", values.get(f"{name}.others"))
             self.answers[request.key] = MetricAnswer(request.at, self.now, reading, "main")
 
     def advance(self, state: RolloutState) -> RolloutState:
         """Run one cycle of the coordinator; remove the reports of hosts that begin again."""
+        if self.metrics is not None:
+            self.measure(state)
         after = advance(state, self.observe())
         if self.metrics is not None and after.ended is None:
             self.measure(after)

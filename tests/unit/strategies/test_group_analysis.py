@@ -24,11 +24,12 @@ from zkdeployment.strategies.group_analysis import (
     due_requests,
     waiting_reason,
 )
+from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import advance, grants, has_failed, seconds_until_change
 from zkdeployment.strategies.queries import QueryVariables
 from zkdeployment.strategies.state import Directive, RecoveryStage, state_from_json, state_to_json
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, held_groups
-from zkdeployment.strategies.strategy import Group, OnFailure, Pace, Selector
+from zkdeployment.strategies.strategy import Group, OnFailure, Pace, ParallelLimit, Selector
 from zkdeployment.strategies.views import GroupState, describe_group, group_state
 
 
@@ -171,6 +172,28 @@ def test_the_value_before_the_deploy_phase_is_measured_first():
     assert has_failed(fleet.wait(state, 60))
 
 
+def test_the_value_before_is_measured_at_the_begin_of_the_deploy_phase_in_spite_of_a_pause():
+    fleet = fleet_of("ab")
+    state = fleet.start(strategy(analysed(metric("<= 2 * before"), max_parallel=ParallelLimit(1))))
+    state = fleet.run(state, until=lambda s: s.active_phase and s.active_phase.task.phase is Phase.DEPLOY)
+    begun, fleet.silent = fleet.now, {"a", "b"}
+    fleet.act(Directive.PAUSE)
+    state = fleet.wait(fleet.advance(state), 600)
+    fleet.act(Directive.RESUME)
+    state = fleet.wait(fleet.advance(state), 30)
+    (request,) = due_requests(state, fleet.now)
+    assert (request.key.number, request.time) == (None, begun)
+
+
+def test_variables_for_the_value_before_are_needed_while_the_group_prepares():
+    fleet = fleet_of("ab")
+    metrics = (metric("<= 2 * before"), metric(name="latency", compare="before"), metric(name="load"))
+    state = fleet.step(fleet.start(strategy(analysed(*metrics))))
+    assert state.active_phase.task.phase is Phase.PREPARE
+    (request,) = due_requests(state, fleet.now)
+    assert (request.is_ahead, request.key, request.metrics) == (True, MetricKey("7-1", "x", "", None), metrics)
+
+
 def test_without_a_value_before_there_is_no_data():
     fleet, state = baking(analysed(metric("<= 2 * before")), metrics={})
     fleet.metrics = {"errors": 1.0}
@@ -227,6 +250,29 @@ def test_a_time_without_a_coordinator_does_not_count():
     assert state.analyses["x"].metrics["errors"].passed == 1
 
 
+def test_a_successor_after_a_gap_asks_for_all_measurements_that_are_left():
+    group = analysed(bake_time=600.0)
+    fleet, state = baking(group, metrics={"errors": 0.5})
+    state = fleet.wait(state, 300)
+    fleet.now += 3600
+    assert [request.key.number for request in due_requests(state, fleet.now)] == []
+    state = fleet.advance(state)
+    assert state.analyses["x"].metrics["errors"].next == 6
+    fleet.metrics = {"errors": 99.0}
+    state = fleet.wait(state, 90)
+    progress = state.analyses["x"].metrics["errors"]
+    assert (state.rollout.result, progress.passed, progress.failed) == (RolloutResult.FAILED, 6, 1)
+    assert progress.measurements[-1].at == 360
+
+
+def test_an_answer_that_was_asked_before_a_gap_does_not_skip_measurements():
+    fleet, state = baking(analysed(bake_time=600.0), metrics={"errors": 0.5})
+    fleet.now += 3600
+    answer = MetricAnswer(600.0, fleet.now, Reading(0.5))
+    fleet.answers = {MetricKey("7-1", "x", "errors", 10): answer}
+    assert advance(state, fleet.observe()).analyses["x"].metrics["errors"].next == 1
+
+
 def test_an_answer_to_an_older_request_of_another_rollout_is_ignored():
     fleet, state = baking(metrics={"errors": 0.5})
     fleet.now += 60
@@ -251,8 +297,9 @@ def test_the_coordinator_wakes_for_each_due_measurement():
 
 def test_the_values_of_variables_are_kept_for_the_last_measurements_only():
     fleet, state = baking(metrics={"errors": 0.5})
+    fleet.metrics, fleet.answers = None, {}
     for number in range(1, 3):
-        fleet.now += 60
+        state = fleet.wait(state, 60)
         variables = QueryVariables(instances=(f"i{number}",))
         key = MetricKey("7-1", "x", "errors", number)
         answer = MetricAnswer(60.0 * number, fleet.now, Reading(0.1), "main", variables)
