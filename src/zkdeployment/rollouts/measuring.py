@@ -21,9 +21,9 @@ from zkdeployment.publishing.store.hosts import read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError
-from zkdeployment.strategies.analysis import GroupAnalysis, Reading
+from zkdeployment.strategies.analysis import Reading
 from zkdeployment.strategies.criteria import OutsideCriterion
-from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, MetricKey, due_requests
+from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, due_requests, is_open
 from zkdeployment.strategies.queries import QueryVariables, UnresolvedError, resolve, variables_in
 from zkdeployment.zookeeper import paths
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.sections import MetricsSettings
     from zkdeployment.config.settings import Settings
     from zkdeployment.strategies.analysis import AnalysisMetric
-    from zkdeployment.strategies.group_analysis import MetricRequest
+    from zkdeployment.strategies.group_analysis import MetricKey, MetricRequest
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.session import Session
 
@@ -224,7 +224,7 @@ class ServerThread:
                 answer = self._answer(submitted, request)
             except Exception as error:  # noqa: BLE001  a defect of the program must not end the measurements
                 get_logger().error("measurement-failed", metric=request.metric.name, reason=repr(error))
-                answer = self._without(request, f"the coordinator failed: {type(error).__name__}", None)
+                answer = self._without(request, f"the coordinator failed: {type(error).__name__}")
             self._answered(request, answer, self._requests.empty())
 
     def _answer(self, submitted: float, request: MetricRequest) -> MetricAnswer | None:
@@ -234,17 +234,20 @@ class ServerThread:
                 self._read_variables(request)
             return None
         if self._silent >= _MOST_SILENT and submitted <= self._silent_since:
-            return self._without(request, self._reason, None)
+            return self._without(request, self._reason)
         reading, variables, silent = take_reading(self._server, request, self._read_variables)
         if silent:
             self._silent, self._silent_since = self._silent + 1, self._clock.monotonic()
             self._reason = reading.problem
         else:
             self._silent = 0
-        return MetricAnswer(request.at, self._clock.now(), reading, self._name, variables, self._server.graph)
+        return MetricAnswer(
+            request.at, request.asked, self._clock.now(), reading, self._name, variables, self._server.graph
+        )
 
-    def _without(self, request: MetricRequest, reason: str, variables: QueryVariables | None) -> MetricAnswer:
-        return MetricAnswer(request.at, self._clock.now(), Reading(None, reason), self._name, variables)
+    def _without(self, request: MetricRequest, reason: str) -> MetricAnswer:
+        reading = Reading(None, reason)
+        return MetricAnswer(request.at, request.asked, self._clock.now(), reading, self._name)
 
 
 class MetricMeasurements:
@@ -285,7 +288,7 @@ class MetricMeasurements:
         """Return the answers for a rollout, and ask for the measurements that are due."""
         requests = due_requests(state, now)
         with self._lock:
-            self._answers = {key: each for key, each in self._answers.items() if _is_open(state, key)}
+            self._answers = {key: each for key, each in self._answers.items() if is_open(state, key, each)}
             known = self._pending | {key[:3] for key in self._answers}
             new = [request for request in requests if request.key[:3] not in known]
             for request in new:
@@ -294,7 +297,7 @@ class MetricMeasurements:
                     self._pending.add(request.key[:3])
                     thread.submit(request)
                 elif not request.is_ahead:
-                    self._answers[request.key] = MetricAnswer(request.at, now, Reading(None, problem))
+                    self._answers[request.key] = MetricAnswer(request.at, now, now, Reading(None, problem))
             return dict(self._answers)
 
     def _server_of(self, metric: AnalysisMetric) -> tuple[ServerThread | None, str]:
@@ -317,16 +320,6 @@ class MetricMeasurements:
                 self._woken = self._clock.monotonic()
         if due:
             self._wake()
-
-
-def _is_open(state: RolloutState, key: MetricKey) -> bool:
-    """Whether a rollout does not contain the answer with this key yet."""
-    if key.rollout != state.id:
-        return False
-    progress = state.analyses.get(key.group, GroupAnalysis()).metrics.get(key.metric)
-    if progress is None:
-        return True
-    return progress.before_at is None if key.number is None else key.number >= progress.next
 
 
 def chosen_server(metric: AnalysisMetric, names: Collection[str]) -> tuple[str, str]:

@@ -52,7 +52,7 @@ class MetricKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetricRequest:
-    """A measurement that is due, ``at`` a time on the clock of the analysis.
+    """A measurement that is due, ``at`` a time on the clock of the analysis, which is ``asked`` since the epoch.
 
     ``hosts`` are those of the group, ``others`` the hosts outside of it that do not have the revision, both by id.
     The query is evaluated at ``time`` in seconds since the epoch, without it at present. A request ``is_ahead`` if
@@ -64,6 +64,7 @@ class MetricRequest:
     metric: AnalysisMetric
     metrics: tuple[AnalysisMetric, ...]
     at: float
+    asked: float
     hosts: frozenset[str]
     others: frozenset[str]
     revision: Revision
@@ -73,12 +74,14 @@ class MetricRequest:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnswer:
-    """The answer to a request: the reading, the time in seconds since the epoch, and the source.
+    """The answer to a request: the reading, and the source; ``at`` and ``asked`` are those of the request.
 
-    ``graph`` is the address of the server's own graphs, if it has one.
+    ``time`` is when it was answered, in seconds since the epoch. ``graph`` is the address of the server's own
+    graphs, if it has one.
     """
 
     at: float
+    asked: float
     time: float
     reading: Reading
     server: str = ""
@@ -112,7 +115,7 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
         for metric in [metric for metric in group.pace.analysis if metric.uses("before")][:1]:
             key = MetricKey(state.id, group.name, "", None)
             yield MetricRequest(
-                key, metric, group.pace.analysis, 0.0, hosts, others, state.revision, is_ahead=True
+                key, metric, group.pace.analysis, 0.0, now, hosts, others, state.revision, is_ahead=True
             )
         return
     for metric in group.pace.analysis:
@@ -125,7 +128,9 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
             number = number_due(metric, progress, group.pace.analysis_clock, at)
         if number is not None or time is not None:
             key = MetricKey(state.id, group.name, metric.name, number)
-            yield MetricRequest(key, metric, group.pace.analysis, at or 0.0, hosts, others, state.revision, time)
+            yield MetricRequest(
+                key, metric, group.pace.analysis, at or 0.0, now, hosts, others, state.revision, time
+            )
 
 
 def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
@@ -139,13 +144,16 @@ def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservat
     for key in sorted(key for key in answers if key[:2] == (state.id, group.name) and key.number is None):
         analysis = _with_before(analysis, key.metric, answers[key])
     at = bake_elapsed(state, active, observation.now)
-    if at is not None:
+    if at is None:  # a host that came back deploys: everything is measured again when the next bake time begins
+        analysis = replace(analysis, metrics={name: _anew(each) for name, each in analysis.metrics.items()})
+    else:
         for metric in group.pace.analysis:
             taken = (
                 sorted(
                     (key.number, answers[key])
                     for key in answers
-                    if key[:3] == (state.id, group.name, metric.name) and key.number is not None
+                    if key[:3] == (state.id, group.name, metric.name) and is_open(state, key, answers[key])
+                    if key.number is not None
                 )
                 if answers
                 else ()
@@ -157,6 +165,22 @@ def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservat
             settled = settle(metric, analysis.progress(metric), group.pace.analysis_clock, at)
             analysis = replace(analysis, metrics={**analysis.metrics, metric.name: settled})
     return state if analysis == before else replace(state, analyses={**state.analyses, group.name: analysis})
+
+
+def is_open(state: RolloutState, key: MetricKey, answer: MetricAnswer) -> bool:
+    """Whether the rollout still needs this answer; one that was asked before the present bake time is dropped."""
+    active = state.active_phase
+    if active is None or key[:2] != (state.id, active.task.group):
+        return False
+    progress = state.analyses.get(key.group, GroupAnalysis()).metrics.get(key.metric, MetricProgress())
+    if key.number is None:
+        return progress.before_at is None
+    is_current = active.baking_since is not None and answer.asked >= active.baking_since
+    return is_current and key.number >= progress.next
+
+
+def _anew(progress: MetricProgress) -> MetricProgress:
+    return MetricProgress(before=progress.before, before_at=progress.before_at)
 
 
 def _with_before(analysis: GroupAnalysis, metric: str, answer: MetricAnswer) -> GroupAnalysis:

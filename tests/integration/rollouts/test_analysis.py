@@ -239,7 +239,7 @@ def test_variables_come_from_hosts_targets_and_registered_instances(fleet):
     query = 'up{instance=~"$instances", job=~"$service", host=~"$hosts", a=~"$others", revision="$revision"}'
     one = metric(query)
     key = MetricKey("1-1", "canary", "errors", 0)
-    request = MetricRequest(key, one, (one,), 0.0, frozenset("a"), frozenset("b"), "r1")
+    request = MetricRequest(key, one, (one,), 0.0, 0.0, frozenset("a"), frozenset("b"), "r1")
     found = VariableReader(fleet.session, SystemClock()).read(request)
     assert found == QueryVariables(
         instances=("10.0.0.97:80",),

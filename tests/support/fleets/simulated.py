@@ -86,7 +86,7 @@ class SimulatedFleet:
         for request in (each for each in due_requests(state, self.now) if not each.is_ahead):
             name = request.metric.name
             reading = Reading(values.get(name), "", values.get(f"{name}.others"))
-            self.answers[request.key] = MetricAnswer(request.at, self.now, reading, "main")
+            self.answers[request.key] = MetricAnswer(request.at, request.asked, self.now, reading, "main")
 
     def advance(self, state: RolloutState) -> RolloutState:
         """Run one cycle of the coordinator; remove the reports of hosts that begin again."""

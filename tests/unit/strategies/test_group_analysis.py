@@ -22,6 +22,7 @@ from zkdeployment.strategies.group_analysis import (
     MetricAnswer,
     MetricKey,
     due_requests,
+    is_open,
     waiting_reason,
 )
 from zkdeployment.strategies.permission import Phase
@@ -268,18 +269,54 @@ def test_a_successor_after_a_gap_asks_for_all_measurements_that_are_left():
 def test_an_answer_that_was_asked_before_a_gap_does_not_skip_measurements():
     fleet, state = baking(analysed(bake_time=600.0), metrics={"errors": 0.5})
     fleet.now += 3600
-    answer = MetricAnswer(600.0, fleet.now, Reading(0.5))
+    answer = MetricAnswer(600.0, fleet.now, fleet.now, Reading(0.5))
     fleet.answers = {MetricKey("7-1", "x", "errors", 10): answer}
     assert advance(state, fleet.observe()).analyses["x"].metrics["errors"].next == 1
+
+
+def test_a_bake_time_that_starts_again_is_measured_again():
+    group = analysed(bake_time=600.0, progress_deadline=3600.0, max_parallel=ParallelLimit(1))
+    fleet = fleet_of("ab", metrics={"errors": 0.5})
+    state = fleet.run(
+        fleet.start(strategy(group)), until=lambda s: s.active_phase and s.active_phase.task.phase is Phase.DEPLOY
+    )
+    facts = fleet.present["b"]
+    fleet.deregister("b")
+    while not is_baking(state):
+        state = fleet.wait(fleet.step(state), 15)
+    state = fleet.wait(state, 590)
+    assert state.analyses["x"].metrics["errors"].passed == 10
+    fleet.register("b", facts)
+    state = fleet.step(state)
+    assert stage(state) is MetricStage.UNPROVEN
+    fleet.now += 10
+    fleet.metrics = {"errors": 99.0}
+    state = fleet.run(state)
+    progress = state.analyses["x"].metrics["errors"]
+    assert (state.rollout.result, progress.passed, progress.failed) == (RolloutResult.FAILED, 0, 1)
+
+
+def test_an_answer_that_was_asked_before_the_bake_time_started_again_is_dropped():
+    _, state = baking(metrics={})
+    since = state.active_phase.baking_since
+    key = MetricKey("7-1", "x", "errors", 1)
+    asked = [since - 1, since, since + 1]
+    assert [is_open(state, key, MetricAnswer(60.0, at, since + 5, Reading(0.5))) for at in asked] == [
+        False,
+        True,
+        True,
+    ]
+    deploying = replace(state, active_phase=replace(state.active_phase, baking_since=None))
+    assert not is_open(deploying, key, MetricAnswer(60.0, since, since + 5, Reading(0.5)))
 
 
 def test_an_answer_to_an_older_request_of_another_rollout_is_ignored():
     fleet, state = baking(metrics={"errors": 0.5})
     fleet.now += 60
     fleet.answers = {
-        MetricKey("7-1", "x", "errors", 0): MetricAnswer(0.0, fleet.now, Reading(9.0)),
-        MetricKey("6-1", "x", "errors", 1): MetricAnswer(0.0, fleet.now, Reading(9.0)),
-        MetricKey("7-1", "y", "errors", 1): MetricAnswer(0.0, fleet.now, Reading(9.0)),
+        MetricKey("7-1", "x", "errors", 0): MetricAnswer(0.0, fleet.now, fleet.now, Reading(9.0)),
+        MetricKey("6-1", "x", "errors", 1): MetricAnswer(0.0, fleet.now, fleet.now, Reading(9.0)),
+        MetricKey("7-1", "y", "errors", 1): MetricAnswer(0.0, fleet.now, fleet.now, Reading(9.0)),
     }
     assert advance(state, fleet.observe()).analyses == state.analyses
 
@@ -302,7 +339,7 @@ def test_the_values_of_variables_are_kept_for_the_last_measurements_only():
         state = fleet.wait(state, 60)
         variables = QueryVariables(instances=(f"i{number}",))
         key = MetricKey("7-1", "x", "errors", number)
-        answer = MetricAnswer(60.0 * number, fleet.now, Reading(0.1), "main", variables)
+        answer = MetricAnswer(60.0 * number, fleet.now, fleet.now, Reading(0.1), "main", variables)
         state = advance(state, replace(fleet.observe(), outside={ANALYSIS: {key: answer}}))
     analysis = state.analyses["x"]
     found = [analysis.variables_of(m) for m in analysis.metrics["errors"].measurements]

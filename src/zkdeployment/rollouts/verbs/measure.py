@@ -139,7 +139,7 @@ def _rehearse(
     key = MetricKey("", group.name, metric.name, None)
     others = frozenset(snapshot.facts) - hosts
     revision = snapshot.published or "none"
-    request = MetricRequest(key, metric, group.pace.analysis, 0.0, hosts, others, revision)
+    request = MetricRequest(key, metric, group.pace.analysis, 0.0, time.time(), hosts, others, revision)
     servers: Mapping[str, MetricsServer] = metrics_servers(settings.metrics_servers)
     name, problem = chosen_server(metric, servers)
     reading, variables = Reading(None, problem), None
