@@ -52,7 +52,7 @@ class ElectedThread:
             self._thread.join(_CLOSING)
 
     def pause(self, seconds: float) -> None:
-        """Wait within ``work``, whatever changes; return at once when the thread is to end."""
+        """Wait within ``work`` regardless of changes; return at once when the thread is to end."""
         self._closed.wait(seconds)
 
     def _run(self) -> None:
