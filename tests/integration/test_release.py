@@ -56,13 +56,13 @@ class Checkout:
     def git(self, *words):
         return self._run("git", *words, check=True).stdout.strip()
 
-    def release(self, *words):
-        return self._run("scripts/release", QUICK, *words)
+    def release(self, *words, **environment):
+        return self._run("scripts/release", QUICK, *words, **environment)
 
-    def _run(self, *words, check=False):
+    def _run(self, *words, check=False, **environment):
         python = os.path.realpath(sys.executable)
         own = {"PYTHON": python, "PIP": f"{sys.executable} -m pip --python {python}"}
-        env = {**os.environ, "HOME": str(self._home), "GIT_CONFIG_NOSYSTEM": "1", **own}
+        env = {**os.environ, "HOME": str(self._home), "GIT_CONFIG_NOSYSTEM": "1", **own, **environment}
         return subprocess.run(
             [*map(str, words)], cwd=self.directory, env=env, capture_output=True, text=True, check=check
         )
@@ -120,6 +120,7 @@ def test_a_release_is_signed_and_can_be_built_again(checkout, tmp_path):
         (("7.9.9",), "version 7.9.9 is not later than the release 8.0.0"),
         (("8.0.0",), "version 8.0.0 is not later than the release 8.0.0"),
         (("--build", "6.0.0", "x"), "there is no tag 6.0.0"),
+        (("--build", "heads/main", "x"), "expected the tag of a release, such as 1.1.0, found 'heads/main'"),
     ],
 )
 def test_a_wrong_version_is_refused(checkout, words, message):
@@ -128,6 +129,23 @@ def test_a_wrong_version_is_refused(checkout, words, message):
     done = checkout.release(*words)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("place", ["directory", "directory/file"])
+def test_existing_files_are_not_replaced_by_archives(checkout, tmp_path, place):
+    kept = tmp_path / "directory/file"
+    kept.parent.mkdir()
+    kept.write_text("precious")
+    done = checkout.release("--build", "HEAD", tmp_path / place)
+    assert done.returncode == 1
+    assert f"expected a new or empty directory, found {tmp_path / place}" in done.stderr
+    assert kept.read_text() == "precious"
+
+
+def test_a_release_that_fails_leaves_no_temporary_files(checkout, tmp_path):
+    done = checkout.release("--build", "HEAD", tmp_path / "archives", TMPDIR=tmp_path, PIP="false")
+    assert done.returncode == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["archives"]
 
 
 def test_a_checkout_with_changes_is_not_released(checkout):
