@@ -314,15 +314,21 @@ fetch_machine() (
     . /etc/os-release
     components=main
     [ "$ID" = debian ] || components=main,universe
-    rm -rf build/machine build/machine.new
-    mmdebstrap --variant=minbase --mode=root --components="$components" --include="$machine_packages" \
-        --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
-        --dpkgopt='path-exclude=/usr/share/locale/*' \
-        "$VERSION_CODENAME" build/machine.new || exit
+    make_root build/machine.new "$VERSION_CODENAME" --components="$components" --include="$machine_packages" || exit
     rm -f build/machine.new/etc/{hostname,resolv.conf}
     : >build/machine.new/etc/machine-id
     mkdir -p build/machine.new/etc/rpm
     echo "%_dbpath /var/lib/rpm" >build/machine.new/etc/rpm/macros
     echo "$machine_packages" >build/machine.new/made-of
+    rm -rf --one-file-system build/machine
     mv build/machine.new build/machine
 )
+
+# make_root DIRECTORY SUITE OPTION...: makes a root directory of a distribution, without documentation. mmdebstrap mounts parts
+# of this machine there, also /dev/shm; no other process sees these mounts, and they end with mmdebstrap, however it ends.
+make_root() {
+    rm -rf --one-file-system "$1"
+    unshare --mount --propagation private mmdebstrap --variant=minbase --mode=root "${@:3}" \
+        --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+        --dpkgopt='path-exclude=/usr/share/locale/*' "$2" "$1"
+}

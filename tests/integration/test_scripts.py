@@ -1,5 +1,6 @@
-"""The scripts explain themselves on a machine on which nothing of the project is installed."""
+"""Scripts explain themselves where nothing is installed; ``test-on`` leaves the machine's files alone."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -39,3 +40,50 @@ def test_help_installs_nothing(clone, script, option, words):
     assert done.returncode == 0, done.stderr
     assert option in done.stdout
     assert sorted(file.name for file in clone.iterdir()) == ["scripts", "src", "tests"]
+
+
+#: Mounts a directory of the machine, as the real program mounts /dev/shm, and is killed in its first run.
+MMDEBSTRAP = """#!/bin/sh
+set -e
+for root; do :; done
+mkdir -p "$root/dev/shm"
+mount --bind machine "$root/dev/shm"
+echo "$root" >>made
+[ "$(wc -l <made)" != 1 ] || kill -KILL $$
+"""
+
+
+@pytest.fixture
+def test_on(clone):
+    """Runs ``test-on`` with substitutes for its programs; returns the root directories made so far."""
+    programs = {"mmdebstrap": MMDEBSTRAP, "systemd-nspawn": "#!/bin/sh\n"}
+    for name, text in programs.items():
+        (clone / "bin" / name).parent.mkdir(exist_ok=True)
+        (clone / "bin" / name).write_text(text)
+        (clone / "bin" / name).chmod(0o755)
+    run("git", "init", "--quiet", clone)
+    environment = {**os.environ, "PATH": f"{clone}/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+
+    def runs(*names):
+        # Mounts that outlive a run are not left on this machine.
+        commands = "; ".join(f"scripts/test-on --packages {name}" for name in names)
+        run("unshare", "--mount", "--propagation", "private", "sh", "-c", commands, cwd=clone, env=environment)
+        return [Path(line).name for line in (clone / "made").read_text().splitlines()]
+
+    return runs
+
+
+def test_a_root_directory_whose_making_was_killed_takes_no_files_of_the_machine_with_it(clone, test_on):
+    (clone / "machine").mkdir()
+    (clone / "machine" / "precious").touch()
+    assert test_on("debian-13", "debian-13") == ["debian-13.new"] * 2
+    assert [file.name for file in (clone / "machine").iterdir()] == ["precious"]
+
+
+def test_only_the_root_directory_of_sid_is_made_again_every_day(clone, test_on):
+    (clone / "machine").mkdir()
+    names = ["debian-12", "debian-13", "sid"]
+    assert test_on(*names, *names) == ["debian-12.new", "debian-13.new", "sid.new", "debian-12.new"]
+    for name in names:
+        os.utime(clone / "build/roots" / name / "made-of", (1, 1))
+    assert test_on(*names, *names)[4:] == ["sid.new"]
