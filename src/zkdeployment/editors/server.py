@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -15,7 +16,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import ServerTextPosition
 
 from zkdeployment.base.errors import TreeError
-from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Severity, is_tree_file
+from zkdeployment.base.source_files import Severity, is_tree_file
 from zkdeployment.editors.rules.completion import ProposalKind, tree_proposals
 from zkdeployment.editors.rules.context import Live, TreeContext
 from zkdeployment.editors.rules.document_text import describe_place, document_proposals, place_at
@@ -33,7 +34,7 @@ from zkdeployment.editors.trees import LintOptions, OpenTree, is_source, tree_di
 from zkdeployment.tree.links import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from zkdeployment.base.source_files import Problem
     from zkdeployment.editors.published import PublishedFleet
@@ -58,6 +59,28 @@ _SEVERITIES = {
 }
 
 _PATH_IN_DOCUMENT = re.compile(r"/[^\s'\",\[\]{}]+")
+
+
+class Cursor(NamedTuple):
+    """A place in a file, in characters, with the lines of the file and the context about its tree."""
+
+    path: str
+    context: TreeContext
+    lines: Sequence[str]
+    number: int
+    column: int
+
+    @property
+    def node(self) -> str | None:
+        """The node that the word here stands for, in a tree file or in the paths of a document."""
+        context, lines, number, column = self[1:]
+        if is_tree_file(self.path):
+            return node_under(context, lines, number, column)
+        for match in _PATH_IN_DOCUMENT.finditer(lines[number]):
+            for reference in names_in_path(context.tree.properties, "", match[0], match.start()):
+                if reference.start <= column <= reference.end and reference.path in context.tree:
+                    return reference.path
+        return None
 
 
 class TreeLanguageServer(LanguageServer):
@@ -88,12 +111,21 @@ class TreeLanguageServer(LanguageServer):
             if is_source(document.path) and self.tree_of(document.path) is tree
         }
 
-    def context_of(self, path: str, live: Live | None = None) -> tuple[TreeContext, list[str]]:
-        """Return the context about the tree of a file, and the lines of that file."""
+    def cursor(
+        self, document: types.TextDocumentIdentifier, position: types.Position, *, on_disk: bool = False
+    ) -> Cursor | None:
+        """Return a place in a file of a tree, ``None`` in other files; ``on_disk`` reads the files again."""
+        path = to_fs_path(document.uri)
+        if path is None or not is_source(path):
+            return None
         tree = self.tree_of(path)
+        if on_disk:
+            tree.forget()
         texts = self.texts_of(tree)
-        hosts = Live() if self.published is None else self.published.live()
-        return TreeContext(tree.review(texts), live or hosts), tree.lines(path, texts)
+        live = Live() if self.published is None else self.published.live()
+        context, lines = TreeContext(tree.review(texts), live), tree.lines(path, texts)
+        place = self.workspace.position_codec.position_from_client_units(lines, position)
+        return Cursor(path, context, lines, min(place.line, len(lines) - 1), place.character)
 
     def check_later(self, uri: str, *, on_disk: bool = False) -> None:
         """Publish the problems of the tree of a file after a short pause in typing."""
@@ -154,11 +186,6 @@ class TreeLanguageServer(LanguageServer):
         first = codec.position_to_client_units(lines, ServerTextPosition(line, start))
         return types.Range(first, codec.position_to_client_units(lines, ServerTextPosition(line, end)))
 
-    def place_of(self, position: types.Position, lines: Sequence[str]) -> tuple[int, int]:
-        """Return the line and the column, in characters, of a position."""
-        place = self.workspace.position_codec.position_from_client_units(lines, position)
-        return min(place.line, len(lines) - 1), place.character
-
     def location(self, context: TreeContext, node: str, name: str | None = None) -> types.Location | None:
         """Return the place of a node, or of its property; ``None`` for a node that no file has."""
         positions = context.reviewed.linted.positions
@@ -208,11 +235,10 @@ def _check_changed_files(server: TreeLanguageServer, params: types.DidChangeWatc
 
 
 def _complete(server: TreeLanguageServer, params: types.CompletionParams) -> types.CompletionList | None:
-    path = to_fs_path(params.text_document.uri)
-    if path is None or not is_source(path):
+    cursor = server.cursor(params.text_document, params.position)
+    if cursor is None:
         return None
-    context, lines = server.context_of(path)
-    number, column = server.place_of(params.position, lines)
+    path, context, lines, number, column = cursor
     propose = tree_proposals if is_tree_file(path) else document_proposals
     proposals = propose(context, lines, number, column)
     return types.CompletionList(
@@ -239,25 +265,21 @@ def _item(
 
 
 async def _hover(server: TreeLanguageServer, params: types.HoverParams) -> types.Hover | None:
-    path = to_fs_path(params.text_document.uri)
-    if path is None or not is_source(path):
+    cursor = server.cursor(params.text_document, params.position)
+    if cursor is None:
         return None
-    context, lines = server.context_of(path)
-    number, column = server.place_of(params.position, lines)
+    path, context, lines, number, column = cursor
+    node = cursor.node
     if server.published is not None:
-        above = owner_of(lines, number, indentation(lines[number]))
-        named = _node_at(context, path, lines, number, column) or above
+        named = node or owner_of(lines, number, indentation(lines[number]))
         live = await asyncio.get_running_loop().run_in_executor(None, server.published.live, named)
         context = TreeContext(context.reviewed, live)
     if is_tree_file(path):
         text = describe_tree_place(context, lines, number, column)
+    elif node is not None:
+        text = describe_node(context, node)
     else:
-        node = _node_at(context, path, lines, number, column)
-        text = (
-            describe_node(context, node)
-            if node
-            else describe_place(place_at(lines, number, _word_end(lines[number], column)))
-        )
+        text = describe_place(place_at(lines, number, _word_end(lines[number], column)))
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text else None
 
 
@@ -267,26 +289,14 @@ def _word_end(text: str, column: int) -> int:
     return colon + 1 if colon >= 0 else len(text)
 
 
-def _node_at(context: TreeContext, path: str, lines: Sequence[str], number: int, column: int) -> str | None:
-    """Return the node that the word at a place stands for, in a tree file or in the paths of a document."""
-    if is_tree_file(path):
-        return node_under(context, lines, number, column)
-    if path.endswith(DOCUMENT_SUFFIXES):
-        for match in _PATH_IN_DOCUMENT.finditer(lines[number]):
-            for reference in names_in_path(context.tree.properties, "", match[0], match.start()):
-                if reference.start <= column <= reference.end and reference.path in context.tree:
-                    return reference.path
-    return None
-
-
 def _define(server: TreeLanguageServer, params: types.DefinitionParams) -> types.Location | None:
-    path = to_fs_path(params.text_document.uri)
-    if path is None or not is_source(path):
+    cursor = server.cursor(params.text_document, params.position)
+    if cursor is None:
         return None
-    context, lines = server.context_of(path)
-    number, column = server.place_of(params.position, lines)
-    node = _node_at(context, path, lines, number, column)
-    target = link_target(context.tree.properties, lines, number) if is_tree_file(path) else None
+    context, node = cursor.context, cursor.node
+    target = None
+    if is_tree_file(cursor.path):
+        target = link_target(context.tree.properties, cursor.lines, cursor.number)
     if target is not None and (node is None or resolved(context, node) == target[0]):
         return server.location(context, *target)
     return None if node is None else server.location(context, resolved(context, node))
@@ -301,42 +311,46 @@ def resolved(context: TreeContext, path: str) -> str:
 
 
 def _prepare_renaming(server: TreeLanguageServer, params: types.PrepareRenameParams) -> types.Range | None:
-    path = to_fs_path(params.text_document.uri)
-    if path is None or not is_tree_file(path):
+    cursor = server.cursor(params.text_document, params.position)
+    if cursor is None or not is_tree_file(cursor.path):
         return None
-    context, lines = server.context_of(path)
-    number, column = server.place_of(params.position, lines)
+    _, context, lines, number, column = cursor
     for reference in references(context.tree.properties, lines, number):
         if reference.start <= column <= reference.end:
-            _checked(context, reference.path)
+            with _refusals():
+                check_renaming(context, reference.path)
             return server.range_of(lines, number, reference.start, reference.end)
     return None
 
 
 def _rename(server: TreeLanguageServer, params: types.RenameParams) -> types.WorkspaceEdit | None:
-    path = to_fs_path(params.text_document.uri)
-    if path is None or not is_tree_file(path):
+    # Some editors do not report changes of files that are not open.
+    cursor = server.cursor(params.text_document, params.position, on_disk=True)
+    if cursor is None or not is_tree_file(cursor.path):
         return None
-    context, lines = server.context_of(path)
-    number, column = server.place_of(params.position, lines)
-    node = node_under(context, lines, number, column)
+    context, node = cursor.context, cursor.node
     if node is None:
         raise JsonRpcInvalidParams("there is no name of a node at the cursor; put it on a node or on a path")
-    _checked(context, node, params.new_name)
-    tree = server.tree_of(path)
+    tree = server.tree_of(cursor.path)
+    if tree.unreadable is not None:
+        raise JsonRpcInvalidParams(f"{tree.unreadable}; files that are not read may have links to the node")
     texts = server.texts_of(tree)
     files = [file.name for file in (*context.reviewed.linted.parsed, *context.reviewed.documents.files)]
     all_lines = {file: tree.lines(file, texts) for file in files}
     changes: dict[str, list[types.TextEdit]] = {}
-    for edit in renaming_edits(context, node, all_lines):
-        place = server.range_of(all_lines[edit.file], edit.line, edit.start, edit.end)
-        changes.setdefault(from_fs_path(edit.file) or edit.file, []).append(types.TextEdit(place, params.new_name))
+    with _refusals():
+        check_renaming(context, node, params.new_name)
+        for edit in renaming_edits(context, node, all_lines):
+            place = server.range_of(all_lines[edit.file], edit.line, edit.start, edit.end)
+            file = from_fs_path(edit.file) or edit.file
+            changes.setdefault(file, []).append(types.TextEdit(place, params.new_name))
     return types.WorkspaceEdit(changes=changes)
 
 
-def _checked(context: TreeContext, path: str, name: str | None = None) -> None:
+@contextmanager
+def _refusals() -> Iterator[None]:
     """Refuse a renaming with an error of the protocol, which editors show."""
     try:
-        check_renaming(context, path, name)
+        yield
     except TreeError as error:
         raise JsonRpcInvalidParams(str(error)) from error

@@ -54,14 +54,17 @@ def _entries(directory: Path) -> list[Path]:
 
 
 class OpenTree:
-    """The tree in one directory; the files on disk are read again after ``forget``."""
+    """The tree in one directory; the files on disk are read again after ``forget``.
+
+    ``unreadable`` is the reason why the files on disk could not be read.
+    """
 
     def __init__(self, directory: Path, options: LintOptions) -> None:
         self.directory = directory
         self._options = options
         self._on_disk: Sequence[SourceFile] | None = None
         self._last: Review | None = None
-        self._unreadable: Problem | None = None
+        self.unreadable: Problem | None = None
 
     def forget(self) -> None:
         """Read the files on disk again at the next review."""
@@ -77,7 +80,7 @@ class OpenTree:
     def problems(self, reviewed: Review) -> list[Problem]:
         """Return the problems that ``lint`` reports for this review."""
         found = lint_problems(reviewed, governed=self._options.governed)
-        unreadable = () if self._unreadable is None else (self._unreadable,)
+        unreadable = [] if self.unreadable is None else [self.unreadable]
         return [*unreadable, *found, *(reviewed.documents.advice if self._options.strict else ())]
 
     def lines(self, file: str, texts: Mapping[str, str]) -> list[str]:
@@ -91,9 +94,9 @@ class OpenTree:
     def _read(self) -> None:
         """Read the files on disk; those that were read before stay if one of them cannot be read."""
         try:
-            self._on_disk, self._unreadable = read_trees([str(self.directory)]), None
+            self._on_disk, self.unreadable = read_trees([str(self.directory)]), None
         except ConfigurationError as error:
-            self._on_disk, self._unreadable = self._on_disk or (), Problem(str(error))
+            self._on_disk, self.unreadable = self._on_disk or (), Problem(str(error))
 
     def _files(self, texts: Mapping[str, str]) -> list[SourceFile]:
         files = {file.name: file for file in self._on_disk or ()}

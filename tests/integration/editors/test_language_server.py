@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -341,6 +342,27 @@ def test_a_tree_with_errors_is_not_renamed(tree):
             editor.cursor += 1
             with pytest.raises(JsonRpcException, match="the tree has errors"):
                 await editor.rename("y")
+
+    asyncio.run(session())
+
+
+def test_a_renaming_reads_the_files_again(tree):
+    """Some editors do not report files that other programs changed."""
+    (tree / "check.yaml").write_text(CHECK)
+
+    async def session() -> None:
+        async with open_editor(tree / "main.zk") as editor:
+            await editor.diagnostics()
+            (tree / "check.yaml").write_text(f"# A comment.\n{CHECK}")
+            editor.go_to("/hello : hello")
+            editor.cursor += 1
+            changes = await editor.rename("greeter")
+            (edit,) = next(edits for uri, edits in changes.items() if uri.endswith("check.yaml"))
+            line = CHECK.split("\n").index("  object: /demo/hello") + 1
+            assert (edit.range.start.line, edit.range.start.character) == (line, len("  object: /demo/"))
+            os.mkfifo(tree / "more.zk")
+            with pytest.raises(JsonRpcException, match="files that are not read may have links to the node"):
+                await editor.rename("greeter")
 
     asyncio.run(session())
 

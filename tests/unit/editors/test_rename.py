@@ -110,3 +110,27 @@ def test_nodes_with_a_meaning_keep_their_names(path):
     files = {"main.zk": "/a\n  /b : b-1\n    /deploy\n      /h1\n/roles\n  /web\n/role-locks\n  /web\n"}
     with pytest.raises(TreeError):
         check_renaming(context_of(files), path)
+
+
+DUTY = """\
+schema: zkdeployment/OnCall/v1
+metadata: {name: n}
+data:
+  contacts: [{name: ann, email: ann@example.com}]
+  object: PATH
+"""
+
+
+@pytest.mark.parametrize("spelling", ['"/a\\\n    /b"', '"/\\x61/b"', "&here /a/b", "!!str /a/b", ">-\n    /a/b"])
+def test_a_path_in_another_spelling_is_not_overlooked(spelling):
+    text = "/a\n  /b : b-1\n    /deploy\n      /h1\n"
+    files = {"main.zk": text, "duty.yaml": DUTY.replace("PATH", spelling)}
+    with pytest.raises(TreeError, match=r"^duty.yaml:5:11: expected /a/b on one line"):
+        renamed(files, "/a/b", "new")
+
+
+def test_documents_with_problems_forbid_a_renaming():
+    text = "/a\n  /b : b-1\n    /deploy\n      /h1\n"
+    files = {"main.zk": text, "duty.yaml": DUTY.replace("PATH", "/a/b\n  more: text")}
+    with pytest.raises(TreeError, match=r"correct duty.yaml:6:9: "):
+        check_renaming(context_of(files), "/a/b")

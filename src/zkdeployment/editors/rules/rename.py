@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
-from zkdeployment.base.source_files import TREE_SUFFIXES, Severity
+from zkdeployment.base.source_files import TREE_SUFFIXES
 from zkdeployment.editors.rules.tree_text import DEPLOY_AFTER, names_in_path, references, service_above
 from zkdeployment.tree.values import SYMBOLIC_LINK, node_name, parent_path
 
@@ -30,13 +30,10 @@ class TextEdit(NamedTuple):
 
 def check_renaming(context: TreeContext, path: str, name: str | None = None) -> None:
     """Raise ``TreeError`` if a node cannot be renamed, or cannot have the new ``name``, if one is given."""
-    errors = [
-        problem
-        for problem in context.reviewed.problems
-        if problem.severity is Severity.ERROR and (problem.file or "").endswith(TREE_SUFFIXES)
-    ]
-    if errors:
-        raise TreeError(f"the tree has errors, so links may be overlooked; correct {errors[0]}")
+    errors = [problem for problem in context.reviewed.errors if (problem.file or "").endswith(TREE_SUFFIXES)]
+    # A document with a problem is not read, nor are its paths.
+    for error in (*errors, *context.reviewed.documents.problems):
+        raise TreeError(f"the tree has errors, so links may be overlooked; correct {error}")
     if path not in context.tree:
         raise TreeError(f"there is no node {path} in the files; expected the name of a node")
     if path[1:] in RESERVED or path.startswith(("/role-locks/", "/roles/")) or path == "/roles":
@@ -55,7 +52,10 @@ def check_renaming(context: TreeContext, path: str, name: str | None = None) -> 
 
 
 def renaming_edits(context: TreeContext, path: str, texts: Mapping[str, Sequence[str]]) -> Iterator[TextEdit]:
-    """Yield the places that name a node; ``texts`` has the lines of each file by its name."""
+    """Yield the places that name a node; ``texts`` has the lines of each file by its name.
+
+    Raises ``TreeError`` for a document that names the node in another spelling than its path.
+    """
     name = node_name(path)
     lookup = context.tree.properties
     for file, parsed in ((source.name, parsed) for source, parsed in context.reviewed.linted.parsed.items()):
@@ -76,16 +76,20 @@ def _in_documents(context: TreeContext, path: str, file: str, lines: Sequence[st
     for entry in context.reviewed.documents.entries.values():
         if entry.file != file:
             continue
-        for way, (line, column) in entry.source.places.items():
+        # Values that an alias repeats have one place.
+        for (line, column), way in {place: way for way, place in entry.source.places.items()}.items():
             value: Any = entry.source.value
             for part in way:
                 value = value[part]
-            text = lines[line - 1]
             if not isinstance(value, str) or not value.startswith("/"):
                 continue
+            text = lines[line - 1]
             start = column - 1 + (text[column - 1 : column] in {"'", '"'})
-            if text[start : start + len(value)] != value:
-                continue  # the text is folded or has escapes
             for reference in names_in_path(context.tree.properties, "", value, start):
-                if reference.path == path:
-                    yield TextEdit(file, line - 1, reference.start, reference.end)
+                if reference.path != path:
+                    continue
+                if text[start : start + len(value)] != value:
+                    raise TreeError(
+                        f"{file}:{line}:{column}: expected {value} on one line, without escapes and anchors"
+                    )
+                yield TextEdit(file, line - 1, reference.start, reference.end)
