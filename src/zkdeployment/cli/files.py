@@ -96,17 +96,18 @@ def _read_nested(top: Path) -> Iterator[SourceFile]:
         names[:] = sorted(name for name in names if not name.startswith("."))
         below = Path(directory)
         for path in (below / name for name in sorted(files) if below != top):
-            if path.is_file() and not path.is_symlink() and may_hold_documents(path.name, path.stat().st_size):
-                file = SourceFile(str(path), _content(path), is_nested=True)
-                if mentions_documents(file.content):
-                    yield file
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
+            try:
+                if (
+                    path.is_symlink()
+                    or not path.is_file()
+                    or not may_hold_documents(path.name, path.stat().st_size)
+                ):
+                    continue
+                file = SourceFile(str(path), path.read_bytes(), is_nested=True)
+            except OSError as error:
+                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
+            if mentions_documents(file.content):
+                yield file
 
 
 def _read_in_directory(path: Path) -> Iterator[SourceFile]:

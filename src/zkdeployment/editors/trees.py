@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, TREE_SUFFIXES, Problem, SourceFile, is_tree_file
-from zkdeployment.cli.files import read_trees
+from zkdeployment.cli.files import read_files, read_trees
 from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.rules.review import Review, lint_problems, review
 
@@ -39,18 +39,18 @@ def tree_directory(path: Path, folders: Sequence[Path]) -> Path:
         return path.parent
     folder = next((folder for folder in folders if folder in path.parents), None)
     for above in path.parents if folder is not None else ():
-        if any(is_tree_file(entry.name) for entry in _entries(above)):
+        if _has_tree(above):
             return above
         if above == folder:
             break
     return folder or path.parent
 
 
-def _entries(directory: Path) -> list[Path]:
+def _has_tree(directory: Path) -> bool:
     try:
-        return list(directory.iterdir())
+        return any(is_tree_file(entry.name) for entry in directory.iterdir())
     except OSError:
-        return []
+        return False
 
 
 class OpenTree:
@@ -93,8 +93,10 @@ class OpenTree:
 
     def _read(self) -> None:
         """Read the files on disk; those that were read before stay if one of them cannot be read."""
+        # Any directory may have a YAML file of another program, and millions of files below.
+        read = read_trees if _has_tree(self.directory) else read_files
         try:
-            self._on_disk, self.unreadable = read_trees([str(self.directory)]), None
+            self._on_disk, self.unreadable = read([str(self.directory)]), None
         except ConfigurationError as error:
             self._on_disk, self.unreadable = self._on_disk or (), Problem(str(error))
 

@@ -228,6 +228,24 @@ def test_open_texts_count_before_files_on_disk(tree):
     asyncio.run(session())
 
 
+def test_only_directories_with_a_tree_are_read_with_their_subdirectories(tmp_path):
+    """YAML files of other programs stand above millions of files."""
+    choice = "schema: shipyard/DeploymentConfiguration/v1\ndata: {deployment_strategy: careful}\n"
+    (tmp_path / "choice.yaml").write_text(choice)
+    (tmp_path / "strategy.yaml").write_text(STRATEGY)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "lost.yaml").write_text(STRATEGY)
+
+    async def session() -> list[str]:
+        async with open_editor(tmp_path / "choice.yaml", language="yaml") as editor:
+            return await reported(editor)
+
+    assert asyncio.run(session()) == []
+    (tmp_path / "main.zk").write_text(TREE)
+    (problem,) = asyncio.run(session())
+    assert problem.startswith(f"{tmp_path}/below/lost.yaml:")
+
+
 def test_links_lead_to_their_targets(editing):
     async def session(editor: Editor) -> None:
         lines = TREE.splitlines()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import sys
 from unittest import mock
 
 import pytest
 
+from support import commands
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE
 from support.zookeeper import write_node
@@ -407,3 +409,13 @@ def test_nodes_may_have_any_name_that_zookeeper_accepts(run, tmp_path):
     assert run("import", str(tmp_path / "a.zk"))[0] == 0
     assert run("export", "/g")[1] == text
     assert run("get", "/g/日本/l", "n")[1] == "1\n"
+
+
+def test_an_unreadable_file_in_a_subdirectory_is_named(tmp_path):
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "a.yaml").touch()
+    below.chmod(0o600)  # its files can be listed, not read
+    unprivileged = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+    done = commands.run(*unprivileged, sys.executable, "-m", "zkdeployment", "lint", tmp_path)
+    assert done.stderr == f"zkdeployment: cannot read {below}/a.yaml: Permission denied\n"
