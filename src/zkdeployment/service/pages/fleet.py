@@ -42,7 +42,7 @@ from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.commits import waiting_commits
 from zkdeployment.service.views.find import find
 from zkdeployment.service.views.fleet import FrontPageData, fleet_view
-from zkdeployment.service.views.frame import host_page, page_frame
+from zkdeployment.service.views.frame import host_page, local_path, page_frame
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
@@ -120,9 +120,13 @@ def _arrangement(request: Request, adapters: ServerAdapters, query: HostQuery) -
 
 
 @router.get("/frame")
-def show_frame(request: Request, adapters: Adapters, user: PoolReader) -> Response:
-    """Return the parts of the frame that show the state of the fleet, for pages that refresh only these."""
-    return show_page(request, adapters, user, "frame.html")
+def show_frame(
+    request: Request, adapters: Adapters, user: PoolReader, page: Annotated[str, Query(max_length=2000)] = "/"
+) -> Response:
+    """Return the parts of the frame of a page that show the state of the fleet; redirect a person to the page."""
+    if not is_fragment(request):
+        return RedirectResponse(local_path(page), 303)
+    return show_page(request, adapters, user, "frame.html", address=local_path(page))
 
 
 @router.get("/find")

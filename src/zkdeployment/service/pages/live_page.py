@@ -191,26 +191,30 @@ def show_page(
     *,
     events: str = "",
     status: int = 200,
+    address: str = "",
     **values: object,
 ) -> HTMLResponse:
-    """Return a page, or its parts; ``events`` are the kinds of events after which it refreshes itself."""
+    """Return a page, or its parts; ``events`` are the kinds of events after which it refreshes itself.
+
+    ``address`` is that of the page which shows the parts, if it differs from the address of the request.
+    """
     fragment = is_fragment(request)
     layout = {
         "layout": "fragment.html" if fragment else "page.html",
         "fragment": fragment,
         "oob": _MORPH if fragment else "",
-        "frame": _frame(request, adapters, user, events),
+        "frame": _frame(request, adapters, user, events, address or view_address(request)),
         "site": cookies.site_of(request),
     }
     return HTMLResponse(render(template, **layout, **values), status)
 
 
-def _frame(request: Request, adapters: ServerAdapters, user: User, events: str) -> PageFrame:
-    """Return the frame of a page, with the state of the fleet and the acts on it."""
+def _frame(request: Request, adapters: ServerAdapters, user: User, events: str, address: str) -> PageFrame:
+    """Return the frame of the page at an address, with the state of the fleet and the acts on it."""
     cached, now = adapters.feed.snapshot(), adapters.clock.now()
-    offered = fleet_acts(cached.fleet, view_address(request), user) if cached.connected else ()
+    offered = fleet_acts(cached.fleet, address, user) if cached.connected else ()
     return page_frame(
-        request.url.path,
+        address.partition("?")[0],
         user,
         now=now,
         events=events,

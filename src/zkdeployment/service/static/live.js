@@ -14,7 +14,7 @@
   const GATHERING = 250, PAUSE = 1000, AGES = 10000; // milliseconds
   const RETRY = 5000;
   const OUTPUT = 2000;
-  const FRAME = "/frame", HIDDEN = 60000, FLEET = ["stop", "publication", "rollout", "host"];
+  const HIDDEN = 60000, FLEET = ["stop", "publication", "rollout", "host"];
 
   const hasFleet = Boolean(document.getElementById("fleet-state")?.dataset.sign);
   const watched = [...new Set([...kinds, ...(hasFleet ? FLEET : [])])];
@@ -37,16 +37,22 @@
     timer = setTimeout(() => {
       timer = null;
       if (fetching) return; // a view that a person asked for is on its way; its end plans again
-      refresh(changed.size || everything ? location.href : FRAME);
+      refresh(changed.size || everything ? location.href : frameAddress());
     }, wait);
+  }
+
+  // The frame of this page alone: its acts return to this page, and a form has none.
+  function frameAddress() {
+    return `/frame?page=${encodeURIComponent(location.pathname + location.search)}`;
   }
 
   async function refresh(address, {whole = false, push = false} = {}) {
     fetching?.abort();
     const own = fetching = new AbortController();
     const hosts = [...changed];
+    const framed = address === frameAddress();
     const all = whole || everything || hosts.length > MOST_HOSTS;
-    if (address !== FRAME) { changed = new Set(); everything = false; }
+    if (!framed) { changed = new Set(); everything = false; }
     frame = false;
     const headers = {"HX-Request": "true"};
     const map = document.getElementById("map");
@@ -70,10 +76,10 @@
     } catch (error) {
       if (error.name === "AbortError") { // what this fetch was for is still to be fetched
         hosts.forEach(host => changed.add(host));
-        everything ||= all && address !== FRAME;
+        everything ||= all && !framed;
         return;
       }
-      if (address === FRAME) frame = true; else everything = true;
+      if (framed) frame = true; else everything = true;
       lost(true);
       setTimeout(plan, RETRY);
     } finally {
@@ -94,8 +100,8 @@
     if (state?.dataset.icon && icon.getAttribute("href") !== state.dataset.icon) icon.href = state.dataset.icon;
   }
 
-  setInterval(() => { // a hidden tab
-    if (document.hidden && document.getElementById("fleet-state").dataset.sign) refresh(FRAME);
+  setInterval(() => { // a hidden tab, whose title may be a part of the page
+    if (document.hidden && hasFleet) refresh(document.querySelector("main [data-title]") ? location.href : frameAddress());
   }, HIDDEN);
 
   // ---- The event stream ----

@@ -461,11 +461,15 @@ def test_every_page_shows_the_state_of_the_fleet_in_its_frame_and_in_its_tab(sta
         expect(state).to_contain_text("1 failed")
         expect(page).to_have_title("✕ Locks · zkdeployment")
         assert "icon-bad.svg" in page.locator("link[rel=icon]").get_attribute("href")
-        page.goto("/acts/stop")
+        page.get_by_role("link", name="Stop").click()
         page.get_by_label("Reason").fill("web loses sessions")
         stage.host(3)
         expect(state).not_to_contain_text("failed")
+        expect(state.get_by_role("link", name="Stop")).to_have_count(0)
         assert page.get_by_label("Reason").input_value() == "web loses sessions"
+        page.get_by_role("button", name="Stop the fleet").click()
+        expect(page).to_have_url(f"{stage.service.url}/locks")
+        expect(state).to_contain_text("Stopped")
 
 
 def test_keys_reach_pages_rows_the_palette_and_the_stop(stage):
@@ -524,8 +528,9 @@ def test_errors_keep_the_frame_and_offer_a_search(stage):
             stage.proxy.heal()
 
 
-def test_a_hidden_tab_keeps_its_title_and_its_icon_current(stage):
-    with stage.page("/locks") as page:
+@pytest.mark.parametrize(("path", "title"), [("/locks", "Locks"), ("/", "1 host failed")])
+def test_a_hidden_tab_keeps_its_title_and_its_icon_current(stage, path, title):
+    with stage.page(path) as page:
         page.clock.install()
         page.reload()
         page.evaluate('Object.defineProperty(document, "hidden", {get: () => true})')
@@ -533,6 +538,6 @@ def test_a_hidden_tab_keeps_its_title_and_its_icon_current(stage):
         stage.host(3, error="disk full")
         wait_until(lambda: not stage.is_whole, "the service has read the failure")
         page.clock.fast_forward(61_000)
-        expect(page).to_have_title("✕ Locks · zkdeployment")
+        expect(page).to_have_title(f"✕ {title} · zkdeployment")
         assert "icon-bad.svg" in page.locator("link[rel=icon]").get_attribute("href")
         stage.host(3)

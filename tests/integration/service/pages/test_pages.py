@@ -200,6 +200,21 @@ def test_a_page_asks_only_for_the_parts_that_changed(service):
     assert place == "h1.example.com: converged"
 
 
+def test_the_frame_that_a_page_asks_for_is_that_of_the_page(service):
+    with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
+
+        def frame(page):
+            return browser.get("/frame", params={"page": page}, headers={"HX-Request": "true"}).text
+
+        assert "/acts/stop?back=%2Flocks%3Fa%3D1" in frame("/locks?a=1")
+        assert "/acts/" not in frame("/acts/stop?back=/locks")
+        assert re.search('id="fleet-state"[^>]* hidden', frame("/"))
+        assert "evil" not in frame("//evil.example.com")
+        person = browser.get("/frame?page=/locks%3Fa=1", follow_redirects=False)
+
+    assert (person.status_code, person.headers["location"]) == (303, "/locks?a=1")
+
+
 def test_an_act_returns_to_its_view_and_the_page_shows_it(service):
     with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
         form = follow(browser, browser.get("/?state=failed"), "Stop")
