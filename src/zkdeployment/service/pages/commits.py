@@ -38,7 +38,6 @@ def show_commit(
         cached.fleet,
         cached.status,
         next((each for each in summaries if each.sequence == job.sequence), None),
-        summaries[0] if summaries else None,
     )
     view = commit_view(facts, adapters.clock.now())
     may_publish = view.may_publish and user.may_act(PublishFleet.RIGHT)

@@ -183,7 +183,7 @@ def changed_hosts(request: Request, mark: str) -> frozenset[str] | None:
     return frozenset(unquote(name) for name in request.headers.get("X-Changed-Hosts", "").split())
 
 
-def show_page(
+def show_page(  # noqa: PLR0913  the facts that all pages show
     request: Request,
     adapters: ServerAdapters,
     user: User,

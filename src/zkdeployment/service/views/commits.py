@@ -9,8 +9,8 @@ from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.requests import Job, JobState, publication_obstacles
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.publishing.records import MOST_WAITING
-from zkdeployment.service.views.fleet import Tone
+from zkdeployment.publishing.records import MOST_WAITING, PublicationOutcome
+from zkdeployment.service.views.fleet import Tone, deployment_verdict
 from zkdeployment.service.views.frame import commit_page, moment, publication_page
 from zkdeployment.strategies.views import GroupState, group_state
 
@@ -118,7 +118,7 @@ class CommitView:
 class CommitFacts:
     """A commit, its state, and the fleet; ``publication`` is the first one with the commit, if there is one.
 
-    ``commit`` is ``None`` if the author and the subject are not known. ``newest`` is the newest publication.
+    ``commit`` is ``None`` if the author and the subject are not known.
     """
 
     job: Job
@@ -126,7 +126,6 @@ class CommitFacts:
     snapshot: FleetSnapshot
     status: FleetStatus
     publication: PublicationSummary | None = None
-    newest: PublicationSummary | None = None
 
 
 def commit_view(facts: CommitFacts, now: float) -> CommitView:
@@ -175,25 +174,31 @@ def _published(facts: CommitFacts, common: tuple[str, str, str, str], pushed: St
     )
     checked = Stage("Checked", "done", "the syncer accepted it")
     stages = [pushed, checked, published]
-    if found is None or facts.newest is None or facts.newest.sequence != found.sequence:
-        return _former(facts, common, stages)
+    if found is None:
+        return CommitView(*common, Tone.UNKNOWN, "Published; the record of its hosts is gone", tuple(stages))
     if found.is_repetition:
         stages.append(Stage("Converged", "done", "only documents changed: no host has anything to do"))
         return CommitView(*common, Tone.GOOD, "Published", tuple(stages))
+    if found.sequence != facts.snapshot.since:
+        return _former(found, common, stages)
     return _current(facts, common, stages)
 
 
-def _former(facts: CommitFacts, common: tuple[str, str, str, str], stages: list[Stage]) -> CommitView:
-    """Return the page of a commit whose publication is no longer the newest one."""
-    found = facts.publication
-    if found is None:
-        return CommitView(*common, Tone.UNKNOWN, "Published; the record of its hosts is gone", tuple(stages))
+def _former(found: PublicationSummary, common: tuple[str, str, str, str], stages: list[Stage]) -> CommitView:
+    """Return the page of a commit that hosts no longer deploy, because of a later publication."""
     hosts = f"{found.done:,} of {counted(found.expected, 'host', ',')}"
-    if found.failed:
-        stages.append(Stage("Converged", "failed", f"{hosts} had it; {found.failed:,} failed"))
-        return CommitView(*common, Tone.BAD, f"Failed on {counted(found.failed, 'host', ',')}", tuple(stages))
-    stages.append(Stage("Converged", "done", f"{hosts} had it when a later publication replaced it"))
-    return CommitView(*common, Tone.GOOD, "Published, and replaced since", tuple(stages))
+    replaced = f"{hosts} had it when a later publication replaced it"
+    match found.outcome(newest=False):
+        case PublicationOutcome.FAILED:
+            tone, headline = Tone.BAD, f"Failed on {counted(found.failed, 'host', ',')}"
+            stages.append(Stage("Converged", "failed", f"{hosts} had it; {found.failed:,} failed"))
+        case PublicationOutcome.DONE:
+            tone, headline = Tone.GOOD, "Published, and replaced since"
+            stages.append(Stage("Converged", "done", replaced))
+        case _:
+            tone, headline = Tone.HALTED, "Superseded before all hosts were done"
+            stages.append(Stage("Converged", "later", replaced))
+    return CommitView(*common, tone, headline, tuple(stages))
 
 
 def _current(facts: CommitFacts, common: tuple[str, str, str, str], stages: list[Stage]) -> CommitView:
@@ -202,19 +207,23 @@ def _current(facts: CommitFacts, common: tuple[str, str, str, str], stages: list
     expected = [host for host in status.hosts if host.expected]
     done = sum(host.state is HostState.CONVERGED for host in expected)
     failed = sum(host.state is HostState.FAILED for host in expected)
+    tone, verdict, _ = deployment_verdict(snapshot, status)
     group = "" if snapshot.rollout is None or not snapshot.governed else _group(snapshot.rollout)
     if group:
         is_over = snapshot.rollout is not None and snapshot.rollout.ended is not None
         stages.append(Stage("Rollout", "done" if is_over else "now", group, href="/rollout"))
     hosts = f"on {done:,} of {counted(len(expected), 'host', ',')}"
     if failed:
-        tone, state, headline = Tone.BAD, "failed", f"Failed on {counted(failed, 'host', ',')}"
-    elif done == len(expected):
-        tone, state, headline = Tone.GOOD, "done", "Converged on all hosts"
+        tone, headline = Tone.BAD, f"Failed on {counted(failed, 'host', ',')}"
     elif snapshot.cluster is not None and snapshot.cluster.state is not ClusterState.RUNNING:
-        tone, state, headline = Tone.HALTED, "now", f"The fleet is {snapshot.cluster.state.value}; {hosts}"
+        tone, headline = Tone.HALTED, f"The fleet is {snapshot.cluster.state.value}; {hosts}"
+    elif tone is Tone.GOOD:
+        headline = "Converged on all hosts"
+    elif tone is not Tone.BUSY and (status.missed or not status.completed):
+        headline = f"{verdict}; {hosts}"
     else:
-        tone, state, headline = Tone.BUSY, "now", f"Converged {hosts}"
+        headline = f"Converged {hosts}" if expected else verdict
+    state = {Tone.GOOD: "done", Tone.BAD: "failed"}.get(tone, "now")
     stages.append(Stage("Converged", state, f"{hosts}{f'; {failed:,} failed' if failed else ''}", href="/"))
     return CommitView(*common, tone, headline, tuple(stages), done=done, expected=len(expected))
 

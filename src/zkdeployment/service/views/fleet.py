@@ -220,10 +220,10 @@ def fleet_verdict(
     A ``stale`` snapshot is one that ZooKeeper no longer confirms: the fleet may be in any other state now. A push
     that is refused, that waits or that a silent ``syncer`` would not see is never good.
     """
-    counts = Counter(host.state for host in status.hosts if host.expected)
+    counts = _counts(status)
     done, expected = counts[HostState.CONVERGED], counts.total()
     halt = _halt(status, now)
-    tone, headline, sentence = halt or _progress(snapshot, status, counts)
+    tone, headline, sentence = halt or deployment_verdict(snapshot, status)
     since = _since(snapshot, status, is_halted=halt is not None)
     if tone is Tone.GOOD and (unpublished := _unpublished(status, syncer, now)) is not None:
         tone, headline, sentence, since = *unpublished[:2], f"{unpublished[2]} {headline}.", unpublished[3]
@@ -244,6 +244,11 @@ def fleet_verdict(
         moment(since, now),
         "" if halt is not None or stale else _trend(snapshot, status, counts, now),
     )
+
+
+def _counts(status: FleetStatus) -> Counter[HostState]:
+    """Return the number of expected hosts in each state."""
+    return Counter(host.state for host in status.hosts if host.expected)
 
 
 def _since(snapshot: FleetSnapshot, status: FleetStatus, *, is_halted: bool) -> float | None:
@@ -325,8 +330,9 @@ def _cause(status: FleetStatus) -> str:
     return f"{min(failed)} failed." if len(failed) == 1 else f"{count_text(len(failed), 'host')} failed."
 
 
-def _progress(snapshot: FleetSnapshot, status: FleetStatus, counts: Counter[HostState]) -> tuple[Tone, str, str]:
-    """Return the verdict while hosts may deploy the wanted revision."""
+def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[Tone, str, str]:
+    """Return the tone, the headline and the sentence while hosts may deploy the wanted revision."""
+    counts = _counts(status)
     done, expected = counts[HostState.CONVERGED], counts.total()
     headline = f"{done:,} of {count_text(expected, 'host')} have the wanted revision"
     failed = counts[HostState.FAILED]

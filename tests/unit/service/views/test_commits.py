@@ -6,7 +6,9 @@ import pytest
 
 from support.builders import make_host
 from support.strategies import active_rollout, advanced_rollout, begun_rollout, ended_rollout
+from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.fleet.views.requests import Job, JobState
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -22,19 +24,24 @@ RUNNING = FleetSnapshot(
     "b" * 40,
     hosts=(make_host("h1", "b" * 40), make_host("h2", "b" * 40)),
     targets=frozenset({"h1", "h2"}),
+    since=8,
 )
 BEHIND = replace(RUNNING, hosts=(make_host("h1", "b" * 40), make_host("h2", "a" * 40)))
-ROLLING = replace(BEHIND, strategy="deployment-strategy", governed=True, rollout=begun_rollout())
+ROLLING = replace(BEHIND, strategy="deployment-strategy", governed=True, coordinator="c1", rollout=begun_rollout())
 
 
-def view(job, snapshot=RUNNING, publication=None, newest=None):
-    status = fleet_status(snapshot)
-    return commit_view(CommitFacts(job, COMMIT, snapshot, status, publication, newest or publication), NOW)
+def view(job, snapshot=RUNNING, publication=None):
+    return commit_view(CommitFacts(job, COMMIT, snapshot, fleet_status(snapshot), publication), NOW)
 
 
-def published(sequence=7, **fields):
+def published(sequence=8, **fields):
     origin = Origin("Ada Byron <ada@x>", "hello 9.9", 9_000.0)
     return PublicationSummary.of(PublicationRecord("c" * 40, 9_500.0, sequence, origin=origin, **fields))
+
+
+def results(*done, **failed):
+    ended = {name: HostResult(name, name, 9_600.0, 1.0) for name in done}
+    return ended | {name: HostResult(name, name, 9_600.0, 1.0, error) for name, error in failed.items()}
 
 
 def stages(found):
@@ -94,7 +101,7 @@ def test_a_refused_commit_shows_its_problems_with_their_places():
 
 def test_a_commit_under_way_is_in_a_group_and_on_some_hosts():
     at = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), done=["ctl1"])
-    found = view(Job(COMMIT.id, JobState.PROCESSED, 7), replace(ROLLING, rollout=at), published())
+    found = view(Job(COMMIT.id, JobState.PROCESSED, 8), replace(ROLLING, rollout=at), published())
     assert (found.tone, found.headline, found.done, found.expected) == (
         Tone.BUSY,
         "Converged on 1 of 2 hosts",
@@ -108,34 +115,51 @@ def test_a_commit_under_way_is_in_a_group_and_on_some_hosts():
 
 def test_a_commit_on_all_hosts_has_converged_and_its_rollout_is_over():
     snapshot = replace(ROLLING, hosts=RUNNING.hosts, rollout=ended_rollout(begun_rollout()))
-    found = view(Job(COMMIT.id, JobState.PROCESSED, 7), snapshot, published())
+    found = view(Job(COMMIT.id, JobState.PROCESSED, 8), snapshot, published())
     assert (found.tone, found.headline) == (Tone.GOOD, "Converged on all hosts")
     assert stages(found)[-2:] == [("Rollout", "done"), ("Converged", "done")]
 
 
 def test_a_commit_that_failed_on_a_host_or_is_stopped_is_not_under_way():
     failed = replace(BEHIND, hosts=(make_host("h1", "b" * 40), replace(make_host("h2", "a" * 40), error="boom")))
-    assert view(Job(COMMIT.id, JobState.PROCESSED, 7), failed, published()).headline == "Failed on 1 host"
-    stopped = view(Job(COMMIT.id, JobState.PROCESSED, 7), replace(BEHIND, cluster=Cluster(None)), published())
+    assert view(Job(COMMIT.id, JobState.PROCESSED, 8), failed, published()).headline == "Failed on 1 host"
+    stopped = view(Job(COMMIT.id, JobState.PROCESSED, 8), replace(BEHIND, cluster=Cluster(None)), published())
     assert (stopped.tone, stopped.headline) == (Tone.HALTED, "The fleet is stopped; on 1 of 2 hosts")
 
 
 def test_a_commit_of_documents_only_has_converged_at_once():
-    found = view(Job(COMMIT.id, JobState.PROCESSED, 7), BEHIND, published(since=5))
+    found = view(Job(COMMIT.id, JobState.PROCESSED, 8), BEHIND, published(since=5))
     assert (found.tone, found.headline) == (Tone.GOOD, "Published")
 
 
 @pytest.mark.parametrize(
-    ("former", "headline"),
+    ("former", "tone", "headline"),
     [
-        (published(hosts=2), "Published, and replaced since"),
-        (None, "Published; the record of its hosts is gone"),
+        (published(hosts=2, results=results("h1", "h2")), Tone.GOOD, "Published, and replaced since"),
+        (published(hosts=300, results=results("h1", "h2")), Tone.HALTED, "Superseded before all hosts were done"),
+        (published(hosts=2, results=results("h1", h2="boom")), Tone.BAD, "Failed on 1 host"),
+        (published(since=5), Tone.GOOD, "Published"),
+        (None, Tone.UNKNOWN, "Published; the record of its hosts is gone"),
     ],
 )
-def test_a_former_commit_shows_what_became_of_it(former, headline):
-    newest = published(9)
-    facts = CommitFacts(
-        Job(COMMIT.id, JobState.PROCESSED, 7), None, RUNNING, fleet_status(RUNNING), former, newest
-    )
+def test_a_former_commit_shows_its_outcome(former, tone, headline):
+    snapshot = replace(RUNNING, since=9)
+    facts = CommitFacts(Job(COMMIT.id, JobState.PROCESSED, 8), None, snapshot, fleet_status(snapshot), former)
     found = commit_view(facts, NOW)
-    assert (found.headline, found.subject) == (headline, "")
+    assert (found.tone, found.headline, found.subject) == (tone, headline, "")
+
+
+def test_a_commit_is_not_converged_while_its_rollout_waits_or_no_host_has_it():
+    rollout = replace(
+        ROLLING, hosts=RUNNING.hosts, coordinator="c1", rollout=replace(begun_rollout(), revision="b" * 40)
+    )
+    paused = replace(rollout, rollout=replace(rollout.rollout, paused=Act("ann", "pause", "", 9_900.0)))
+    found = [
+        view(Job(COMMIT.id, JobState.PROCESSED, 8), each, published())
+        for each in (rollout, paused, replace(RUNNING, hosts=(), targets=frozenset()))
+    ]
+    assert [(each.tone, each.headline) for each in found] == [
+        (Tone.BUSY, "Converged on 2 of 2 hosts"),
+        (Tone.HALTED, "The rollout is paused; on 2 of 2 hosts"),
+        (Tone.UNKNOWN, "No hosts are registered"),
+    ]
