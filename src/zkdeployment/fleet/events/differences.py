@@ -38,8 +38,8 @@ def events_between(before: FleetReading, after: FleetReading) -> tuple[FleetEven
 
 def _publications(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
     old, new = before.fleet, after.fleet
-    known = before.sequence, old.cluster, old.published, old.refusal
-    if known == (after.sequence, new.cluster, new.published, new.refusal):
+    known = before.sequence, old.cluster, old.published, old.refusal, _waiting(before)
+    if known == (after.sequence, new.cluster, new.published, new.refusal, _waiting(after)):
         return
     yield FleetEvent(
         EventKind.PUBLICATION,
@@ -50,8 +50,14 @@ def _publications(before: FleetReading, after: FleetReading) -> Iterator[FleetEv
             "wanted": wanted_revision(new.cluster, new.published),
             "cluster": None if new.cluster is None else new.cluster.state.value,
             "refused": None if new.refusal is None else new.refusal.revision,
+            "waiting": len(_waiting(after)),
         },
     )
+
+
+def _waiting(reading: FleetReading) -> tuple[str, ...]:
+    """Return the ids of the commits that a syncer found and did not publish."""
+    return () if reading.syncer is None else tuple(commit.id for commit in reading.syncer.waiting)
 
 
 def _rollouts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:

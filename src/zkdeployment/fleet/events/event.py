@@ -20,7 +20,7 @@ class EventKind(Enum):
     """The subject of an event."""
 
     HOST = "host"  # a host registered, left, or wrote to its node
-    PUBLICATION = "publication"  # the cluster version or the published revision changed, or a tip was refused
+    PUBLICATION = "publication"  # the cluster version, or the published, refused or waiting commits changed
     ROLLOUT = "rollout"  # the rollout of the published revision changed
     ANALYSIS = "analysis"  # a metric of a group had its first failed measurement, or got its verdict
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded

@@ -41,7 +41,7 @@ from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.commits import waiting_commits
 from zkdeployment.service.views.find import find
-from zkdeployment.service.views.fleet import FrontPageData, fleet_view
+from zkdeployment.service.views.fleet import FrontPageData, fleet_view, unpublished_commits
 from zkdeployment.service.views.frame import host_page, local_path, page_frame
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
@@ -82,7 +82,7 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     acts = fleet_acts(cached.fleet, back, user)
     if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
         acts = (*rollback_link(data.records, cached.status, back), *acts)
-    waiting = waiting_commits(() if data.syncer is None else data.syncer.waiting, cached.fleet)
+    waiting = waiting_commits(unpublished_commits(cached.fleet, data.syncer), cached.fleet)
     may_publish = cached.connected and user.may_act(PublishFleet.RIGHT)
     response = show_page(
         request,

@@ -13,7 +13,7 @@
   const MOST_HOSTS = 150; // after more changes, the whole map is fetched
   const GATHERING = 250, PAUSE = 1000, AGES = 10000; // milliseconds
   const RETRY = 5000;
-  const OUTPUT = 2000;
+  const OUTPUT = 2000, DAY = 86400000;
   const HIDDEN = 60000, FLEET = ["stop", "publication", "rollout", "host"];
 
   const hasFleet = Boolean(document.getElementById("fleet-state")?.dataset.sign);
@@ -25,6 +25,7 @@
   let everything = false; // whether other things changed
   let frame = false; // whether the state of the fleet changed, which the frame of the page shows
   let timer = null;
+  let expiry = null;
   let fetching = null;
   let fetched = 0; // when the last fetch ended, and how long it took
   let took = 0;
@@ -70,6 +71,7 @@
       if (push) history.pushState(null, "", address);
       await htmx.swap({text, swap: "none", sourceElement: body});
       showState();
+      expire();
       renew();
       follow();
       lost(false);
@@ -100,9 +102,20 @@
     if (state?.dataset.icon && icon.getAttribute("href") !== state.dataset.icon) icon.href = state.dataset.icon;
   }
 
-  setInterval(() => { // a hidden tab, whose title may be a part of the page
-    if (document.hidden && hasFleet) refresh(document.querySelector("main [data-title]") ? location.href : frameAddress());
-  }, HIDDEN);
+  // The title may be a part of the page.
+  function refreshState() {
+    refresh(document.querySelector("main [data-title]") ? location.href : frameAddress());
+  }
+
+  setInterval(() => { if (document.hidden && hasFleet) refreshState(); }, HIDDEN);
+
+  // A silent syncer sends no event: the verdict names the time at which it is no longer true.
+  function expire() {
+    clearTimeout(expiry);
+    const until = Number(document.getElementById("fleet-state")?.dataset.until);
+    const left = 1000 * (until + skew) - Date.now();
+    if (until) expiry = setTimeout(() => { if (!document.hidden && !fetching) refreshState(); }, Math.min(left, DAY) + PAUSE);
+  }
 
   // ---- The event stream ----
 
@@ -306,4 +319,5 @@
   });
 
   follow();
+  expire();
 })();

@@ -9,8 +9,8 @@ from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.requests import Job, JobState, publication_obstacles
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.publishing.records import MOST_WAITING, PublicationOutcome
-from zkdeployment.service.views.fleet import Tone, deployment_verdict
+from zkdeployment.publishing.records import PublicationOutcome
+from zkdeployment.service.views.fleet import Tone, count_waiting, deployment_verdict
 from zkdeployment.service.views.frame import commit_page, moment, publication_page
 from zkdeployment.strategies.views import GroupState, group_state
 
@@ -54,9 +54,8 @@ def waiting_commits(commits: Sequence[CommitSummary], snapshot: FleetSnapshot) -
     tip = commits[0].id if commits else None
     if tip is None or (snapshot.refusal is not None and str(snapshot.refusal.revision) == tip):
         return None
-    number = f"{MOST_WAITING} or more commits" if len(commits) == MOST_WAITING else counted(len(commits), "commit")
     return WaitingCommits(
-        f"{number} {'waits' if len(commits) == 1 else 'wait'}",
+        count_waiting(commits),
         tuple(
             WaitingCommit(each.subject, _name(each.author), short(each.id), commit_page(each.id))
             for each in commits[:_NAMED]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
+from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request
 from zkdeployment.fleet.views.status import HostState
+from zkdeployment.publishing.records import MOST_WAITING
 from zkdeployment.service.views.failures import failure_groups
 from zkdeployment.service.views.frame import host_page, intent_page, moment, publication_page
 from zkdeployment.service.views.host_map import host_map
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Lock
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.publishing.records import PublicationRecord, SyncerReport
+    from zkdeployment.publishing.records import CommitSummary, PublicationRecord, SyncerReport
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.host_map import Arrangement, HostMap
     from zkdeployment.service.views.hosts import HostList, StateFilter
@@ -182,7 +185,8 @@ class FleetVerdict:
     """The verdict on the fleet: whether it has the wanted state, or why not.
 
     ``done`` of the ``expected`` hosts have the wanted revision; ``affected`` counts the others by their states.
-    ``since`` is when this state began, and ``trend`` whether it is getting better.
+    ``since`` is when this state began, and ``trend`` whether it is getting better. ``until`` is when the verdict
+    changes although nothing happens, in seconds since the epoch.
     """
 
     tone: Tone
@@ -193,6 +197,7 @@ class FleetVerdict:
     affected: str = ""
     since: Moment | None = None
     trend: str = ""
+    until: float | None = None
 
     @property
     def percent(self) -> int:
@@ -225,7 +230,8 @@ def fleet_verdict(
     halt = _halt(status, now)
     tone, headline, sentence = halt or deployment_verdict(snapshot, status)
     since = _since(snapshot, status, is_halted=halt is not None)
-    if tone is Tone.GOOD and (unpublished := _unpublished(status, syncer, now)) is not None:
+    until = _until(status, syncer, now) if tone is Tone.GOOD else None
+    if tone is Tone.GOOD and (unpublished := _unpublished(snapshot, status, syncer, now)) is not None:
         tone, headline, sentence, since = *unpublished[:2], f"{unpublished[2]} {headline}.", unpublished[3]
     if stale:
         tone, headline = Tone.UNKNOWN, f"Last known: {headline[:1].lower()}{headline[1:]}"
@@ -243,6 +249,7 @@ def fleet_verdict(
         affected,
         moment(since, now),
         "" if halt is not None or stale else _trend(snapshot, status, counts, now),
+        until,
     )
 
 
@@ -259,8 +266,34 @@ def _since(snapshot: FleetSnapshot, status: FleetStatus, *, is_halted: bool) -> 
     return min(failures, default=snapshot.changed)
 
 
+def unpublished_commits(snapshot: FleetSnapshot, syncer: SyncerReport | None) -> tuple[CommitSummary, ...]:
+    """Return the commits that the syncer reports as waiting and that are not published since, newest first."""
+    waiting = () if syncer is None else syncer.waiting
+    return tuple(takewhile(lambda commit: commit.id != str(snapshot.published), waiting))
+
+
+def count_waiting(commits: Sequence[CommitSummary]) -> str:
+    """Return the number of commits that wait, as the beginning of a sentence."""
+    number = f"{MOST_WAITING} or more commits" if len(commits) == MOST_WAITING else counted(len(commits), "commit")
+    return f"{number} {'waits' if len(commits) == 1 else 'wait'}"
+
+
+def _read_and_late(syncer: SyncerReport) -> tuple[float, float]:
+    """Return when a syncer last read the repository, and when the next reading is late."""
+    read = min(syncer.time, syncer.time if syncer.fetched is None else syncer.fetched)
+    return read, read + 2 * syncer.interval + _PATIENCE
+
+
+def _until(status: FleetStatus, syncer: SyncerReport | None, now: float) -> float | None:
+    """Return the time at which the request expires or the syncer is late; ``None``: neither will."""
+    request = status.request
+    times = [] if request is None or request.error is not None else [request.written + request.age_limit]
+    times += [] if syncer is None else [_read_and_late(syncer)[1]]
+    return min((time for time in times if time >= now), default=None)
+
+
 def _unpublished(
-    status: FleetStatus, syncer: SyncerReport | None, now: float
+    snapshot: FleetSnapshot, status: FleetStatus, syncer: SyncerReport | None, now: float
 ) -> tuple[Tone, str, str, float] | None:
     """Return why a fleet with the wanted revision may lack a newer one, and since when, or ``None``."""
     if status.refusal is not None:
@@ -275,11 +308,14 @@ def _unpublished(
         return tone, headline, f"{describe_request(request, now)}.", request.written
     if syncer is None:
         return None
-    read = min(syncer.time, syncer.time if syncer.fetched is None else syncer.fetched)
-    if now - read <= 2 * syncer.interval + _PATIENCE:
+    read, late = _read_and_late(syncer)
+    if now > late:
+        headline = "Newer commits may wait"
+        return Tone.UNKNOWN, headline, f"The repository was last read {ago(read, now)}, by {syncer.by}.", read
+    waiting = unpublished_commits(snapshot, syncer)
+    if not waiting:
         return None
-    headline = "Newer commits may wait"
-    return Tone.UNKNOWN, headline, f"The repository was last read {ago(read, now)}, by {syncer.by}.", read
+    return Tone.BUSY, count_waiting(waiting), f"The syncer reports: {syncer.last_message}.", waiting[-1].time
 
 
 def _trend(snapshot: FleetSnapshot, status: FleetStatus, counts: Counter[HostState], now: float) -> str:

@@ -1,6 +1,7 @@
 """Where a commit is: the front page names the commits that wait, and each commit has a page, with real git."""
 
 import threading
+import time
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.syncer import Syncer
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.service.users.user import Role
@@ -169,3 +171,31 @@ def test_pages_of_commits_are_accessible_and_light(site, browser, axe_source, vi
         paths = [f"/commits/{published}", f"/commits/{waiting}"]
         assert faults_of_pages(page, axe_source, paths) == []
         assert len(page.request.get(paths[0]).body()) < 20_000
+
+
+def test_an_open_page_of_a_fleet_as_wanted_learns_of_a_commit_that_the_syncer_does_not_publish(site, browser):
+    with Session(site.address) as session, site.page(browser, "/", viewport=PHONE) as page:
+        heading = page.get_by_role("heading", level=1)
+        expect(heading).to_have_text("All 2 hosts have the wanted revision")
+        waiting = CommitSummary("f" * 40, "Ada Byron <ada@x>", "hello 9.9", time.time() - 300)
+        syncer = ZooKeeperPublications(session)
+        syncer.report("hello 9.9 has no candidate host", 3600, time.time(), (waiting,))
+        expect(heading).to_have_text("1 commit waits")
+        expect(page.locator("#verdict")).to_contain_text("hello 9.9 has no candidate host. All 2 hosts have")
+        expect(page).to_have_title("▸ 1 commit waits · zkdeployment")
+        syncer.report("published", 3600, time.time())
+        expect(heading).to_have_text("All 2 hosts have the wanted revision")
+
+
+def test_an_open_page_shows_that_the_syncer_is_silent_when_the_syncer_is_late(site, browser):
+    with Session(site.address) as session, site.page(browser, "/locks", viewport=PHONE) as page:
+        page.clock.install()
+        ZooKeeperPublications(session).report("published", 1.0, time.time() - 50)
+        wait_until(lambda: site.reading.reading.syncer.interval == 1.0, "the service has read the report")
+        page.goto("/locks")
+        state = page.locator("#fleet-state")
+        expect(state).to_contain_text("All 2 hosts have the wanted revision")
+        wait_until(lambda: time.time() > site.reading.reading.syncer.fetched + 62, "the syncer is late")
+        page.clock.fast_forward(20_000)
+        expect(state).to_contain_text("Newer commits may wait")
+        expect(page).to_have_title("? Locks · zkdeployment")

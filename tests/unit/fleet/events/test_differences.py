@@ -16,6 +16,7 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState
 from zkdeployment.intents.feed import INTENTS_PART
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+from zkdeployment.publishing.records import CommitSummary, SyncerReport
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,
     GroupAnalysis,
@@ -125,7 +126,24 @@ def test_a_publication_is_one_event_however_many_hosts_fall_behind():
     hosts = tuple(Host(Identity(f"h{number}", f"h{number}"), "r1") for number in range(100))
     (event,) = events_between(reading(hosts=hosts), reading(Cluster("r2"), 8, hosts=hosts))
     assert (event.kind, event.subject) == (EventKind.PUBLICATION, "8")
-    assert event.body == {"sequence": 8, "revision": "r1", "wanted": "r2", "cluster": "running", "refused": None}
+    assert event.to_json() == {
+        "id": "8",
+        "sequence": 8,
+        "revision": "r1",
+        "wanted": "r2",
+        "cluster": "running",
+        "refused": None,
+        "waiting": 0,
+    }
+
+
+def test_a_commit_that_begins_to_wait_is_an_event_and_another_report_of_it_is_none():
+    waiting = SyncerReport("s1", "no", 60, 1.0, 1.0, (CommitSummary("r2", "Ada", "hello 9.9", 1.0),))
+    before, after = reading(), replace(reading(), syncer=waiting)
+
+    (event,) = events_between(before, after)
+    assert (event.kind, event.body["waiting"]) == (EventKind.PUBLICATION, 1)
+    assert events_between(after, replace(after, syncer=replace(waiting, time=61.0))) == ()
 
 
 def test_a_stop_follows_the_change_of_the_cluster_version():

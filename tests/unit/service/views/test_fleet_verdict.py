@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
-from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
+from zkdeployment.publishing.records import CommitSummary, PublicationRequest, Refusal, SyncerReport
 from zkdeployment.service.views.fleet import Tone, fleet_verdict
 
 NOW = 10_000.0
@@ -132,6 +132,10 @@ def test_a_stale_snapshot_is_never_shown_as_good():
     assert (found.tone, found.headline) == (Tone.UNKNOWN, "Last known: all 2 hosts have the wanted revision")
 
 
+COMMIT = CommitSummary("r3", "Ada Byron <ada@x>", "hello 9.9", NOW - 60)
+LATER = replace(COMMIT, id="r4", time=NOW - 30)
+
+
 def report(at, fetched):
     return SyncerReport("s1", "ok", 60, at, fetched)
 
@@ -172,6 +176,12 @@ def request(**fields):
             "Newer commits may wait",
             "10 min ago",
         ),
+        (
+            {"syncer": SyncerReport("s1", "no candidate hosts", 60, NOW, NOW, (LATER, COMMIT))},
+            Tone.BUSY,
+            "2 commits wait",
+            "1 min ago",
+        ),
     ],
 )
 def test_a_push_that_waits_or_was_refused_is_never_good(fields, tone, headline, began):
@@ -185,6 +195,22 @@ def test_a_push_that_waits_or_was_refused_is_never_good(fields, tone, headline, 
 
 def test_a_syncer_that_reads_the_repository_leaves_a_converged_fleet_good():
     assert verdict(Cluster("r2"), host("h1"), syncer=report(NOW - 100, NOW - 100)).tone is Tone.GOOD
+
+
+def test_commits_that_were_published_after_the_report_of_the_syncer_no_longer_wait():
+    syncer = SyncerReport("s1", "waits", 60, NOW, NOW, (LATER, replace(COMMIT, id="r2")))
+
+    assert verdict(Cluster("r2"), host("h1"), syncer=syncer).headline == "1 commit waits"
+    assert verdict(Cluster("r2"), host("h1"), syncer=replace(syncer, waiting=syncer.waiting[1:])).tone is Tone.GOOD
+
+
+def test_the_verdict_names_the_time_at_which_it_expires():
+    syncer = report(NOW, NOW - 30)
+
+    assert verdict(Cluster("r2"), host("h1"), syncer=syncer).until == NOW + 150
+    assert verdict(Cluster("r2"), host("h1"), syncer=syncer, request=request()).until == NOW + 40
+    assert verdict(Cluster("r2"), host("h1"), syncer=report(NOW - 600, NOW - 600)).until is None
+    assert verdict(Cluster("r2"), host("h1", "r1"), syncer=syncer).until is None
 
 
 def test_the_verdict_counts_the_affected_hosts_and_dates_the_first_failure():
