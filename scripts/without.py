@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 #: The features that can be taken out.
-FEATURES = ("rollouts", "intents", "checks", "pools", "providers", "editors")
+FEATURES = ("rollouts", "promotion", "intents", "checks", "pools", "providers", "editors")
 
 _LIST = Path("src/zkdeployment/programs/__init__.py")
 
@@ -50,7 +50,7 @@ def copy_without(feature: str, project: Path, target: Path) -> set[Path]:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(project / name, target / name)
     listing = (target / _LIST).read_text()
-    (target / _LIST).write_text(listing.replace(f'"{feature}", ', "").replace(f', "{feature}"', ""))
+    (target / _LIST).write_text(listing.replace(f'    "{feature}",\n', ""))
     settings = (target / "setup.cfg").read_text()
     (target / "setup.cfg").write_text(without_in_settings(feature, settings))
     return left_out

@@ -162,7 +162,7 @@ class Plot:
 
     def _rollout(self, strategy: Strategy, sequence: int, begun: float) -> RolloutState:
         present = {host.identity.id: host.facts for host in self.hosts()}
-        observation = RolloutObservation(now=begun, active=True, present=present)
+        observation = RolloutObservation(now=begun, present=present)
         state = start(strategy, observation, sequence=sequence, attempt=1, revision=NEW)
         current = frozenset(host.identity.id for host in self.hosts() if host.version == NEW)
         while (task := next_task(state.rollout)) is not None and current.issuperset(task.hosts):

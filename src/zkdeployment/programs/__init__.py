@@ -6,6 +6,16 @@ feature can be removed: delete its folder, and its name in this list.
 
 from zkdeployment import base
 
-FEATURES = ("strategies", "publishing", "rollouts", "intents", "checks", "pools", "providers", "editors")
+FEATURES = (
+    "strategies",
+    "publishing",
+    "rollouts",
+    "promotion",
+    "intents",
+    "checks",
+    "pools",
+    "providers",
+    "editors",
+)
 
 base.installed_features = FEATURES

@@ -328,7 +328,6 @@ class ZooKeeperRollouts:
         hosts = self._registry.registered(now)
         return RolloutObservation(
             now=now,
-            active=True,
             present=self._registry.facts,
             absent=self._registry.absent(hosts.values()),
             left_at=self._registry.left_at,
@@ -345,7 +344,9 @@ class ZooKeeperRollouts:
         proving = self._registry.read(proving_hosts(state))
         return RolloutObservation(
             now=now,
-            active=snapshot.active,
+            halt=""
+            if snapshot.active
+            else f"the fleet is stopped or held, or its version is not {state.revision}",
             present=self._registry.facts,
             current=frozenset(
                 name

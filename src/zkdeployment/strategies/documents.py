@@ -61,7 +61,7 @@ _TIME = {
 }
 
 _LABEL_PART = r"^[^:]*[^:\s][^:]*$"
-_LABEL = {
+LABEL = {
     "anyOf": [
         {"type": "string", "pattern": r"^[^:]*[^:\s][^:]*:[^:]*[^:\s][^:]*$"},
         {
@@ -81,7 +81,7 @@ SELECTOR = mapping_form(
     {
         "node_names": _NAMES,
         "node_tags": _NAMES,
-        "node_labels": {"type": "array", "items": _LABEL},
+        "node_labels": {"type": "array", "items": LABEL},
         "rack_names": _NAMES,
     },
 ) | {"minProperties": 1}
@@ -146,23 +146,20 @@ _MOST_MEASUREMENTS = 1_000_000
 
 _METADATA = {"type": "object", "required": ["name"], "properties": {"name": NAME}}
 
+#: The form of the data of a strategy; the documents of promotions extend it.
+STRATEGY_DATA = mapping_form(
+    {"groups": {"type": "array", "items": _GROUP}},
+    {
+        "absent_after": _DURATION,
+        "prepare_timeout": _DURATION,
+        "deploy_timeout": _DURATION,
+        "on_failure": {"enum": ["stop", "rollback"], "description": "stop or rollback"},
+    },
+)
+
 #: The form of each document, by the value of its key ``schema``.
 SCHEMAS: dict[str, dict[str, Any]] = {
-    STRATEGY_SCHEMA: mapping_form(
-        {
-            "metadata": _METADATA,
-            "data": mapping_form(
-                {"groups": {"type": "array", "items": _GROUP}},
-                {
-                    "absent_after": _DURATION,
-                    "prepare_timeout": _DURATION,
-                    "deploy_timeout": _DURATION,
-                    "on_failure": {"enum": ["stop", "rollback"], "description": "stop or rollback"},
-                },
-            ),
-        },
-        {"schema": {}},
-    ),
+    STRATEGY_SCHEMA: mapping_form({"metadata": _METADATA, "data": STRATEGY_DATA}, {"schema": {}}),
     # Shipyard's configuration has many more keys, which are not checked.
     CONFIGURATION_SCHEMA: {
         "type": "object",
@@ -356,12 +353,12 @@ def selector_from_value(value: Mapping[str, Any]) -> Selector:
     return Selector(
         names=frozenset(value.get("node_names", ())),
         tags=frozenset(value.get("node_tags", ())),
-        labels=frozenset(_label(label) for label in value.get("node_labels", ())),
+        labels=frozenset(label_from_value(label) for label in value.get("node_labels", ())),
         racks=frozenset(value.get("rack_names", ())),
     )
 
 
-def _label(value: str | Mapping[str, str]) -> tuple[str, str]:
+def label_from_value(value: str | Mapping[str, str]) -> tuple[str, str]:
     """Return a label from the text ``key: value``, or from the mapping that YAML reads without quotes."""
     if isinstance(value, str):
         key, _, content = value.partition(":")
@@ -511,8 +508,8 @@ def _near_choices(way: Way, value: object) -> Iterator[Fault]:
         yield from _near_choices(here, content)
 
 
-def _group_faults(value: Any) -> Iterator[Fault]:
-    groups = value["data"]["groups"]
+def strategy_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
+    """Yield the faults of groups of a valid form, also those that PromQL's parser finds."""
     yield from group_faults(groups)
     yield from _syntax_faults(groups)
 
@@ -531,7 +528,7 @@ STRATEGY: DocumentKind[Strategy] = DocumentKind(
     form=SCHEMAS[STRATEGY_SCHEMA],
     parse=strategy_from_value,
     subject=lambda value: (value["metadata"]["name"],),
-    faults=_group_faults,
+    faults=lambda value: strategy_faults(value["data"]["groups"]),
     advice=_group_advice,
     has_own_changes=True,
 )

@@ -48,7 +48,8 @@ def advance(state: RolloutState, active: ActivePhase, observation: RolloutObserv
         for deadline, ending in _limits(state, active):
             if observation.now >= deadline:
                 undone = len(active.task.hosts) - len(active.reports)
-                fault = f"{undone} of {len(active.task.hosts)} hosts did not end{ending}"
+                noun = state.rollout.strategy.member_kind.noun
+                fault = f"{undone} of {len(active.task.hosts)} {noun}s did not end{ending}"
                 return _judge(state, active, _errors(active, fault), fault)
         active = _grant_phase(active, state_machine.width(state.rollout, group.name), observation)
     return state if active is state.active_phase else replace(state, active_phase=active)
@@ -200,9 +201,9 @@ def _spoiled(
     judgements: Iterable[Judgement],
 ) -> dict[str, str]:
     """Return the errors of hosts that did not stay healthy during their bake time."""
-    failing = dict.fromkeys(
-        sorted(observation.failing & hosts), "the host showed an error or lost the revision after its deployment"
-    )
+    noun = state.rollout.strategy.member_kind.noun
+    error = f"the {noun} showed an error or lost the revision after its deployment"
+    failing = dict.fromkeys(sorted(observation.failing & hosts), error)
     gone = sorted(hosts - observation.present.keys())
     for judgement in judgements:
         failing |= {host: brief(judgement.errors[host]) for host in sorted(hosts & judgement.errors.keys())}

@@ -257,7 +257,7 @@ def restart_outdated(
     The observation has no reports by these hosts, because they reported before they lost the revision.
     """
     lost = {host for host in observation.outdated if state.rollout.hosts.get(host) is HostProgress.SUCCESS}
-    if not lost or not observation.active:
+    if not lost or observation.halt:
         return state, observation
     reports = {key: report for key, report in observation.reports.items() if key[1] not in lost}
     state = replace(state, rollout=state_machine.restart(state.rollout, lost), proven=state.proven - lost)
@@ -352,7 +352,7 @@ def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> R
         state = replace(state, last_act_number=act.number, acts=(*state.acts, act))
         match act.directive:
             case Directive.PROMOTE:
-                state = _promote(state, act.group or "")
+                state = _promote_group(state, act.group or "")
             case Directive.FAIL:
                 state = _decide(state, act.group or "", rejection=str(act.act))
             case Directive.PAUSE:
@@ -364,7 +364,7 @@ def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> R
     return state
 
 
-def _promote(state: RolloutState, name: str) -> RolloutState:
+def _promote_group(state: RolloutState, name: str) -> RolloutState:
     """Let a group pass whose metrics wait, or allow a group to begin.
 
     A manual group may begin; a promoted or automatic group may then begin without its required hosts.
@@ -426,7 +426,7 @@ def _advance_groups(state: RolloutState, observation: RolloutObservation) -> Rol
         if before is not None:
             state = phases.advance(state, before, observation)
         if state.active_phase is before and state.ended is None:
-            return _record_waiting(state, _halt_reason(state)) if before is not None else state
+            return _record_waiting(state, _halt_reason(state, observation)) if before is not None else state
     return state
 
 
@@ -477,12 +477,12 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
     """
     obstacles = []
     for task in state_machine.ready_tasks(state.rollout):
-        obstacle = _halt_reason(state) or _obstacle(state, task, observation.now)
+        obstacle = _halt_reason(state, observation) or _obstacle(state, task, observation.now)
         if not obstacle:
             return replace(state, active_phase=ActivePhase(task, observation.now, observation.now), waiting="")
         obstacles.append(obstacle)
     held = [
-        f"{name} waits for 'zkdeployment rollout promote {name}': {waiting_reason(state, name)}"
+        f"{name} waits for {_promote_command(state, name)}: {waiting_reason(state, name)}"
         for name in state_machine.held_groups(state.rollout)
     ]
     if not (obstacles or held):
@@ -494,12 +494,14 @@ def _record_waiting(state: RolloutState, reason: str) -> RolloutState:
     return state if state.waiting == reason else replace(state, waiting=reason)
 
 
-def _halt_reason(state: RolloutState) -> str:
+def _halt_reason(state: RolloutState, observation: RolloutObservation) -> str:
     if state.paused is not None:
         return f"paused by {state.paused.by}"
-    if state.halted_since is not None:
-        return f"the fleet is stopped or held, or its version is not {state.revision}"
-    return ""
+    return "" if state.halted_since is None else observation.halt
+
+
+def _promote_command(state: RolloutState, name: str) -> str:
+    return f"'zkdeployment {state.rollout.strategy.member_kind.verb} promote {name}'"
 
 
 def _obstacle(state: RolloutState, task: Task, now: float) -> str:
@@ -507,7 +509,7 @@ def _obstacle(state: RolloutState, task: Task, now: float) -> str:
     group = state.rollout.strategy.group(task.group)
     if task.phase is Phase.PREPARE:
         if group.pace.manual and group.name not in state.promoted:
-            return f"{group.name} waits for 'zkdeployment rollout promote {group.name}'"
+            return f"{group.name} waits for {_promote_command(state, group.name)}"
         if not is_open(group.pace.windows, now):
             return f"{group.name} waits for its time window"
     shortage = timekeeping.shortage(state, group.name)

@@ -18,6 +18,7 @@ from zkdeployment.strategies.analysis import GroupAnalysis
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.strategies.permission import Phase, PhaseReport, hosts_in, ranges, values_by_host
 from zkdeployment.strategies.state_machine import GroupProgress, GroupVerdict, HostProgress, Rollout, Task
+from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -157,17 +158,18 @@ class RolloutState:
 class RolloutObservation:
     """The facts that a coordinator observes at one moment.
 
-    ``active`` is whether hosts may start the rollout's revision now. ``present`` are the registered hosts and
-    ``current`` those of them that have the revision. ``outdated`` are the hosts that the rollout counts as
-    successful but that do not have the revision. ``failing`` are the hosts in their bake time that show an error
-    or do not have the revision. ``absent`` are known hosts that are not registered, ``left_at`` has the times at
-    which they left, if a coordinator observed that. ``reports`` are keyed by phase and host. ``outside`` has the
+    ``halt`` is why no host may start the rollout's revision now; empty if hosts may start. ``present`` are the
+    registered hosts and ``current`` those of them that have the revision. ``outdated`` are the hosts that the
+    rollout counts as successful but that do not have the revision. ``failing`` are the hosts in their bake time
+    that show an error or do not have the revision. ``absent`` are known hosts that are not registered,
+    ``left_at`` has the times at which they left, if a coordinator observed that. ``reports`` are keyed by phase
+    and host. ``outside`` has the
     facts for the criteria that wait for something outside, by the names of the criteria. Times are in seconds
     since the epoch.
     """
 
     now: float
-    active: bool
+    halt: str = ""
     present: Mapping[str, Facts] = field(default_factory=dict)
     absent: Mapping[str, Facts] = field(default_factory=dict)
     left_at: Mapping[str, float] = field(default_factory=dict)
@@ -233,6 +235,7 @@ _KEYS = frozenset(
         "waiting",
         "ended",
         "ending",
+        "kind",
         "recovery",
         "analyses",
     }
@@ -289,6 +292,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
         "waiting": state.waiting,
         "ended": state.ended,
         "ending": None if state.ending is None else state.ending.value,
+        **({} if rollout.strategy.member_kind is MemberKind.HOST else {"kind": rollout.strategy.member_kind.noun}),
         **({} if state.recovery is None else {"recovery": state.recovery.to_json()}),
         **({"analyses": _analyses_to_json(state.analyses)} if state.analyses else {}),
     }
@@ -347,8 +351,9 @@ def _read_state(value: Any) -> RolloutState:
     revision = value["revision"]
     if not is_revision(revision):
         raise ValueError(f"not a valid rollout: expected a revision, found {revision!r}")
+    kind = next(kind for kind in MemberKind if kind.noun == value.get("kind", MemberKind.HOST.noun))
     rollout = Rollout(
-        strategy_from_json(value["strategy"]),
+        replace(strategy_from_json(value["strategy"]), member_kind=kind),
         members={name: frozenset(members_of(members)) for name, members in value["members"].items()},
         hosts={host: _STATES[letter] for host, letter in zip(hosts, value["states"], strict=True)},
         progress={name: _progress(progress, members_of) for name, progress in value["courses"].items()},

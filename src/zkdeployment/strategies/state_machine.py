@@ -205,6 +205,7 @@ def certain_misses(rollout: Rollout, group: str, phase: Phase, failed: Collectio
             successful=sum(map(states.count, {rule.eligible, *rule.successful})),
             failed=states.count(HostProgress.FAILURE),
             total=len(states),
+            kind=rollout.strategy.member_kind,
         )
     )
 
@@ -312,6 +313,7 @@ def record(
             successful=sum(state in rule.successful for state in states),
             failed=states.count(HostProgress.FAILURE),
             total=len(states),
+            kind=rollout.strategy.member_kind,
         )
     )
     if fault:

@@ -115,12 +115,30 @@ class OnFailure(Enum):
     ROLLBACK = "rollback"
 
 
+class MemberKind(Enum):
+    """The kind of the members of groups: a coordinator deploys to hosts, a promoter promotes to fleets.
+
+    The value has the words of messages: the noun, a member that takes part, the reason of its absence, and the
+    group of verbs with which operators direct the rollout.
+    """
+
+    HOST = ("host", "registered", "its agent has been absent", "rollout")
+    FLEET = ("fleet", "reachable", "its service has been unreachable", "promote")
+
+    def __init__(self, noun: str, takes_part: str, is_absent: str, verb: str) -> None:
+        self.noun = noun
+        self.takes_part = takes_part
+        self.is_absent = is_absent
+        self.verb = verb
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """A valid strategy: names of groups are unique, dependencies exist and have no cycles.
 
     Times are in seconds. An unregistered host counts as absent after ``absent_after``. The timeouts apply to
     groups without timeouts of their own. ``on_failure`` is the reaction to the failure of a critical group.
+    ``member_kind`` is not part of the document: the kind of the document determines it.
     """
 
     name: str
@@ -129,6 +147,7 @@ class Strategy:
     prepare_timeout: float | None = None
     deploy_timeout: float | None = None
     on_failure: OnFailure = OnFailure.STOP
+    member_kind: MemberKind = MemberKind.HOST
 
     def group(self, name: str) -> Group:
         """Return the group with this name."""
@@ -172,17 +191,18 @@ def selects_only_by_name(strategy: Strategy, names: Collection[str]) -> bool:
 
 
 def unmatched_selectors(strategy: Strategy, hosts: Mapping[str, Facts]) -> tuple[str, ...]:
-    """Return a warning for each selector of a strategy that matches none of ``hosts``, the known hosts."""
+    """Return a warning for each selector of a strategy that matches none of ``hosts``, the known members."""
+    noun = strategy.member_kind.noun
     return tuple(
-        f"selector {number} of group {group.name} matches no known host ({_describe(selector)});"
-        " correct the selector or the hosts' configuration"
+        f"selector {number} of group {group.name} matches no known {noun} ({_describe(selector, noun)});"
+        f" correct the selector or the {noun}s' configuration"
         for group in strategy.groups
         for number, selector in enumerate(group.selectors, 1)
         if not any(is_selected_by(selector, name, facts) for name, facts in hosts.items())
     )
 
 
-def _describe(selector: Selector) -> str:
+def _describe(selector: Selector, noun: str) -> str:
     """Return the criteria of a selector as text, each with its first values."""
     criteria = {
         "node_names": selector.names,
@@ -190,7 +210,7 @@ def _describe(selector: Selector) -> str:
         "node_labels": [f"{key}: {value}" for key, value in selector.labels],
         "rack_names": selector.racks,
     }
-    return "; ".join(f"{name} {_first(values)}" for name, values in criteria.items() if values) or "any host"
+    return "; ".join(f"{name} {_first(values)}" for name, values in criteria.items() if values) or f"any {noun}"
 
 
 def _first(values: Collection[str]) -> str:
@@ -209,16 +229,19 @@ def is_selected_by(selector: Selector, name: str, facts: Facts) -> bool:
     )
 
 
-def misses(criteria: Criteria, *, successful: int, failed: int, total: int) -> Iterator[str]:
+def misses(
+    criteria: Criteria, *, successful: int, failed: int, total: int, kind: MemberKind = MemberKind.HOST
+) -> Iterator[str]:
     """Return a sentence for each criterion that these numbers miss; a group without hosts misses no percentage."""
+    members_of = f"{total} {kind.noun}s"
     percent = criteria.percent_successful
     if percent is not None and successful * 100 < percent * total:
         share = f"{successful * 100 / total:.4g} %"
-        yield f"{successful} of {total} hosts successful ({share}), expected at least {percent} %"
+        yield f"{successful} of {members_of} successful ({share}), expected at least {percent} %"
     if criteria.minimum_successful is not None and successful < criteria.minimum_successful:
-        yield f"{successful} of {total} hosts successful, expected at least {criteria.minimum_successful}"
+        yield f"{successful} of {members_of} successful, expected at least {criteria.minimum_successful}"
     if criteria.maximum_failed is not None and failed > criteria.maximum_failed:
-        yield f"{failed} of {total} hosts failed, expected at most {criteria.maximum_failed}"
+        yield f"{failed} of {members_of} failed, expected at most {criteria.maximum_failed}"
 
 
 #: A window opens at least once a week, unless a change of the clocks skips its hour.

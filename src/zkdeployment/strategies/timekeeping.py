@@ -81,7 +81,7 @@ def track_coordination(state: RolloutState, now: float) -> RolloutState:
 
 def note_halt(state: RolloutState, observation: RolloutObservation) -> RolloutState:
     """Return the rollout with the begin or end of a halt; limits and absences do not count the time of a halt."""
-    if state.paused is not None or not observation.active:
+    if state.paused is not None or observation.halt:
         return state if state.halted_since is not None else replace(state, halted_since=observation.now)
     if state.halted_since is None:
         return state
@@ -181,7 +181,7 @@ def moment(state: RolloutState, host: str) -> float:
 
 def error(state: RolloutState) -> str:
     """Return the error of a host that is gone."""
-    return f"its agent has been absent for {_absent_after(state):g} s"
+    return f"{state.rollout.strategy.member_kind.is_absent} for {_absent_after(state):g} s"
 
 
 def shortage(state: RolloutState, name: str) -> str:
@@ -203,8 +203,9 @@ def shortage(state: RolloutState, name: str) -> str:
     )
     if present >= required or name in state.forced:
         return ""
-    requirement = "prepared and registered" if prepared else "registered"
-    return f"requires {counted(required, f'{requirement} host')}, found {present}"
+    kind = state.rollout.strategy.member_kind
+    requirement = f"prepared and {kind.takes_part}" if prepared else kind.takes_part
+    return f"requires {counted(required, f'{requirement} {kind.noun}')}, found {present}"
 
 
 def _absent_after(state: RolloutState) -> float:

@@ -18,7 +18,7 @@ from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.state import Directive, Ending
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, held_groups
-from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.strategy import MemberKind, unmatched_selectors
 from zkdeployment.strategies.timekeeping import bake_elapsed, shortage
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
         if active_phase.baking_since is not None:
             return _describe_baking(state, active_phase, group, now)
         task = active_phase.task
-        return f"{len(active_phase.reports)} of {len(task.hosts)} hosts finished {task.phase.value}"
+        noun = state.rollout.strategy.member_kind.noun
+        return f"{len(active_phase.reports)} of {len(task.hosts)} {noun}s finished {task.phase.value}"
     if group.name in held_groups(state.rollout):
         return f"{waiting_reason(state, group.name)}; promote the group, or fail it"
     if state.ended is not None:
@@ -179,15 +180,18 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
 
 
 def _describe_baking(state: RolloutState, active: ActivePhase, group: Group, now: float) -> str:
+    noun = state.rollout.strategy.member_kind.noun
     left = group.pace.bake_time - (bake_elapsed(state, active, now) or 0.0)
     if left > 0:
         metrics = summarize_metrics(state, group)
-        return f"all hosts are done; bake time ends in {age(left)}{metrics and f'; metrics: {metrics}'}"
+        return f"all {noun}s are done; bake time ends in {age(left)}{metrics and f'; metrics: {metrics}'}"
     if waiting := waiting_reason(state, group.name):
-        return f"all hosts are done; {waiting}; it waits for {age(left + group.pace.analysis_clock.deadline)} more"
+        return (
+            f"all {noun}s are done; {waiting}; it waits for {age(left + group.pace.analysis_clock.deadline)} more"
+        )
     if group.pace.healthy_checks:
         return "all hosts are done; their checks have no results since the deployment yet"
-    return "all hosts are done; bake time ends in 0 s"
+    return f"all {noun}s are done; bake time ends in 0 s"
 
 
 def _describe_waiting(state: RolloutState, group: Group) -> str:
@@ -200,15 +204,19 @@ def _describe_waiting(state: RolloutState, group: Group) -> str:
     if state.active_phase is not None:
         return f"after {state.active_phase.task.group}, which is under way"
     if missing := shortage(state, group.name):
-        return f"{missing}; the group waits for these hosts, or to be promoted"
+        return (
+            f"{missing}; the group waits for these {state.rollout.strategy.member_kind.noun}s, or to be promoted"
+        )
     return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"
 
 
 def final_report(state: RolloutState) -> str:
     """Return the final report in one line: the result, counts of hosts, failed groups with reasons, some hosts."""
     aborted = f" ({state.acts[-1].act})" if state.ending is Ending.ABORTED and state.acts else ""
-    head = f"rollout {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
-    counts = host_counts(state.rollout.hosts.values())
+    kind = state.rollout.strategy.member_kind
+    name = "promotion" if kind is MemberKind.FLEET else "rollout"
+    head = f"{name} {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
+    counts = host_counts(state.rollout.hosts.values(), kind)
     recovery = [] if state.recovery is None else [str(state.recovery)]
     return "; ".join([head, counts, *_failed_groups(state), *_unsuccessful_hosts(state), *recovery])
 
@@ -230,12 +238,12 @@ def _unsuccessful_hosts(state: RolloutState) -> Iterator[str]:
             yield f"{heading}: {listing(hosts, _NAMED_HOSTS)}"
 
 
-def host_counts(states: Iterable[HostProgress]) -> str:
+def host_counts(states: Iterable[HostProgress], kind: MemberKind = MemberKind.HOST) -> str:
     """Return the number of hosts, and the number in each state."""
     counts = Counter(states)
     total = counts.total()
     parts = (f"{counts[state]} {_COUNTED[state]}" for state in _COUNTED if counts[state])
-    return f"{counted(total, 'host')}: {', '.join(parts) or 'none'}"
+    return f"{counted(total, kind.noun)}: {', '.join(parts) or 'none'}"
 
 
 def _window(window: Window) -> str:
@@ -300,7 +308,9 @@ def _promotion_objection(state: RolloutState, name: str | None) -> str | None:
         return None
     if name in state.promoted | state.forced:
         return f"the group {name} was promoted already"
-    return f"the group {name} is not manual, and its required hosts are registered: it begins without a promotion"
+    kind = state.rollout.strategy.member_kind
+    present = f"its required {kind.noun}s are {kind.takes_part}"
+    return f"the group {name} is not manual, and {present}: it begins without a promotion"
 
 
 @dataclass(frozen=True, slots=True)

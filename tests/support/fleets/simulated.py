@@ -57,7 +57,7 @@ class SimulatedFleet:
         """Return the present observation of a coordinator."""
         return RolloutObservation(
             now=self.now,
-            active=self.active,
+            halt="" if self.active else "the fleet is stopped",
             present=dict(self.present),
             absent=dict(self.absent),
             left_at=dict(self.left),

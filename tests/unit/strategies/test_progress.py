@@ -551,7 +551,7 @@ class TestActs:
         fleet = fleet_of("a", active=False)
         state = fleet.run(fleet.start(strategy(group("x"))))
         assert fleet.entered == []
-        assert state.waiting == "the fleet is stopped or held, or its version is not r2"
+        assert state.waiting == "the fleet is stopped"
 
 
 class TestHosts:

@@ -214,7 +214,7 @@ def test_a_rollout_is_directed(stage: Stage, label: str, button: str, what: str,
     plan = strategy(group("first", hosts="w0"), replace(group("rest", "first"), pace=Pace(manual=True)))
     revision = stage.revisions[0]
     sequence = stage.fleet.publish(revision, TREE.format("1.2"), strategy=plan)
-    observation = RolloutObservation(now=1.0, active=True, present=plain_hosts(["w0"]))
+    observation = RolloutObservation(now=1.0, present=plain_hosts(["w0"]))
     begun = start(plan, observation, sequence=sequence, attempt=1, revision=revision)
     stage.fleet.begin_rollout(replace(begun, paused=paused))
     wait_until(lambda: stage.service.adapters.feed.snapshot().fleet.rollout is not None, "the rollout is read")

@@ -133,7 +133,7 @@ def write(fleet: WrittenFleet) -> None:
     plan = strategy(canaries, manual)
     sequence = fleet.publish(NEW, TREE, subject=f"Web 1.3 {HOSTILE}", strategy=plan, age=60)
     present = {host.identity.id: host.facts for host in hosts}
-    observation = RolloutObservation(now=1.0, active=True, present=present)
+    observation = RolloutObservation(now=1.0, present=present)
     fleet.begin_rollout(start(plan, observation, sequence=sequence, attempt=1, revision=NEW))
     fleet.hold_lock("/shop/web", hosts[0].identity, hosts[7].identity, step="deploy /shop/web 0")
 

@@ -1,0 +1,156 @@
+"""The values of a promotion: what branches and services report, the standing of each fleet, and the history.
+
+A fleet's service reports a ``FleetReport``, the git server a ``BranchTip`` for each branch. The promoter combines
+them to the ``FleetStanding`` that operators see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, ClassVar
+
+from zkdeployment.base.act import Act
+from zkdeployment.base.records import APART, Key, Record
+
+
+class FleetState(Enum):
+    """The state of a fleet, from the best to the worst; only the promoter finds the last two."""
+
+    CONVERGED = "converged"  # every host has the published revision
+    ROLLING_OUT = "rolling out"  # hosts deploy the published revision, or the tip is not published yet
+    HELD = "held"  # by an operator of the fleet
+    STOPPED = "stopped"  # a deployment failed, or an operator of the fleet stopped it
+    REFUSED = "refused"  # the fleet's syncer refuses the tip of the branch
+    UNREACHABLE = "unreachable"  # the fleet's service gives no valid answer
+    DIVERGED = "diverged"  # the branch has a commit that is not in the main branch
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReport(Record):
+    """The answer of a fleet's service, reduced to what a promotion needs.
+
+    ``revision`` is the commit that was published last. ``hosts`` counts the hosts that want it, ``converged``
+    those that have it. ``since`` is when the state began, ``read_at`` when the service confirmed the report, in
+    seconds since the epoch. ``by`` is who stopped or holds the fleet, ``problem`` one sentence on why the fleet
+    does not converge. An unreachable fleet has only a ``problem``.
+    """
+
+    state: FleetState
+    revision: str | None = None
+    hosts: int = 0
+    converged: int = 0
+    since: float | None = None
+    by: str = ""
+    problem: str = ""
+    read_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun(Record):
+    """The answer of a fleet's service to the question whether its syncer would accept a commit.
+
+    ``refusal`` is the reason for which the syncer refuses the commit; empty if it accepts the commit. ``problem``
+    is why there is no answer: then the question is asked again.
+    """
+
+    refusal: str = ""
+    problem: str = ""
+
+    @property
+    def accepts(self) -> bool:
+        """Whether the syncer accepts the commit."""
+        return not self.refusal and not self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class BranchTip:
+    """The tip of a branch at the git server; ``commit`` is ``None`` if there is no such branch.
+
+    ``in_main``: the main branch contains the tip. ``behind`` is the number of commits of the main branch that the
+    branch does not contain.
+    """
+
+    commit: str | None = None
+    in_main: bool = False
+    behind: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BranchMove:
+    """The order to move a branch forward from ``old`` to ``new``; without ``old`` the branch is created."""
+
+    branch: str
+    old: str | None
+    new: str
+
+
+class MoveOutcome(Enum):
+    """The outcome of the push of one branch."""
+
+    MOVED = "moved"
+    RACED = "raced"  # the branch is no longer where it was expected: read it again
+    REFUSED = "refused"  # by the git server, with its words
+
+
+@dataclass(frozen=True, slots=True)
+class MoveResult:
+    """The result of the push of one branch; ``words`` are those of the git server."""
+
+    outcome: MoveOutcome
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetStanding(Record):
+    """The standing of a fleet under promotion, as the promoter last recorded it.
+
+    ``tip`` is the commit of the fleet's branch at the git server, ``revision`` the one that the fleet published.
+    ``since`` is when the state began and ``seen`` when the service last answered, in seconds since the epoch.
+    ``by`` is who holds or stopped the fleet. ``behind`` is the number of commits behind the main branch.
+    ``withheld`` is the act of an operator by which nothing is promoted there.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    name: str
+    state: FleetState = FleetState.UNREACHABLE
+    tip: str | None = None
+    revision: str | None = None
+    hosts: int = 0
+    converged: int = 0
+    since: float | None = None
+    by: str = ""
+    problem: str = ""
+    behind: int = 0
+    seen: float | None = None
+    withheld: Act | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionEntry(Record):
+    """A promotion in the history; ``reached`` is when each fleet had converged at the revision.
+
+    ``result`` is the value of a ``RolloutProgressState``. ``rolls_back`` is the revision from which a rollback
+    leads away. Times are in seconds since the epoch.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    id: str
+    revision: str
+    subject: str = ""
+    author: str = ""
+    committed: float = 0.0
+    begun: float = 0.0
+    ended: float | None = None
+    result: str = ""
+    reached: Mapping[str, float] = field(default_factory=dict)
+    rolls_back: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldFleet(Record):
+    """A fleet to which nothing is promoted until an operator releases it."""
+
+    fleet: Annotated[str, APART]
+    act: Annotated[Act, Key(flat=True)]
