@@ -34,7 +34,8 @@ class FleetReport(Record):
     ``revision`` is the commit that was published last. ``hosts`` counts the hosts that want it, ``converged``
     those that have it. ``since`` is when the state began, ``read_at`` when the service confirmed the report, in
     seconds since the epoch. ``by`` is who stopped or holds the fleet, ``problem`` one sentence on why the fleet
-    does not converge. An unreachable fleet has only a ``problem``.
+    does not converge. ``refused`` is the commit that the fleet's syncer refuses. An unreachable fleet has only a
+    ``problem``.
     """
 
     state: FleetState
@@ -44,7 +45,8 @@ class FleetReport(Record):
     since: float | None = None
     by: str = ""
     problem: str = ""
-    read_at: float = 0.0
+    refused: str | None = None
+    read_at: Annotated[float, APART] = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,19 @@ from zkdeployment.strategies.strategy import Group, MemberKind, Selector, Window
 EU = {"name": "eu-1", "branch": "fleets/eu-1", "service": "https://deploy.eu-1.example.com"}
 US = {"name": "us-1", "branch": "fleets/us-1", "service": "https://deploy.us-1.example.com"}
 
+NO_ROLLBACK = (
+    "a promotion cannot roll back by itself, because a promoter makes no commits; use on_failure: stop, and roll"
+    " back with 'zkdeployment promote rollback'"
+)
+NO_VARIABLE = (
+    "has no value in a promotion, which does not know hosts and instances; select by $hosts, the names of fleets,"
+    " or by $revision"
+)
+UNMATCHED = (
+    "selector 2 of group canary matches no known fleet (node_tags canary); correct the selector or the fleets'"
+    " configuration"
+)
+
 
 def group(name="canary", **fields):
     return {"name": name, "critical": True, "depends_on": [], "selectors": [], **fields}
@@ -167,13 +180,7 @@ def test_services_have_to_be_urls_of_http(service):
 
 
 def test_a_promotion_cannot_roll_back_by_itself():
-    assert errors(fleets(EU), promotion(group(), on_failure="rollback")) == [
-        (
-            "data.on_failure",
-            "a promotion cannot roll back by itself, because a promoter makes no commits; use on_failure: stop, and"
-            " roll back with 'zkdeployment promote rollback'",
-        )
-    ]
+    assert errors(fleets(EU), promotion(group(), on_failure="rollback")) == [("data.on_failure", NO_ROLLBACK)]
 
 
 def test_a_promotion_has_no_checks_of_hosts():
@@ -189,11 +196,7 @@ def test_a_promotion_has_no_checks_of_hosts():
 def test_metrics_of_a_promotion_have_no_variables_of_hosts(variable):
     metric = {"name": "errors", "query": f'max(up{{x=~"${variable}"}})', "pass": "<= 1"}
     assert errors(fleets(EU), promotion(group(bake_time="1h", analysis=[metric]))) == [
-        (
-            "data.groups[0].analysis[0].query",
-            f"${variable} has no value in a promotion, which does not know hosts and instances; select by"
-            " $hosts, the names of fleets, or by $revision",
-        )
+        ("data.groups[0].analysis[0].query", f"${variable} {NO_VARIABLE}")
     ]
 
 
@@ -224,11 +227,7 @@ def test_windows_of_a_promotion_are_checked():
 def test_selectors_that_match_no_fleet_get_a_warning():
     selectors = [{"node_names": ["eu-1"]}, {"node_tags": ["canary"]}]
     assert advice(fleets(EU, US), promotion(group(selectors=selectors, require_hosts=1))) == [
-        (
-            "data.groups",
-            "selector 2 of group canary matches no known fleet (node_tags canary); correct the selector or the"
-            " fleets' configuration",
-        )
+        ("data.groups", UNMATCHED)
     ]
 
 
