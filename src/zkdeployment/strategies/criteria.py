@@ -61,11 +61,14 @@ class OutsideCriterion:
 
 
 def proving_in(state: RolloutState, active: ActivePhase) -> frozenset[str]:
-    """Return the hosts of a group that have the revision but have not stayed healthy for a bake time yet."""
-    states = state.rollout.hosts
-    had = {
-        host for host in state.rollout.members[active.task.group] if states[host] is HostProgress.SUCCESS
-    } - state.proven
+    """Return the hosts of a group that have the revision but have not stayed healthy for a bake time yet.
+
+    A group with an analysis is measured with all its hosts, also with those that were healthy in another group.
+    """
+    states, group = state.rollout.hosts, state.rollout.strategy.group(active.task.group)
+    had = {host for host in state.rollout.members[group.name] if states[host] is HostProgress.SUCCESS}
+    if not group.pace.analysis:
+        had -= state.proven
     return frozenset(had.union(host for host, report in active.reports.items() if report.error is None))
 
 

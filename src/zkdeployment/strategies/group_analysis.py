@@ -25,7 +25,7 @@ from zkdeployment.strategies.analysis import (
 )
 from zkdeployment.strategies.criteria import Criterion, Judgement
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
 from zkdeployment.strategies.timekeeping import bake_elapsed, note_coordination
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.analysis import AnalysisMetric
     from zkdeployment.strategies.queries import QueryVariables
     from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
-    from zkdeployment.strategies.strategy import Group
+    from zkdeployment.strategies.state_machine import Rollout
+    from zkdeployment.strategies.strategy import Group, Strategy
 
 #: The name of the criterion.
 ANALYSIS = "analysis"
@@ -144,9 +145,9 @@ def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservat
     for key in sorted(key for key in answers if key[:2] == (state.id, group.name) and key.number is None):
         analysis = _with_before(analysis, key.metric, answers[key])
     at = bake_elapsed(state, active, observation.now)
-    if at is None:  # a host that came back deploys: everything is measured again when the next bake time begins
+    if at is None and not has_passed_before(state, active):  # a bake time that starts again is measured again
         analysis = replace(analysis, metrics={name: _anew(each) for name, each in analysis.metrics.items()})
-    else:
+    elif at is not None:
         for metric in group.pace.analysis:
             taken = (
                 sorted(
@@ -181,6 +182,32 @@ def is_open(state: RolloutState, key: MetricKey, answer: MetricAnswer) -> bool:
 
 def _anew(progress: MetricProgress) -> MetricProgress:
     return MetricProgress(before=progress.before, before_at=progress.before_at)
+
+
+def passed_analyses(
+    rollout: Rollout, analyses: Mapping[str, GroupAnalysis], strategy: Strategy
+) -> Mapping[str, GroupAnalysis]:
+    """Return the analyses by which groups succeeded that are the same in the strategy of the next attempt."""
+    return {
+        name: analyses[name]
+        for name in analyses
+        if rollout.progress[name].verdict is GroupVerdict.SUCCESS
+        and rollout.strategy.group(name) in strategy.groups
+    }
+
+
+def has_passed_before(state: RolloutState, active: ActivePhase) -> bool:
+    """Whether an earlier attempt let the group pass by its analysis, and all its hosts stayed healthy since."""
+    name, states = active.task.group, state.rollout.hosts
+    if active.task.hosts or active.baking_since is not None or name not in state.analyses:
+        return False
+    had = {host for host in state.rollout.members[name] if states[host] is HostProgress.SUCCESS}
+    return had <= state.proven and _has_passed(state.rollout.strategy.group(name), state.analyses[name])
+
+
+def _has_passed(group: Group, analysis: GroupAnalysis) -> bool:
+    deciding = [metric for metric in group.pace.analysis if not metric.dry_run]
+    return analysis.promoted or all(analysis.progress(each).stage is MetricStage.PASSED for each in deciding)
 
 
 def _with_before(analysis: GroupAnalysis, metric: str, answer: MetricAnswer) -> GroupAnalysis:

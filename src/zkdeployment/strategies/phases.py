@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.strategies import state_machine, timekeeping
 from zkdeployment.strategies.criteria import proving, proving_in
-from zkdeployment.strategies.group_analysis import METRICS
+from zkdeployment.strategies.group_analysis import METRICS, has_passed_before
 from zkdeployment.strategies.healthy_checks import HEALTHY_CHECKS
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state_machine import GroupVerdict
@@ -163,7 +163,7 @@ def _finish(
     """Return the state after all hosts have reported: with a verdict, or within the group's bake time."""
     ancestor = state_machine.failed_ancestor(state.rollout, group.name)
     bakes = active.task.phase is Phase.DEPLOY and group.pace.bake_time > 0 and not _is_closed(state, active)
-    hosts = proving_in(state, active) if bakes else frozenset()
+    hosts = proving_in(state, active) if bakes and not has_passed_before(state, active) else frozenset()
     if not hosts:
         return _judge(state, active, _errors(active), "" if ancestor is None else f"{ancestor} failed")
     if active.baking_since is None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.strategies import phases, state_machine, timekeeping
 from zkdeployment.strategies.criteria import proving
-from zkdeployment.strategies.group_analysis import waiting_reason
+from zkdeployment.strategies.group_analysis import passed_analyses, waiting_reason
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.phases import brief
 from zkdeployment.strategies.state import ActivePhase, Directive, Ending, Recovery, RecoveryStage, RolloutState
@@ -284,10 +284,11 @@ def start(
 ) -> RolloutState:
     """Return the first state of a rollout; hosts that already have the revision count as successful.
 
-    Hosts that stayed healthy with the revision in the rollout ``before`` need no second bake time.
+    Hosts that stayed healthy with the revision in the rollout ``before`` need no second bake time, and its groups
+    that passed no second analysis.
     """
     had = observation.current & observation.present.keys()
-    proven = before.proven if before is not None and before.revision == revision else frozenset[str]()
+    same = before if before is not None and before.revision == revision else None
     return RolloutState(
         sequence=sequence,
         attempt=attempt,
@@ -295,7 +296,8 @@ def start(
         rollout=state_machine.begin(strategy, {**observation.absent, **observation.present}, successful=had),
         begun=observation.now,
         absent=timekeeping.at_start(strategy, observation),
-        proven=proven & had,
+        proven=frozenset() if same is None else same.proven & had,
+        analyses={} if same is None else passed_analyses(same.rollout, same.analyses, strategy),
     )
 
 

@@ -53,6 +53,15 @@ def baking(*groups, metrics=None, hosts="ab", **fields):
     return fleet, fleet.run(fleet.start(strategy(*(groups or (analysed(),)))), until=is_baking)
 
 
+def finish(fleet, state):
+    """Return the rollout at its end."""
+    for _ in range(100):
+        state = fleet.wait(fleet.step(state), 15)
+        if state.ended is not None:
+            return state
+    raise AssertionError(state.waiting)
+
+
 def stage(state, name="errors", group="x"):
     return state.analyses[group].metrics[name].stage
 
@@ -294,6 +303,46 @@ def test_a_bake_time_that_starts_again_is_measured_again():
     state = fleet.run(state)
     progress = state.analyses["x"].metrics["errors"]
     assert (state.rollout.result, progress.passed, progress.failed) == (RolloutResult.FAILED, 0, 1)
+
+
+def test_a_group_is_measured_with_hosts_that_were_healthy_in_another_group():
+    first = Group("first", critical=True, selectors=(Selector(names=frozenset("a")),), pace=Pace(bake_time=60.0))
+    fleet = fleet_of("a", metrics={"errors": 99.0})
+    state = finish(fleet, fleet.start(strategy(first, analysed(hosts="a", parents=("first",)))))
+    verdicts = {name: progress.verdict for name, progress in state.rollout.progress.items()}
+    assert verdicts == {"first": GroupVerdict.SUCCESS, "x": GroupVerdict.FAILED}
+    assert state.analyses["x"].metrics["errors"].failed == 1
+
+
+def second_attempt(change=lambda _fleet: None):
+    """Return a fleet and the second attempt of a rollout whose group ``x`` passed and whose last group failed."""
+    groups = strategy(analysed(metric(), metric(name="latency")), analysed(name="last", hosts="c", parents=("x",)))
+    fleet = fleet_of("abc", metrics={"errors": 0.5, "latency": 0.5})
+    state = fleet.start(groups)
+    while state.rollout.progress["x"].verdict is None:
+        state = fleet.wait(fleet.step(state), 15)
+    fleet.metrics = {"errors": 99.0, "latency": 99.0}
+    failed = finish(fleet, state)
+    assert has_failed(failed)
+    fleet.restart({"a", "b", "c"})
+    change(fleet)
+    fleet.answers = {}
+    return fleet, failed, fleet.start(groups, before=failed)
+
+
+def test_the_next_attempt_does_not_measure_a_group_again_that_passed():
+    fleet, failed, state = second_attempt()
+    state = finish(fleet, state)
+    assert state.rollout.progress["x"].verdict is GroupVerdict.SUCCESS
+    assert state.analyses["x"] == failed.analyses["x"]
+    assert state.rollout.progress["last"].verdict is GroupVerdict.FAILED
+
+
+def test_the_next_attempt_measures_a_group_again_of_which_a_host_deploys():
+    fleet, _, state = second_attempt(lambda fleet: fleet.current.discard("b"))
+    state = finish(fleet, state)
+    assert state.rollout.progress["x"].verdict is GroupVerdict.FAILED
+    assert state.analyses["x"].metrics["errors"].failed == 1
 
 
 def test_an_answer_that_was_asked_before_the_bake_time_started_again_is_dropped():
