@@ -24,9 +24,6 @@ VARIABLES = {
     "service": "the hosts deploy no service",
 }
 
-#: The variables with exactly one value, which can be compared with ``=``.
-_SINGLE = {"revision"}
-
 _TOKEN = re.compile(
     r"""(?P<comment>\#[^\n]*)
       | (?P<string>"(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | `[^`]*`)
@@ -48,7 +45,7 @@ _LONGEST = 10_000
 
 
 class UnresolvedError(Exception):
-    """A variable of a query has no values; the text states why."""
+    """A variable of a query has no values, or too many for its matcher; the text states why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +107,9 @@ def _filled(token: _Token, variables: QueryVariables) -> str:
         if match[1] not in VARIABLES:
             return match[0]
         values = variables.values(match[1])
+        if "~" not in token.matcher and len(values) > 1:
+            found = f"${match[1]} has {len(values)} values"
+            raise UnresolvedError(f"{found}; expected one after {token.matcher}, or use =~ or !~")
         if "~" in token.matcher:
             values = tuple(_SPECIAL.sub(r"\\\g<0>", each) for each in values)
         text = values[0] if len(values) == 1 else f"(?:{'|'.join(values)})"
@@ -153,8 +153,6 @@ def _variable_faults(name: str, matcher: str) -> Iterator[str]:
         yield f"there is no variable ${name}; {hint}"
     elif not matcher:
         yield f"${name} is not the value of a label matcher; expected it as in {_example(name)}"
-    elif matcher in {"=", "!="} and name not in _SINGLE:
-        yield f"${name} may have several values; expected =~ or !~ before it, found {matcher}"
 
 
 def _example(name: str) -> str:

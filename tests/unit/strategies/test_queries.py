@@ -83,12 +83,21 @@ def test_a_variable_without_values_has_no_query_but_a_reason():
         resolve(ERRORS, QueryVariables())
 
 
+@pytest.mark.parametrize("matcher", ["=", "!="])
+def test_a_single_value_is_compared_as_a_label_value(matcher):
+    query = f'up{{service{matcher}"$service"}}'
+    assert not list(query_faults(query))
+    assert resolve(query, QueryVariables(service=("/shop/a.b",))) == f'up{{service{matcher}"/shop/a.b"}}'
+    with pytest.raises(UnresolvedError) as caught:
+        resolve(query, QueryVariables(service=("/a", "/b")))
+    assert str(caught.value) == f"$service has 2 values; expected one after {matcher}, or use =~ or !~"
+
+
 @pytest.mark.parametrize(
     ("query", "fault"),
     [
         ('up{instance=~"$instance"}', "there is no variable $instance; did you mean $instances?"),
         ('up{instance=~"$nope"}', "there is no variable $nope; expected one of: $instances, $hosts, $others"),
-        ('up{instance="$instances"}', "$instances may have several values; expected =~ or !~ before it, found ="),
         ("up{instance=~$instances}", "$instances stands outside of a quoted value"),
         ('label_replace(up, "a", "$hosts", "b", "c")', "$hosts is not the value of a label matcher"),
         ('up{instance=~"$instances}', 'a quoted text begins with " and does not end'),
