@@ -37,6 +37,11 @@ _TOKEN = re.compile(
 #: A variable, or an escaped character, behind which no variable begins.
 _VARIABLE = re.compile(r"\\.|\$([A-Za-z_][A-Za-z0-9_]*)", re.DOTALL)
 
+#: An escaped character of a quoted text, and the parts of a regular expression in which values lose their meaning.
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_PATTERN = re.compile(r"\\\$\w+ | \\. | \[\^?\]? (?: \\. | \[:\w+:\] | [^\]\\] )*", re.DOTALL | re.VERBOSE)
+_NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+
 #: Characters with a meaning in a regular expression of RE2.
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
@@ -139,6 +144,8 @@ def query_faults(query: str) -> Iterator[str]:
             return
         for name in _names(token.text) if token.kind == "string" else ():
             yield from _variable_faults(name, token.matcher)
+        if token.kind == "string" and "~" in token.matcher:
+            yield from _pattern_faults(token.text)
     bare = "".join(" " if token.kind in {"string", "comment"} else token.text for token in _tokens(query))
     for name in _names(bare):
         yield f"${name} stands outside of a quoted value; expected it in a label matcher, as in {_example(name)}"
@@ -153,6 +160,18 @@ def _variable_faults(name: str, matcher: str) -> Iterator[str]:
         yield f"there is no variable ${name}; {hint}"
     elif not matcher:
         yield f"${name} is not the value of a label matcher; expected it as in {_example(name)}"
+
+
+def _pattern_faults(text: str) -> Iterator[str]:
+    """Yield the variables within a quoted regular expression that are escaped or in a class of characters.
+
+    Values there have another meaning than their text.
+    """
+    pattern = text[1:-1] if text[0] == "`" else _ESCAPED.sub(r"\1", text[1:-1])
+    for part in _PATTERN.findall(pattern):
+        for name in _NAME.findall(part):
+            if name in VARIABLES:
+                yield f"${name} stands in [] or after a backslash; expected it outside, as in {_example(name)}"
 
 
 def _example(name: str) -> str:

@@ -101,6 +101,12 @@ def test_a_single_value_is_compared_as_a_label_value(matcher):
         ("up{instance=~$instances}", "$instances stands outside of a quoted value"),
         ('label_replace(up, "a", "$hosts", "b", "c")', "$hosts is not the value of a label matcher"),
         ('up{instance=~"$instances}', 'a quoted text begins with " and does not end'),
+        ('up{i=~"[$instances]"}', "$instances stands in [] or after a backslash; expected it outside"),
+        ('up{i=~"[^]a$hosts]"}', "$hosts stands in [] or after a backslash"),
+        (r'up{i=~"[\\]$hosts]"}', "$hosts stands in [] or after a backslash"),
+        ('up{i=~"[[:alpha:]$hosts]"}', "$hosts stands in [] or after a backslash"),
+        (r'up{i=~"\\$instances"}', "$instances stands in [] or after a backslash"),
+        (r"up{i!~`\$instances`}", "$instances stands in [] or after a backslash"),
         (f"up{{a='{'x' * 10_001}'}}", "expected a query of at most 10000 characters"),
     ],
 )
@@ -109,7 +115,18 @@ def test_faults_of_variables_and_quotes_are_named(query, fault):
 
 
 @pytest.mark.parametrize(
-    "query", [ERRORS, 'label_replace(up, "a", "$1", "b", "(.*)")', 'up{a=~"x$"} # $nothing', 'up{a="$revision"}']
+    "query",
+    [
+        ERRORS,
+        'label_replace(up, "a", "$1", "b", "(.*)")',
+        'up{a=~"x$"} # $nothing',
+        'up{a="$revision"}',
+        r'up{a="\\$revision[$revision]"}',
+        r'up{a=~"[0-9]+\\.$instances[a-z]"}',
+        r'up{a=~"\\[$instances\\]"}',
+        r'up{a=~"\\\\$instances"}',
+        r"up{a=~`\\$instances|[$]`}",
+    ],
 )
 def test_valid_queries_have_no_faults(query):
     assert not [*query_faults(query), *filter(None, [syntax_fault(query)])]
