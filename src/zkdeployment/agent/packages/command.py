@@ -8,6 +8,8 @@ belong to the callers, the explanations of its messages to ``failures``.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -143,6 +145,9 @@ _OPTIONS = (
 #: The time limit in seconds for a call that changes nothing; dnf abandons a dead server much earlier.
 _TIMEOUT = 3600.0
 
+#: The directories in which the builds of dnf 5 keep their state, and their lock.
+_STATE_DIRECTORIES_5 = ("usr/lib/sysimage/libdnf5", "var/lib/dnf", "var/lib/libdnf5")
+
 _ATTEMPTS = 3
 
 #: Seconds between two calls of ``tick`` while another program holds a lock.
@@ -247,6 +252,20 @@ class DnfCommand:
         except TimeoutError as error:
             message = f"dnf did not prepare the transaction within {self._limit:g} s and was killed"
             raise PackageError(message, retry_helps=True) from error
+
+    def check_lock(self) -> None:
+        """Raise ``LockedError`` if another program holds the lock of dnf 5.
+
+        dnf 5 has no ``exit_on_lock``: it waits for that program, such as one that asks its user, without a limit.
+        """
+        for directory in _STATE_DIRECTORIES_5:
+            path = self._root / directory / "system-repo.lock"
+            with contextlib.suppress(FileNotFoundError), path.open("r+b") as lock:
+                try:
+                    fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    message = f"another program uses dnf: it holds {path}; try again after it has finished"
+                    raise LockedError(message, retry_helps=True) from error
 
     def retry_while_offline(self, attempt: Callable[[], T]) -> T:
         """Return the result of ``attempt``; an unreachable repository is tried three times."""

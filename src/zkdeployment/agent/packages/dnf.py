@@ -7,8 +7,8 @@ A change goes through these steps. Until the last step nothing on the host has c
 3. write a transaction file with the exact packages, and refuse the change if it touches an unmanaged package;
 4. fetch the RPM files of all packages that will be replaced or removed (``installed_packages``);
 5. record in the journal which packages to restore (``transaction``);
-6. make the transaction, and compare *all* packages with the expected ones. If they differ, restore the packages
-   (``transaction``).
+6. make the transaction, and compare the packages that it touches with the expected ones. If they differ, restore
+   them (``transaction``). Other packages that differ were changed by another program meanwhile.
 
 Starting dnf 4 and loading the metadata takes most of the time of a change. If nothing but the requested packages
 is installed or replaced, the dnf 4 of step 2 waits for step 6, for a limited time (``command``). Otherwise, and
@@ -153,6 +153,7 @@ class Dnf:
         return Rollback(self._state, self._dnf, self._database, self._cache, self._journal)
 
     def _commit(self, transaction: DnfTransaction) -> None:
+        self._dnf.check_lock()
         if differences := packages.deviations(transaction.before, self.installed()):
             raise StaleError(
                 "another program changed packages after this transaction was prepared:"
@@ -178,8 +179,11 @@ class Dnf:
                 output = self._replay(transaction)
         if (failed := failures.scriptlet_failure(output)) is not None:
             raise PackageError(failed)
-        if differences := packages.deviations(transaction.after, self.installed()):
+        entry, present = transaction.entry, self.installed()
+        if differences := packages.deviations(entry.of(transaction.after), entry.of(present)):
             raise PackageError(f"dnf reported success, but the packages are wrong: {'; '.join(differences)}")
+        if others := packages.deviations(transaction.after, present):
+            _log.warning("packages-changed-by-others", differences=others)
 
     def _replay(self, transaction: DnfTransaction) -> str:
         """Make the transaction with another dnf process than the one that tested it, and return the output."""

@@ -6,11 +6,13 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from support.hosts.packages import AvailablePackage
 from support.hosts.rpm_hosts import RpmHost, change
@@ -502,6 +504,55 @@ def test_a_success_reported_by_dnf_is_verified(host, tmp_path, monkeypatch):
     ):
         deploy(host, {"foo": "1.0"})
     assert host.installed == {"bar-1.0-1.noarch"}
+
+
+def test_packages_that_another_program_changed_during_the_transaction_stay(host, tmp_path, monkeypatch):
+    deploy(host, {"library": "1.0"})
+    real = find_program().path
+    slow = tmp_path / "bin" / real.name
+    slow.parent.mkdir()
+    (other,) = host.repository.directory.glob("bar-1.0-*.rpm")
+    install = f"rpm --root {host.root} --dbpath /var/lib/rpm -U {other}"
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *tsflags=test*) ;; *" replay "*) {install};; esac\nexec {real} "$@"\n'
+    )
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+    with capture_logs() as logs:
+        deploy(host, {"foo": "1.0"}, "library")
+    assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
+    (event,) = [entry for entry in logs if entry["event"] == "packages-changed-by-others"]
+    assert event["differences"] == ("bar: expected none, found bar-1.0-1.noarch",)
+
+
+#: Holds the lock of dnf 5 as another dnf would: PATH.
+LOCK_HOLDER = """\
+import fcntl, sys
+with open(sys.argv[1], "w") as lock:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    input()
+"""
+
+
+def test_a_commit_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host):
+    deploy(host, {"foo": "1.0"})
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    lock = host.root / "var/lib/dnf/system-repo.lock"
+    lock.parent.mkdir(exist_ok=True)
+    ticks = []
+    impatient = Dnf(host.root, host.repositories, patience=0.5, tick=lambda: ticks.append("tick"))
+    argv = [sys.executable, "-c", LOCK_HOLDER, str(lock)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(PackageError, match=f"another program uses dnf: it holds {lock}; try again") as info:
+            impatient.commit(transaction)
+        other.communicate(b"\n")
+    assert info.value.retry_helps
+    assert ticks
+    assert host.installed == {"foo-1.0-1.noarch"}
+    deploy(host, {"foo": "1.1"})
+    assert host.installed == {"foo-1.1-1.noarch"}
 
 
 def test_a_commit_succeeds_even_if_its_files_cannot_be_cached(host):
