@@ -103,13 +103,15 @@ _RULES = (
         retry_helps=True,
     ),
     _Rule(
-        r".*(Unable to find a match|Cannot find rpm nevra|No packages? marked for|No match for argument).*",
+        r".*(Unable to find a match|Cannot find rpm nevra|No packages? marked for|No match for argument"
+        r"|Cannot perform (Install|Reinstall) action, no match for).*",
         "no repository has a requested package: {}; publish the package, or correct the version in the tree",
         NotAvailableError,
     ),
     _Rule(
-        r".*(not installed for action|already installed for action|Cannot perform \w+ action, "
-        r"|is already installed\.).*",
+        r".*(not installed for action|already installed for action|is already installed\."
+        r"|Cannot perform Remove action, no match for"
+        r"|Cannot perform \w+ action (because|for) .*(is installed in a different version|is not installed)).*",
         "another program changed packages after this transaction was prepared: {}; try again",
         StaleError,
         retry_helps=True,

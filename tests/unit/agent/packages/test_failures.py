@@ -242,6 +242,30 @@ def test_a_failure_that_rpm_tolerates_is_a_failure():
             True,
         ),
         (
+            (
+                "Cannot perform Install action because 'foo-1.1-1.noarch' is installed in a different version: x\n"
+                "Extra package 'foo-1.0-1.noarch' which is not present was pulled into the transaction.\n"
+            ),
+            StaleError,
+            "another program changed packages",
+            True,
+        ),
+        (
+            (
+                "Cannot perform Remove action for Package 'foo-1.1-1.noarch' because it is not installed.\n"
+                "Packages for argument 'foo-1.1-1.noarch' available, but not installed.\n"
+            ),
+            StaleError,
+            "another program changed packages",
+            True,
+        ),
+        (
+            "Failed to resolve the transaction:\nCannot perform Install action, no match for: foo-1.1-1.noarch.\n",
+            NotAvailableError,
+            "no repository has a requested package: Cannot perform Install action",
+            False,
+        ),
+        (
             'Failed to resolve the transaction:\nPackage "foo-0:1.0-1.noarch" is already installed.\n',
             StaleError,
             "another program changed packages",
