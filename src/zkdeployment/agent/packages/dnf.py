@@ -31,6 +31,7 @@ from zkdeployment.agent.packages.failures import LockedError, StaleError, report
 from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase
 from zkdeployment.agent.packages.transaction import (
     DnfTransaction,
+    Entry,
     Journal,
     Preparation,
     Rollback,
@@ -173,9 +174,12 @@ class Dnf:
         self._journal.close()
 
     def _change_and_verify(self, transaction: DnfTransaction) -> None:
+        is_held = self._held.confirm(transaction.directory, transaction.items)
         with report_disk_errors():
             output = self._held.commit(transaction.directory)
             if output is None:
+                if is_held:
+                    self._check_not_begun(transaction.entry)
                 output = self._replay(transaction)
         if (failed := failures.scriptlet_failure(output)) is not None:
             raise PackageError(failed)
@@ -185,10 +189,13 @@ class Dnf:
         if others := packages.deviations(transaction.after, present):
             _log.warning("packages-changed-by-others", differences=others)
 
+    def _check_not_begun(self, entry: Entry) -> None:
+        """Raise ``PackageError`` if a dnf that seemed to change nothing changed packages after all."""
+        if differences := packages.deviations(entry.before, entry.of(self.installed())):
+            raise PackageError(f"packages changed, but dnf did not report it: {'; '.join(differences)}")
+
     def _replay(self, transaction: DnfTransaction) -> str:
         """Make the transaction with another dnf process than the one that tested it, and return the output."""
-        if differences := packages.deviations(transaction.before, self.installed()):
-            raise PackageError(f"packages changed, but dnf did not report it: {'; '.join(differences)}")
         replay = replay_of(transaction, self._dnf.replays)
         output = transaction.directory / "output.txt"
         return self._dnf.run_apart(*replay.arguments, output=output, alone=replay.alone)

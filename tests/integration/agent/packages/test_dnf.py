@@ -96,6 +96,14 @@ def test_a_change_of_many_packages_starts_dnf_once(host, monkeypatch):
     assert len([program for program in programs if program != "rpm"]) == len(dnf)
 
 
+def test_a_commit_reads_the_installed_packages_before_and_after_its_transaction(host, monkeypatch):
+    deploy(host, {"foo": "1.0"})
+    transaction = host.manager.prepare(change({}, "foo"))
+    with recorded_programs(monkeypatch) as programs:
+        host.manager.commit(transaction)
+    assert programs == ["rpm", find_program().path.name, "rpm"]
+
+
 def test_only_the_files_of_installed_packages_are_cached(host):
     deploy(host, {"foo": "1.0", "bar": "1.0"})
     deploy(host, {"foo": "1.1"}, "bar")

@@ -196,6 +196,16 @@ def test_the_change_fails_if_dnf_was_killed_after_it_took_the_order(host, replay
     assert replays == []
 
 
+def test_the_change_fails_if_dnf_changed_packages_although_it_did_not_take_the_order(host, replays, program):
+    remove = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-e", "foo"]
+    change_secretly = f"import subprocess, signal; subprocess.check_call({remove}); os.kill(os.getpid(), 9)"
+    program("self.cli.order.accept()", change_secretly)
+    with pytest.raises(PackageError, match=r"dnf did not report it: foo.*; all packages were"):
+        upgrade(host)
+    assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
+    assert replays == ["zkdeployment-kept"]  # the rollback
+
+
 @pytest.mark.parametrize(
     ("known", "unknown"),
     [("dbCookie()", "nameOfAnotherVersion()"), ("conf.cacheonly = True", "conf.nameOfAnotherVersion()")],
