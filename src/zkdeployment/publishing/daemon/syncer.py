@@ -398,7 +398,9 @@ class Syncer:
             stands = self._signature.ensure(state, tip)
             candidate = self._decide(state, tip, options, stands=stands)
             self._note(state.published)
-            return SyncReport(tip) if candidate is None else self._act(candidate)
+            report = SyncReport(tip) if candidate is None else self._act(candidate)
+        self._unpublished = None
+        return report
 
     def _check_state(self, state: PublishedState, options: SyncOptions) -> None:
         """Raise the reason why no tip is published; the repository is not contacted then."""

@@ -207,6 +207,15 @@ class TestWhatTheFleetForbids:
         assert error.value.exit_code == 3
         assert publishing.version is None
 
+    def test_a_published_commit_does_not_wait_after_a_stop(self, publishing: Publishing):
+        publishing.push(TREE)
+        with publishing.syncer() as syncer:
+            syncer.sync()
+            publishing.put("/hosts", {"version": None})
+            with pytest.raises(AllStopError):
+                syncer.sync()
+            assert syncer.waiting() == ()
+
     def test_a_forced_sync_ends_a_stop_and_deletes_its_reasons(self, publishing: Publishing):
         publishing.push(TREE)
         publishing.sync()
