@@ -171,3 +171,11 @@ def test_newer_revisions_are_named_newest_first(repository, source):
     assert [commit.id for commit in source.newer(third, first, 5)] == [str(third), str(second)]
     assert [commit.id for commit in source.newer(third, first, 1)] == [str(third)]
     assert list(source.newer(first, first, 5)) == []
+
+
+@pytest.mark.parametrize("unknown", ["", "0" * 40, "initial"])
+def test_only_the_tip_is_newer_than_an_unknown_revision(repository, source, unknown):
+    repository.commit({"a.zk": "/a\n"})
+    tip = repository.commit({"a.zk": "/b\n"})
+    source.fetch()
+    assert [commit.id for commit in source.newer(tip, unknown, 5)] == [str(tip)]

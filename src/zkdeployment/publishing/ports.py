@@ -54,7 +54,10 @@ class TreeSource(Protocol):
         """Return author, subject and time of a revision, and its signer if the signature was verified."""
 
     def newer(self, revision: Revision, than: Revision, most: int) -> Sequence[CommitSummary]:
-        """Return the newest commits up to a fetched ``revision`` that another one lacks, newest first."""
+        """Return the newest commits up to a fetched ``revision`` that another one lacks, newest first.
+
+        If the other one is unknown, only the commit ``revision`` is known to be newer.
+        """
 
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision`` is ``ancestor`` or one of its descendants; ``False`` if ``ancestor`` is unknown."""

@@ -263,7 +263,15 @@ class Follower:
         ``None`` stands for the commits that the failed cycle found.
         """
         try:
-            found = self._syncer.waiting() if waiting is None else waiting
+            found = self._waiting() if waiting is None else waiting
             self._store.report(message, interval, self._syncer.fetched, found)
         except Exception as error:  # noqa: BLE001  the next cycle tries again after every error
             get_logger().warning("report-not-written", reason=error_message(error))
+
+    def _waiting(self) -> Sequence[CommitSummary]:
+        """Return the commits that the failed cycle found; none if the repository cannot be read."""
+        try:
+            return self._syncer.waiting()
+        except SourceError as error:
+            get_logger().warning("waiting-commits-unknown", reason=error_message(error))
+            return ()

@@ -6,6 +6,7 @@ possible, else over the live tree. When runs happen is decided in ``follower``.
 
 from __future__ import annotations
 
+import functools
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -346,6 +347,7 @@ class Syncer:
         )
         self._packages = packages
         self._refusals = RefusalRecorder(store, clock)
+        self._newer = functools.lru_cache(maxsize=1)(source.newer)
         self._unpublished: tuple[Revision, Revision | None] | None = None
         self.fetched: float | None = None
 
@@ -374,7 +376,7 @@ class Syncer:
         if self._unpublished is None:
             return ()
         tip, published = self._unpublished
-        return self._source.newer(tip, published or "", MOST_WAITING)
+        return self._newer(tip, published or "", MOST_WAITING)
 
     def preview(self, options: SyncOptions | None = None) -> SyncReport:
         """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""

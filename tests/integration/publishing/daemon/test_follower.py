@@ -15,7 +15,7 @@ from support.waiting import UNLIMITED, wait_until
 from support.zookeeper import through
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.control import Control
-from zkdeployment.base.errors import RefusedError, RestartError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.base.errors import RefusedError, RestartError, SourceError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
@@ -80,6 +80,16 @@ def ask(publishing: Publishing, reason: str = "a fix") -> str:
                 Act("me", "resume --latest", reason, 0.0), timeout=UNLIMITED
             )
         )
+
+
+def report_with(publishing: Publishing, message: str) -> dict[str, Value]:
+    """Wait for a report of the syncer whose message contains a text, and return the report."""
+
+    def report() -> dict[str, Value]:
+        return publishing.get("/zkdeployment/syncer") or {}
+
+    wait_until(lambda: message in str(report().get("said")), f"the report contains {message}")
+    return report()
 
 
 def test_every_push_is_published(publishing: Publishing):
@@ -319,21 +329,36 @@ def test_a_repository_that_becomes_readable_again_is_followed(publishing: Publis
 
 
 def test_the_time_of_the_last_fetch_is_kept_over_a_restart(publishing: Publishing):
-    def reported(message: str) -> object:
-        def report() -> dict[str, Value]:
-            return publishing.get("/zkdeployment/syncer") or {}
-
-        wait_until(lambda: message in str(report().get("said")), f"it says {message}")
-        return report()["fetched"]
-
     publishing.push(TREE)
     with following(publishing, NEVER):
-        reported("published")
+        report_with(publishing, "published")
     fetched = (publishing.get("/zkdeployment/syncer") or {})["fetched"]
     assert abs(float(str(fetched)) - time.time()) < 300
     publishing.repository.directory.rename(publishing.directory / "hidden")
     with following(publishing, NEVER):
-        assert reported("there is no git repository") == fetched
+        assert report_with(publishing, "there is no git repository")["fetched"] == fetched
+
+
+def test_a_failed_cycle_is_reported_if_the_waiting_commits_cannot_be_read(publishing: Publishing):
+    publishing.push(BAD)
+    source = publishing.source()
+    unreadable = mock.Mock(wraps=source)
+    unreadable.newer.side_effect = SourceError("the mirror is damaged")
+    with capture_logs() as logs, following(publishing, OFTEN, source=unreadable):
+        assert "waiting" not in report_with(publishing, "a.zk:2:7")
+    reasons = {entry["reason"] for entry in logs if entry["event"] == "waiting-commits-unknown"}
+    assert reasons == {"the mirror is damaged"}
+
+
+def test_the_waiting_commits_are_read_once(publishing: Publishing):
+    commit = publishing.push(BAD)
+    source = publishing.source()
+    counted = mock.Mock(wraps=source)
+    with following(publishing, OFTEN, source=counted):
+        report = report_with(publishing, "a.zk:2:7")
+        wait_for_two_cycles(publishing)
+    assert commit in str(report["waiting"])
+    assert counted.newer.call_count == 1
 
 
 def test_the_follower_publishes_although_its_report_may_not_be_written(publishing: Publishing):

@@ -112,10 +112,6 @@ class GitSource:
         return Origin(commit.author, commit.subject, commit.time, signer)
 
     def newer(self, revision: Revision, than: Revision, most: int) -> Sequence[CommitSummary]:
-        """Return the newest commits up to ``revision``, which was fetched, that another one lacks, newest first.
-
-        Without the other one, only the commit ``revision`` is known to be newer.
-        """
         git, tip = self._find(revision)
         known = is_commit(str(than)) and self._read(git, str(than)) is not None
         commits = read_range(git, f"{than}..{tip.id}", most=most) if known else [tip]

@@ -65,7 +65,9 @@ class SvnSource:
         return Origin(commit.author, commit.subject, commit.time)
 
     def newer(self, revision: Revision, than: Revision, most: int) -> Sequence[CommitSummary]:
-        return [commit for commit in self._log(revision, most) if not self.descends(than, int(commit.id))]
+        if not isinstance(than, int):  # no revision of Subversion: only the tip is known to be newer
+            return [*self._log(revision, 1)]
+        return [commit for commit in self._log(revision, most) if int(commit.id) > than]
 
     def _log(self, revision: Revision, most: int) -> Iterator[CommitSummary]:
         """Yield the newest commits up to a revision, newest first."""
