@@ -190,9 +190,8 @@ async def identify(
 ) -> User:
     """Return the user who sent a request; answer 401, 403 or 429 without one."""
     if credentials is None:
-        user = await run_in_threadpool(_user_of_session, request, adapters)
-        if user.identity == PROXY_IDENTITY and not _is_still_proxied(request, user):
-            raise HTTPException(401, f"the proxy no longer confirms the user {user}", _challenge(request))
+        may_be_known = request.method in SAFE_METHODS
+        user = await run_in_threadpool(session_user, request, adapters, may_be_known=may_be_known)
     else:
         check_connection(adapters, waits=request.method not in SAFE_METHODS)
         turns, address = login_turns(request), client_address(request)
@@ -222,25 +221,32 @@ def client_address(request: Request) -> str:
     return "" if request.client is None else request.client.host
 
 
-def _user_of_session(request: Request, adapters: ServerAdapters) -> User:
-    token = session_token(request)
-    known = known_sessions(request)
+def session_user(request: Request, adapters: ServerAdapters, *, may_be_known: bool = True) -> User:
+    """Return the user of the login session of a request; answer 401 without one.
+
+    While ZooKeeper is unreachable, a person who has logged in may still read the data of the service: with
+    ``may_be_known``, the session counts if ZooKeeper confirmed it within the last hour. Raises
+    ``UnreachableError`` otherwise.
+    """
+    token, now = session_token(request), adapters.clock.monotonic()
     user = None
     if token is not None:
+        known = known_sessions(request)
         try:
             check_connection(adapters, waits=request.method not in SAFE_METHODS)
             user = adapters.logins.session_user(token)
         except UnreachableError:
-            # A person who has logged in may still read the data of the service.
-            user = known.find(token, adapters.clock.monotonic()) if request.method in SAFE_METHODS else None
+            user = known.find(token, now) if may_be_known else None
             if user is None:
                 raise
-            return user
-        known.remember(token, user, adapters.clock.monotonic())
+        else:
+            known.remember(token, user, now)
     if user is None:
         raise HTTPException(
             401, "not logged in: expected a user name and a key, or a login session", _challenge(request)
         )
+    if user.identity == PROXY_IDENTITY and not _is_still_proxied(request, user):
+        raise HTTPException(401, f"the proxy no longer confirms the user {user}", _challenge(request))
     return user
 
 

@@ -14,14 +14,15 @@ from urllib.parse import unquote
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.publishing.section import section
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
+from zkdeployment.service.access.identity import session_user
 from zkdeployment.service.acts import fleet_acts
-from zkdeployment.service.dependencies import check_connection
 from zkdeployment.service.views.fleet import fleet_verdict
 from zkdeployment.service.views.frame import moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
@@ -111,13 +112,9 @@ def error_page(
 def _visitor(request: Request, adapters: ServerAdapters) -> User | None:
     """Return the user of a request that failed, possibly before its user was read; ``None`` if it is not known."""
     user: User | None = getattr(request.state, "user", None)
-    token = cookies.session_token(request)
-    if user is None and token is not None:
-        user = request.app.state.known_sessions.find(token, adapters.clock.monotonic())
-    if user is None and token is not None:
-        with contextlib.suppress(UnreachableError):
-            check_connection(adapters)
-            user = adapters.logins.session_user(token)
+    if user is None:
+        with contextlib.suppress(UnreachableError, HTTPException):
+            user = session_user(request, adapters)
     return user
 
 

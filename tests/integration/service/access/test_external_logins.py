@@ -161,6 +161,8 @@ class TestProxies:
                 # Another person at the same proxy, another role, or a request around the proxy needs a new login.
                 assert audit_as(browser, {"X-Remote-User": "bob"}) == 401
                 assert audit_as(browser, {"X-Remote-Groups": "staff"}) == 401
+                assert 'id="fleet-state"' in browser.get("/missing").text
+                assert 'id="fleet-state"' not in browser.get("/missing", headers={"X-Remote-User": "bob"}).text
                 session = {"Cookie": f"session={browser.cookies['session']}"}
             assert httpx.get(f"{service.url}/api/v1/audit", headers=session).status_code == 401
 

@@ -152,6 +152,15 @@ def test_a_retired_user_is_out_at_once(service: RunningService):
     assert after[0].json() == {"detail": "the user is retired"}
 
 
+def test_error_pages_do_not_show_the_fleet_to_a_retired_user(service: RunningService):
+    with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
+        assert 'id="fleet-state"' in browser.get("/missing").text
+        service.adapters.users.retire("ann", ACT)
+        missing = browser.get("/missing")
+    assert missing.status_code == 404
+    assert 'id="fleet-state"' not in missing.text
+
+
 def test_a_new_key_ends_the_old_one_and_its_sessions(service: RunningService):
     login = service.add_user(Role.OPERATOR, "ann")
     with service.browser(login) as browser:
