@@ -135,7 +135,6 @@ class ZooKeeperFeed:
         self._live_outputs: LiveOutputs | None = None
         self._of_session: dict[object, Any] = {}
         self._shared = SharedReads()
-        self._publications = PublicationMemory()
         self._targets: tuple[object, Targets] | None = None
         self._lock = threading.Lock()
         self._reading: FleetReading | None = None
@@ -237,8 +236,8 @@ class ZooKeeperFeed:
 
     def summaries(self) -> tuple[PublicationSummary, ...]:
         """Return the summaries of the last publications, newest first."""
-        session = self._ready()
-        return self._shared.get("summaries", lambda: self._publications.read(session))
+        memory = self.of_session(PublicationMemory)
+        return self._shared.get("summaries", memory.read)
 
     def publication(self, sequence: int) -> tuple[PublicationRecord, ...]:
         """Return the record of a publication, after that of the next publication if there is one.

@@ -75,19 +75,21 @@ def tidy(
 class PublicationMemory:
     """The summaries of publications through one session; only those that may still change are read again."""
 
-    def __init__(self) -> None:
-        self._known: dict[int, PublicationSummary] = {}
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._settled: dict[int, PublicationSummary] = {}
 
-    def read(self, session: Session) -> tuple[PublicationSummary, ...]:
+    def read(self) -> tuple[PublicationSummary, ...]:
         """Return the summaries of the last ``SUMMARIES`` publications, newest first."""
-        sequences = _sequences(session)[-SUMMARIES:]
-        settled = self._known.keys() - {*sequences[-_RECENT - 1 :]}
-        self._known = {sequence: self._known[sequence] for sequence in sequences if sequence in settled}
-        missing = [sequence for sequence in sequences if sequence not in settled]
+        sequences = _sequences(self._session)[-SUMMARIES:]
+        found = {sequence: self._settled[sequence] for sequence in sequences if sequence in self._settled}
+        missing = [sequence for sequence in sequences if sequence not in found]
         for start in range(0, len(missing), _READ_TOGETHER):  # the results of all hosts may take megabytes
-            for record in _records(session, missing[start : start + _READ_TOGETHER]):
-                self._known[record.sequence] = PublicationSummary.of(record)
-        return tuple(self._known[sequence] for sequence in reversed(sequences) if sequence in self._known)
+            for record in _records(self._session, missing[start : start + _READ_TOGETHER]):
+                found[record.sequence] = PublicationSummary.of(record)
+        recent = {*sequences[-_RECENT - 1 :]}
+        self._settled = {sequence: each for sequence, each in found.items() if sequence not in recent}
+        return tuple(found[sequence] for sequence in reversed(sequences) if sequence in found)
 
 
 def read_history(session: Session, last: int | None = None) -> tuple[PublicationRecord, ...]:

@@ -13,7 +13,7 @@ from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.records import ForcedBy, Publication, PublicationRecord
 from zkdeployment.publishing.store import history
-from zkdeployment.publishing.store.history import folded, merge, read_history
+from zkdeployment.publishing.store.history import PublicationMemory, folded, merge, read_history
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper.nodes import unpack
@@ -117,6 +117,20 @@ def test_a_read_may_be_limited_to_the_latest_records(session, publish):
     for sequence in (1, 2, 3):
         publish(sequence)
     assert [record.revision for record in read_history(session, 2)] == ["r3", "r2"]
+
+
+def test_a_summary_is_kept_only_when_hosts_no_longer_add_to_the_publication(session, publish, fleet, client):
+    memory = PublicationMemory(session)
+    publish(1)
+    fleet.record_result("r1", done(1))
+    assert memory.read()[0].done == 1
+    fleet.record_result("r1", done(2))
+    for sequence in range(2, 6):
+        publish(sequence)
+    assert memory.read()[-1].done == 2
+    client.delete(f"{PARENT}/0000000001")
+    client.create(f"{PARENT}/0000000001")
+    assert memory.read()[-1].done == 2, "the settled publication is not read again"
 
 
 def test_a_revision_that_is_published_again_has_a_second_record(session, publish, fleet):
