@@ -188,7 +188,7 @@ seconds."""
         lines = (
             f"Hosts continue with revision {short(snapshot.published)}: {waiting} will deploy it.",
             f"{counted(failed, 'failed host', ',')} {'tries' if failed == 1 else 'try'} again.",
-            f"{counted(stops, 'recorded stop', ',')} {'is' if stops == 1 else 'are'} removed.",
+            _removed(stops),
         )
         return tuple(line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
 
@@ -228,16 +228,34 @@ The answer waits for the syncer, at most ``timeout`` seconds. A stop or a hold e
     ANSWER = ResumedFleet
 
     timeout: float = given(60.0, least=0, most=_LONGEST_WAIT)
+    #: The tip of the branch that the page with the link to the form showed.
+    commit: str = ""
 
     @classmethod
     def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
         act = super().of_form(values, visit)
-        return None if act is None else replace(act, timeout=_FORM_TIMEOUT)
+        return None if act is None else replace(act, timeout=_FORM_TIMEOUT, commit=values.get("commit", ""))
+
+    def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
+        snapshot, _ = found
+        if snapshot.cluster is None:
+            return "Nothing is published yet: a syncer publishes the first revision without a request."
+        if self.commit and str(snapshot.published) == self.commit:
+            return f"{short(self.commit)} is published already; another publication would begin its rollout again."
+        return ""
+
+    def form(self, found: tuple[FleetSnapshot, FleetStatus]) -> ActForm:
+        return replace(super().form(found), fields=(("commit", self.commit),))
 
     def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
         snapshot, status = found
         left = sum(host.expected and host.version != snapshot.published for host in status.hosts)
         lines = ["The syncer publishes the newest commit now. The guards against mistakes still apply."]
+        state = _state(snapshot)
+        if state in {ClusterState.STOPPED, ClusterState.HELD}:
+            ended = "stop" if state is ClusterState.STOPPED else "hold"
+            stops = [_removed(len(status.stops))] if status.stops else []
+            lines = [f"The {ended} of the fleet ends, and hosts deploy the new revision.", *stops, *lines]
         if snapshot.rollout is not None and snapshot.governed and snapshot.rollout.ended is None:
             lines.append("The rollout that is under way ends: a new one begins with the first group.")
         if left:
@@ -257,6 +275,10 @@ def _state(snapshot: FleetSnapshot) -> ClusterState | None:
 
 def _count(status: FleetStatus, state: str) -> int:
     return sum(host.state.value == state for host in status.hosts)
+
+
+def _removed(stops: int) -> str:
+    return f"{counted(stops, 'recorded stop', ',')} {'is' if stops == 1 else 'are'} removed."
 
 
 def _deploying(status: FleetStatus) -> str:

@@ -16,7 +16,15 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import Origin, PublicationRecord
 from zkdeployment.rollouts.acts import AbortRollout, PauseRollout, PromoteGroup, rollout_acts
-from zkdeployment.service.acts import ACTS, ReleaseLock, ResumeFleet, act_link, fleet_acts, rollback_link
+from zkdeployment.service.acts import (
+    ACTS,
+    PublishFleet,
+    ReleaseLock,
+    ResumeFleet,
+    act_link,
+    fleet_acts,
+    rollback_link,
+)
 from zkdeployment.service.users.user import Role, User
 from zkdeployment.strategies.state import Ending
 
@@ -91,6 +99,26 @@ def test_a_resumption_lists_the_hosts_that_retry_and_offers_the_tip_of_the_branc
     assert not found.reason_required
 
 
+@pytest.mark.parametrize(("version", "ended"), [((None,), "stop"), ((False,), "hold")])
+def test_a_publication_that_ends_a_stop_or_a_hold_says_so_first(version, ended):
+    found = form("publish", version, stops=(Stop.of_operator(Act("bob", ended, "a test", 9_990.0)),))
+
+    assert found.objection == ""
+    assert found.consequences[:2] == (
+        f"The {ended} of the fleet ends, and hosts deploy the new revision.",
+        "1 recorded stop is removed.",
+    )
+
+
+def test_a_commit_that_was_published_meanwhile_is_not_published_again():
+    found = snapshot(("r2",))
+    facts = found, fleet_status(found)
+
+    waiting = PublishFleet(commit="r3").form(facts)
+    assert (waiting.objection, waiting.fields) == ("", (("commit", "r3"),))
+    assert PublishFleet(commit="r2").form(facts).objection.startswith("r2 is published already")
+
+
 @pytest.mark.parametrize(
     ("name", "version"),
     [
@@ -100,6 +128,7 @@ def test_a_resumption_lists_the_hosts_that_retry_and_offers_the_tip_of_the_branc
         ("hold", ("r1", "r2")),
         ("resume", ("r2",)),
         ("resume", None),
+        ("publish", None),
     ],
 )
 def test_an_impossible_act_has_a_reason(name, version):

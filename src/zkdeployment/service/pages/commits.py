@@ -41,7 +41,8 @@ def show_commit(
     )
     view = commit_view(facts, adapters.clock.now())
     may_publish = view.may_publish and user.may_act(PublishFleet.RIGHT)
-    link = PublishFleet.link("Publish now", "primary", commit_page(job.commit))
+    tip = waiting[0].id if waiting else job.commit
+    link = PublishFleet.link("Publish now", "primary", commit_page(job.commit), commit=tip)
     acts = (link,) if may_publish else ()
     return show_page(request, adapters, user, "commit.html", events=FLEET_EVENTS, view=view, acts=acts)
 

@@ -82,8 +82,8 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     acts = fleet_acts(cached.fleet, back, user)
     if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
         acts = (*rollback_link(data.records, cached.status, back), *acts)
-    waiting = waiting_commits(unpublished_commits(cached.fleet, data.syncer), cached.fleet)
-    may_publish = cached.connected and user.may_act(PublishFleet.RIGHT)
+    commits = unpublished_commits(cached.fleet, data.syncer)
+    may_publish = commits and cached.connected and user.may_act(PublishFleet.RIGHT)
     response = show_page(
         request,
         adapters,
@@ -93,8 +93,8 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         view=view,
         acts=acts if cached.connected else (),
         whole_map=changed is None,
-        waiting=waiting,
-        publish=PublishFleet.link("Publish now", "", back) if may_publish else None,
+        waiting=waiting_commits(commits, cached.fleet),
+        publish=PublishFleet.link("Publish now", "", back, commit=commits[0].id) if may_publish else None,
     )
     if "map" in request.query_params:
         cookies.keep_map(request, response, arrangement.order.value)

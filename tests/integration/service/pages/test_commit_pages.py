@@ -119,13 +119,17 @@ def test_a_commit_that_waits_is_named_on_the_front_page_and_published_from_there
             expect(page.get_by_role("heading", level=1)).to_have_text(
                 "Waits: published when all hosts have the present revision"
             )
-            page.goto(page.get_by_role("link", name="Publish now").get_attribute("href"))
+            form = page.get_by_role("link", name="Publish now").get_attribute("href")
+            page.goto(form)
             expect(page.get_by_text("2 hosts without the present revision skip it.")).to_be_visible()
             page.get_by_label("Reason").fill("it cannot wait")
             page.get_by_role("button", name="Publish the tip of the branch").click()
             expect(page).to_have_url(f"{site.service.url}/commits/{third}")
             expect(page.get_by_role("heading", level=1)).to_have_text("Converged on 0 of 2 hosts")
             expect(page.locator("#stages")).to_contain_text("Publishedas publication")
+            page.goto(form)
+            expect(page.get_by_text("is published already")).to_be_visible()
+            expect(page.get_by_role("button", name="Publish the tip of the branch")).to_have_count(0)
     assert site.reading.fleet.published == third
     (*_, act) = site.service.adapters.operator.fleet.acts()
     assert (act.what, act.by, act.reason) == ("publish", "ann", "it cannot wait")
