@@ -77,7 +77,7 @@ class _Limited:
 
 
 #: The methods of ``TreeCommits`` that ask the repository.
-_QUESTIONS = ("at_tip", "revision", "files", "contains", "trailer")
+_QUESTIONS = ("at_tip", "revision", "files", "contains", "summary", "trailer")
 
 
 def limited_commits(commits: TreeCommits) -> TreeCommits:

@@ -158,14 +158,17 @@ class SharedReads:
         self._lock = threading.Lock()
         self._reads: OrderedDict[Hashable, SharedCall[Any]] = OrderedDict()
 
-    def get(self, key: Hashable, read: Callable[[], T]) -> T:
-        """Return the value of ``key``; ``read`` returns it anew and may raise ``ZkdeploymentError``."""
+    def get(self, key: Hashable, read: Callable[[], T], *, fresh: bool = False) -> T:
+        """Return the value of ``key``; ``read`` returns it anew and may raise ``ZkdeploymentError``.
+
+        A ``fresh`` value is one whose read began after this call.
+        """
         with self._lock:
             shared = self._reads.setdefault(key, SharedCall(patience=PATIENCE, late=late_read))
             self._reads.move_to_end(key)
             while len(self._reads) > _KEPT:
                 self._reads.popitem(last=False)
-        value: T = shared.get(read, self._max_age)
+        value: T = shared.get(read, 0.0 if fresh else self._max_age)
         return value
 
 

@@ -23,6 +23,7 @@ from zkdeployment.publishing.store.assignments import read_left, read_targets, r
 from zkdeployment.publishing.store.history import PublicationMemory, read_history, read_publication, read_results
 from zkdeployment.publishing.store.hosts import decode
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
+from zkdeployment.publishing.store.requests import read_refusals
 from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import call_safely
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.base.stop import LiveOutput
     from zkdeployment.fleet.events.event import FleetEvent
-    from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
+    from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.tree.values import Properties
@@ -234,10 +235,15 @@ class ZooKeeperFeed:
         session = self._ready()
         return self._shared.get(("history", last), lambda: read_history(session, last))
 
-    def summaries(self) -> tuple[PublicationSummary, ...]:
-        """Return the summaries of the last publications, newest first."""
-        memory = self.of_session(PublicationMemory)
-        return self._shared.get("summaries", memory.read)
+    def summaries(self, *, fresh: bool = False) -> tuple[PublicationSummary, ...]:
+        """Return the summaries of the last publications, newest first: at most a second old, or ``fresh``."""
+        memory, sequence = self.of_session(PublicationMemory), self.snapshot().reading.sequence
+        return self._shared.get(("summaries", sequence), memory.read, fresh=fresh)
+
+    def refusals(self, *, fresh: bool = False) -> tuple[Refusal, ...]:
+        """Return the recorded refusals of tips, oldest first; they are at most a second old, or ``fresh``."""
+        session, current = self._ready(), self.snapshot().fleet.refusal
+        return self._shared.get(("refusals", current), lambda: read_refusals(session), fresh=fresh)
 
     def publication(self, sequence: int) -> tuple[PublicationRecord, ...]:
         """Return the record of a publication, after that of the next publication if there is one.

@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.errors import BusyError, NotFoundError, RefusedError, SourceError, ZkdeploymentError
 from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.publishing.records import CommitSummary, PublicationSummary
 from zkdeployment.service.access.identity import Reader
@@ -15,6 +15,7 @@ from zkdeployment.service.api.commits import find_job
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.pages.live_page import FLEET_EVENTS, show_page
 from zkdeployment.service.views.commits import CommitFacts, commit_view
+from zkdeployment.service.views.fleet import unpublished_commits
 from zkdeployment.service.views.frame import commit_page
 
 router = APIRouter(include_in_schema=False)
@@ -29,8 +30,7 @@ def show_commit(
 ) -> Response:
     """Return the page of the commit with this id, which may be shortened: how far it has come."""
     cached, summaries = adapters.feed.snapshot(), adapters.feed.summaries()
-    syncer = cached.reading.syncer
-    waiting = () if syncer is None else syncer.waiting
+    waiting = unpublished_commits(cached.fleet, cached.reading.syncer)
     job = _find(adapters, commit, waiting, summaries)
     facts = CommitFacts(
         job,
@@ -54,17 +54,19 @@ def _find(
     summaries: Sequence[PublicationSummary],
 ) -> Job:
     """Return the state of a commit; without a repository, only published, refused and waiting ones are known."""
-    if adapters.commits is not None:
-        try:
-            return find_job(adapters, name)
-        except (NotFoundError, RefusedError):
-            pass  # a revision of a former repository may still be in the history
-    refusals = adapters.operator.fleet.refusals()
+    problem: ZkdeploymentError = NotFoundError(f"neither the branch nor the history has the commit {name}")
+    try:
+        return find_job(adapters, name)
+    except (NotFoundError, RefusedError):
+        pass  # a revision of a former repository may still be in the history
+    except (SourceError, BusyError) as error:
+        problem = error
+    refusals = adapters.feed.refusals()
     known = [each.id for each in waiting] + [str(each.revision) for each in summaries]
     known += [str(each.revision) for each in refusals]
     found = next((each for each in known if each == name or (len(each) >= 40 and each.startswith(name))), None)
     if found is None:
-        raise NotFoundError(f"neither the branch nor the history has the commit {name}")
+        raise problem
     return job_of(found, summaries, refusals, lambda revision: str(revision) == found)
 
 
@@ -81,4 +83,7 @@ def _summary(
     origin = next((each.origin for each in summaries if str(each.revision) == job.commit), None)
     if origin is not None:
         return CommitSummary(job.commit, origin.author, origin.subject, origin.time)
-    return None if adapters.commits is None else adapters.commits.summary(job.commit)
+    try:
+        return None if adapters.commits is None else adapters.commits.summary(job.commit)
+    except BusyError:
+        return None

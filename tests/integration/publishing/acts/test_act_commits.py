@@ -13,6 +13,7 @@ from support.repository import make_key, public
 from zkdeployment.base.errors import ConflictError, RefusedError, SourceError, TreeError
 from zkdeployment.base.source_files import Problem
 from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, FileChanges
+from zkdeployment.publishing.sources.git.command import Git
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -211,13 +212,23 @@ def test_a_revision_that_the_branch_does_not_contain_is_refused(branch: Branch, 
 
 
 def test_descent_is_known_for_commits_that_came_later(branch: Branch) -> None:
-    commits, first = branch.commits(), str(branch.tip())
-    assert commits.revision(first[:8]) == first
+    first = str(branch.tip())
+    assert branch.commits().revision(first[:8]) == first
     second = branch.push({"b.zk": "/b\n"})
+    commits = branch.commits()
     assert commits.contains(second, first)
     assert not commits.contains(first, second)
     assert not commits.contains(second, "0" * 40)
     assert not commits.contains("0" * 40, second)
+
+
+def test_descent_is_determined_once(branch: Branch, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = str(branch.tip()), branch.push({"b.zk": "/b\n"})
+    pairs = [(second, first), (first, second), ("0" * 40, first), (7, first)]
+    commits = branch.commits()
+    before = [commits.contains(*pair) for pair in pairs]
+    monkeypatch.setattr(Git, "run", lambda *_arguments, **_options: pytest.fail("git was run again"))
+    assert [commits.contains(*pair) for pair in pairs] == before == [True, False, False, False]
 
 
 @pytest.mark.parametrize("name", ["../a.yaml", "x/y.yaml", ".git", "..", "", "a\n.yaml", "a\0.yaml"])

@@ -16,7 +16,9 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.publishing.store import history
 from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.service.api import commits as api_commits
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
@@ -100,6 +102,19 @@ def test_the_job_of_a_commit_shows_its_outcome(
         assert (job(bad)["state"], "a.zk:2" in str(job(bad)["problems"])) == ("failed", True)
         assert service.client.get("/api/v1/jobs/" + "0" * 40, auth=victor).status_code == 404
         assert service.client.get("/api/v1/jobs/--all", auth=victor).status_code == 422
+
+
+def test_a_job_names_the_first_publication_of_a_long_history(
+    branch: Branch, zookeeper: str, revisions: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "SUMMARIES", 1)
+    monkeypatch.setattr(api_commits, "SUMMARIES", 1)
+    with running_service(zookeeper, commits=branch.commits()) as service:
+        victor = service.add_user(Role.VIEWER, "victor")
+        wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
+        jobs = [service.client.get(f"/api/v1/jobs/{each}", auth=victor).json() for each in revisions]
+        recorded = service.adapters.operator.fleet.history()
+    assert [job["sequence"] for job in jobs] == [record.sequence for record in reversed(recorded)]
 
 
 def test_a_commit_that_no_syncer_publishes_in_time_is_still_named(

@@ -149,6 +149,21 @@ def test_the_page_of_a_commit_follows_it_to_the_last_host(site, browser):
         expect(page.locator("#verdict")).to_contain_text("Web 1.1")
 
 
+def test_the_page_of_a_commit_that_waits_needs_no_repository(site):
+    site.hosts("r0", "r0")
+    waiting = site.push("1.1", "Web 1.1")
+    with site.syncer():
+        wait_until(lambda: site.syncer_reports(waiting), "the second commit waits for the first one")
+    site.branch.bare.rename(site.directory / "away")
+    published = site.reading.fleet.published
+    with site.service.browser(site.operator) as client:
+        assert "Waits: published when all hosts" in client.get(f"/commits/{waiting}").text
+        assert "Converged on 0 of 2 hosts" in client.get(f"/commits/{published}").text
+        unknown = client.get(f"/commits/{'f' * 40}")
+    assert unknown.status_code == 503
+    assert "git repository" in unknown.text
+
+
 def test_a_refused_commit_shows_the_place_and_the_reason(site, browser):
     broken = site.branch.push({"a.zk": "/shop\n  nonsense\n"}, message="oops")
     with site.syncer():

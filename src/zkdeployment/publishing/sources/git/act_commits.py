@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import re
 import tempfile
 import time
@@ -278,10 +279,45 @@ _SEARCHED = 200
 #: Seconds for which a fetched tip is recent enough to search for a commit.
 _RECENT = 5.0
 
+#: Seconds for which a fetched tip is recent enough to contain all published revisions: a syncer needs longer to
+#: publish a revision.
+_JUST_NOW = 1.0
+
+#: Seconds until a revision that the repository did not have is searched again.
+_UNKNOWN_AGE = 60.0
+
+#: The number of pairs of commits for which it is known whether one descends from the other.
+_REMEMBERED = 10_000
+
 #: Seconds that a thread waits for the tip that another thread fetches.
 _PATIENCE = 5.0
 
 _COMMIT_NAME = re.compile(r"[0-9a-f]{4,64}")
+
+
+class KnownDescents:
+    """Remembers which commits descend from which other commits; all methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[bool, float]] = {}
+
+    def find(self, source: GitSource, revision: str, ancestor: str, fetch: Callable[[], object]) -> bool:
+        """Whether ``revision`` descends from ``ancestor``; ``fetch`` renews the mirror if either is missing there.
+
+        ``False`` if either is still missing.
+        """
+        pair, now = (revision, ancestor), time.monotonic()
+        answer, expiry = self._known.get(pair, (False, now))
+        if now < expiry:
+            return answer
+        if not source.has(*pair):
+            fetch()
+        are_known = source.has(*pair)
+        answer = are_known and source.descends(*pair)
+        for old in list(self._known)[: 1 - _REMEMBERED]:
+            self._known.pop(old, None)
+        self._known[pair] = answer, math.inf if are_known else now + _UNKNOWN_AGE
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +340,7 @@ class TreeCommits:
     reach: Callable[[str], None] = field(default=lambda _: None)
     #: The tip of the branch. Threads share a fetch; apart from that, they do not wait for each other.
     _tips: SharedCall[Revision] = field(init=False, repr=False, compare=False)
+    _descents: KnownDescents = field(default_factory=KnownDescents, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Share the fetches."""
@@ -358,14 +395,7 @@ class TreeCommits:
         """Whether ``revision`` is ``commit`` or descends from it; ``False`` if either is unknown."""
         if str(revision) == commit:
             return True
-        try:
-            return self.source.descends(revision, commit)
-        except SourceError:
-            self._tip()  # the mirror may be older than the revision
-        try:
-            return self.source.descends(revision, commit)
-        except SourceError:
-            return False
+        return self._descents.find(self.source, str(revision), commit, lambda: self._tip(_JUST_NOW))
 
     def trailer(self, revision: Revision, key: str) -> str | None:
         """Return a trailer of a commit's message; ``None`` without such a trailer or commit."""

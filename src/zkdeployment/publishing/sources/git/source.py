@@ -47,8 +47,9 @@ __all__ = ["GitSource", "revision_files"]
 
 _TIP = "refs/zkdeployment/tip"
 
-#: The limit of commits in memory; every cycle needs the published one and the tip.
-_REMEMBERED = 4
+#: The limit of commits in memory: every cycle needs the published one and the tip, and the service all that were
+#: published.
+_REMEMBERED = 500
 
 #: The file that marks a mirror as ours and names its repository.
 _MARK = "zkdeployment-mirror"
@@ -117,6 +118,10 @@ class GitSource:
         commits = read_range(git, f"{than}..{tip.id}", most=most) if known else [tip]
         return [CommitSummary(commit.id, commit.author, commit.subject, commit.time) for commit in commits]
 
+    def has(self, *revisions: Revision) -> bool:
+        """Whether all these revisions are commits that were fetched."""
+        return all(is_commit(str(each)) and self._read(self.mirror, str(each)) is not None for each in revisions)
+
     def descends(self, revision: Revision, ancestor: Revision) -> bool:
         """Whether ``revision``, which was fetched, is ``ancestor`` or comes after it.
 
@@ -125,7 +130,7 @@ class GitSource:
         git, commit = self._find(revision)
         if ancestor in (commit.id, *commit.parents):
             return True  # the usual case
-        if not is_commit(str(ancestor)) or self._read(git, str(ancestor)) is None:
+        if not self.has(ancestor):
             return False
         answer = git.run("merge-base", "--is-ancestor", str(ancestor), commit.id)
         return answer.status != 1 and bool(answer.check())
