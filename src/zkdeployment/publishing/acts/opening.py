@@ -6,7 +6,6 @@ GitPython is imported only when a repository is read, so that the other commands
 from __future__ import annotations
 
 import contextlib
-import shlex
 import socket
 import tempfile
 from pathlib import Path
@@ -75,6 +74,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
     """
     # GitPython is imported only where it is used, so that the other verbs start fast.
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits  # noqa: PLC0415
+    from zkdeployment.publishing.sources.git.command import ssh_variables  # noqa: PLC0415
     from zkdeployment.publishing.sources.git.source import GitSource  # noqa: PLC0415
     from zkdeployment.publishing.sources.opening import system_of  # noqa: PLC0415
 
@@ -85,10 +85,6 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
             f"{without_passwords(sync.url)} is a Subversion repository, and acts are committed to git only; change"
             " the tree with 'svn commit'"
         )
-    variables = {}
-    if sync.push_key is not None:
-        ssh = ["ssh", "-i", str(sync.push_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"]
-        variables["GIT_SSH_COMMAND"] = shlex.join(ssh)
     with tempfile.TemporaryDirectory(prefix="zkdeployment-acts-") as scratch:
         source = GitSource(
             url,
@@ -97,7 +93,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
             allowed_signers=sync.allowed_signers,
             timeout=_TIMEOUT,
             gap=1,
-            variables=variables,
+            variables=ssh_variables(sync.push_key),
         )
         yield TreeCommits(
             source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE
@@ -160,6 +161,14 @@ class Git:
         for number, (key, value) in enumerate(self.settings.items()):
             environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         return environment
+
+
+def ssh_variables(key: Path | None) -> dict[str, str]:
+    """Return the variables with which git uses this SSH key and no other; without a key, those of the user."""
+    if key is None:
+        return {}
+    ssh = ["ssh", "-i", str(key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"]
+    return {"GIT_SSH_COMMAND": shlex.join(ssh)}
 
 
 def failure_cause(messages: str) -> str:

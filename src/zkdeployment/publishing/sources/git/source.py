@@ -60,7 +60,8 @@ class GitSource:
     """One branch (``None``: the remote's default branch) of the repository at ``url``, mirrored in a directory.
 
     ``allowed_signers`` is a file of SSH or OpenPGP keys; with it, only commits signed by one of them are read.
-    ``variables`` are added to git's environment when it contacts the repository.
+    ``variables`` are added to git's environment when it contacts the repository. With ``every_branch``, the mirror
+    has all other branches, too, and their commits can be read.
     Each run of git is limited to ``timeout`` seconds. An unreachable remote is retried three times, every ``gap``
     seconds.
     """
@@ -72,6 +73,7 @@ class GitSource:
     timeout: float = field(default=300, kw_only=True)
     gap: float = field(default=3, kw_only=True)
     variables: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    every_branch: bool = field(default=False, kw_only=True)
     now: Callable[[], float] = field(default=time.time, kw_only=True)
     #: Commits of the mirror by id; each is read once.
     _known: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -209,8 +211,9 @@ class GitSource:
     def _update(self, directory: Path) -> Revision:
         # Without --update-shallow git silently does not update a branch of a shallow repository.
         options = ("--force", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--update-shallow")
+        wanted = (f"+{self._reference}:{_TIP}", *(("+refs/heads/*:refs/heads/*",) if self.every_branch else ()))
         git = self._mirror(directory)
-        git.run("fetch", "--quiet", *options, "--end-of-options", "origin", f"+{self._reference}:{_TIP}").check()
+        git.run("fetch", "--quiet", "--prune", *options, "--end-of-options", "origin", *wanted).check()
         tip = read(ask(self._mirror(directory, alone=True), _TIP))
         self._remember(tip)
         return tip.id

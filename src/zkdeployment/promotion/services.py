@@ -1,0 +1,439 @@
+"""The client of the services of fleets: their reports, dry runs of commits, and acts on all fleets at once.
+
+A service may be away, slow or hostile, and it belongs to another fleet. Its answers are bounded in size and time,
+its redirects are not followed, and it delays no other fleet: each request has a thread of its own, and threads
+beyond their time limit do not count. Each mistake of a service becomes one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import ssl
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urljoin, urlsplit
+
+import urllib3
+
+from zkdeployment.base.act import sanitize
+from zkdeployment.base.errors import ConfigurationError, ServiceError, ZkdeploymentError, without_secrets
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.files import read_secret
+from zkdeployment.config.sections import LOOPBACK
+from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from zkdeployment.base.machine.clock import Clock
+
+#: Seconds that a service has for a report, for a dry run, which may resolve packages, and for an act.
+_REPORT = 5.0
+_DRY_RUN = 120.0
+_ACT = 30.0
+
+#: The most bytes of an answer.
+_MOST_BYTES = 1 << 18
+
+#: The most characters of a service's own words in a sentence.
+_LONGEST = 1000
+
+#: Requests of a kind at a time that are within their time limit.
+_REPORTS_AT_ONCE = 64
+_DRY_RUNS_AT_ONCE = 16
+
+#: The most fleets, each of which may keep a connection.
+_MOST_FLEETS = 1000
+
+#: Seconds after which a dry run without an answer is asked for again.
+_AGAIN = 10.0
+
+
+class FleetService(NamedTuple):
+    """The service of a fleet, and its address."""
+
+    fleet: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAnswer:
+    """The answer of a service: its status, its headers and its JSON."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any = None
+
+
+class ServiceClient:
+    """Sends requests to the services of fleets, from any thread; each is one attempt within a time limit.
+
+    ``ca`` is a file of the certificates that may sign those of the services, by default those of the system.
+    ``tokens`` is a directory with a file for each fleet: one line, ``USER:KEY``. The files are read for each
+    request, so that keys can be replaced.
+    """
+
+    def __init__(self, tokens: Path, ca: Path | None = None) -> None:
+        self._tokens = tokens
+        self._http = urllib3.PoolManager(_MOST_FLEETS, ca_certs=None if ca is None else str(ca), retries=False)
+
+    def request(
+        self,
+        method: str,
+        service: FleetService,
+        path: str,
+        timeout: float,
+        *,
+        tag: str = "",
+        body: Mapping[str, Any] | None = None,
+    ) -> ServiceAnswer:
+        """Return an answer with an object in JSON, or 304 if the content still has this ``tag``.
+
+        Raises ``ServiceError``.
+        """
+        url = service.url
+        deadline = time.monotonic() + timeout
+        headers = {**self._credentials(service), "Accept": "application/json", "Content-Type": "application/json"}
+        if tag:
+            headers["If-None-Match"] = tag
+        try:
+            response = self._http.request(
+                method,
+                f"{url.rstrip('/')}{path}",
+                body=None if body is None else json.dumps(body).encode(),
+                headers=headers,
+                timeout=urllib3.Timeout(total=timeout),
+                redirect=False,
+                preload_content=False,
+            )
+            try:
+                content = _content(response, url, timeout, deadline)
+            except BaseException:
+                response.close()  # the rest of the answer must not become the next one
+                raise
+            response.release_conn()
+        except urllib3.exceptions.SSLError as error:
+            raise ServiceError(
+                f"the certificate of the service at {url} is not accepted: {_cause(error)}; renew it, or correct"
+                " ca in [promote]"
+            ) from error
+        except urllib3.exceptions.NewConnectionError as error:  # by its class, a timeout
+            raise ServiceError(f"cannot reach the service at {url}: {_cause(error)}") from error
+        except urllib3.exceptions.TimeoutError as error:
+            raise _too_slow(url, timeout) from error
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            raise ServiceError(f"cannot reach the service at {url}: {_cause(error)}") from error
+        return self._checked(service, response, content)
+
+    def _credentials(self, service: FleetService) -> dict[str, str]:
+        """Return the header with the key of a fleet; raises ``ServiceError``."""
+        fleet, url = service
+        parts = urlsplit(url)
+        if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+            raise ServiceError(
+                f"the key of {fleet} would cross the network unencrypted: expected https://… as the fleet's"
+                f" service, found {url}"
+            )
+        file = self._tokens / fleet
+        try:
+            login = read_secret(file)
+        except ConfigurationError as error:
+            raise ServiceError(f"no key for the service of {fleet}: {error}") from error
+        if not re.fullmatch(r"[^:\s]+:\S+", login):
+            raise ServiceError(f"no key for the service of {fleet}: expected USER:KEY in {file}")
+        return dict(urllib3.make_headers(basic_auth=login))
+
+    def _checked(self, service: FleetService, response: urllib3.BaseHTTPResponse, content: bytes) -> ServiceAnswer:
+        """Return an answer with JSON, or 304; raises ``ServiceError`` for others."""
+        fleet, url = service
+        status, headers = response.status, response.headers
+        if 300 <= status < 400 and status != 304:
+            target = urlsplit(urljoin(url, headers.get("Location", "")))
+            raise ServiceError(
+                f"the service at {url} redirects to {target.scheme}://{target.netloc}, which is not followed;"
+                " write its own address into the document of the fleets"
+            )
+        body = None
+        if content.strip():
+            try:
+                body = json.loads(content)
+            except (ValueError, RecursionError):
+                body = None
+        if status in {401, 403}:
+            raise ServiceError(
+                f"the service at {url} refuses the key in {self._tokens / fleet} (status {status}):"
+                f" {_detail(body)}; write USER:KEY of a user with enough rights into the file"
+            )
+        if status != 304 and not isinstance(body, dict):
+            kind = sanitize(headers.get("Content-Type", ""))[:100] or "no content"
+            raise ServiceError(
+                f"the service at {url} answered with status {status} and {kind} instead of an object in JSON: is"
+                " it the service of a fleet?"
+            )
+        return ServiceAnswer(status, headers, body)
+
+
+def _content(response: urllib3.BaseHTTPResponse, url: str, timeout: float, deadline: float) -> bytes:
+    content = b""
+    while more := response.read1(_MOST_BYTES, decode_content=False):
+        content += more
+        if len(content) > _MOST_BYTES:
+            raise ServiceError(
+                f"the service at {url} answered with more than {_MOST_BYTES} bytes: is it the service of a fleet?"
+            )
+        if time.monotonic() > deadline:
+            raise _too_slow(url, timeout)
+    return content
+
+
+def _too_slow(url: str, timeout: float) -> ServiceError:
+    return ServiceError(f"the service at {url} did not answer within {timeout:g} s")
+
+
+def _cause(error: Exception) -> str:
+    """Return the cause of an error without the names of the library's objects."""
+    cause = getattr(error, "reason", None) or error
+    for each in (cause.__cause__, cause, *cause.args):
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return sanitize(each.verify_message)
+        if isinstance(each, OSError) and each.strerror:
+            return sanitize(each.strerror)
+    return sanitize(re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(cause))) or type(cause).__name__
+
+
+def _detail(body: Any) -> str:
+    """Return the sentence in the body of an error."""
+    detail = body.get("detail") if isinstance(body, dict) else None
+    return without_secrets(sanitize(str(detail)))[:_LONGEST] if detail else "it gives no reason"
+
+
+def _unexpected(url: str, answer: ServiceAnswer) -> ServiceError:
+    """Return the error for an answer with a status that is not the expected one."""
+    return ServiceError(f"the service at {url} answered with status {answer.status}: {_detail(answer.body)}")
+
+
+def _check_schema(url: str, answer: ServiceAnswer, schema: str) -> None:
+    if answer.status != 200:
+        raise _unexpected(url, answer)
+    expected, found = f"zkdeployment/{schema}/v1", answer.body.get("schema")
+    if found != expected:
+        raise ServiceError(
+            f"the service at {url} answered in another form: expected {expected}, found"
+            f" {sanitize(str(found))[:100]}; is its version as new as that of the promoter?"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The last report of a service, and the tag with which it is asked whether it still holds."""
+
+    report: FleetReport
+    tag: str = ""
+
+
+def _read_report(client: ServiceClient, service: FleetService, last: _Read | None, now: float) -> _Read:
+    """Return the report of a service; raises ``ServiceError``."""
+    url = service.url
+    answer = client.request("GET", service, "/api/v1/fleet", _REPORT, tag="" if last is None else last.tag)
+    read_at = now - _age(answer.headers)
+    if answer.status == 304 and last is not None:
+        return replace(last, report=replace(last.report, read_at=read_at))
+    _check_schema(url, answer, "fleet")
+    try:
+        report = FleetReport.from_json(answer.body, read_at=read_at)
+    except ValueError as error:
+        raise ServiceError(f"the service at {url} sent an invalid report: {sanitize(str(error))}") from error
+    return _Read(report, answer.headers.get("ETag", ""))
+
+
+def _age(headers: Mapping[str, str]) -> float:
+    """Return the seconds since the service confirmed its report."""
+    age = headers.get("Age", "")
+    return float(age) if re.fullmatch(r"[0-9]{1,9}", age) else 0.0
+
+
+def ask_dry_run(client: ServiceClient, service: FleetService, commit: str) -> DryRun:
+    """Return whether the syncer of a fleet would publish a commit; raises ``ServiceError`` without an answer."""
+    url, path = service.url, f"/api/v1/plan/refusals?revision={quote(commit, safe='')}"
+    answer = client.request("GET", service, path, _DRY_RUN)
+    _check_schema(url, answer, "refusals")
+    refusals = answer.body.get("refusals")
+    if not isinstance(refusals, list) or answer.body.get("revision") != commit:
+        raise ServiceError(f"the service at {url} answered about something other than {commit}")
+    return DryRun("; ".join(without_secrets(sanitize(str(each))) for each in refusals)[:_LONGEST])
+
+
+class _Threads:
+    """Runs jobs, each in a thread, at most ``most`` of those within their time limit at once."""
+
+    def __init__(self, name: str, most: int, limit: float) -> None:
+        self._name = name
+        self._most = most
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._running: dict[int, float] = {}
+        self._number = 0
+
+    def run(self, job: Callable[[], None]) -> None:
+        """Run a job soon; does not wait."""
+        with self._lock:
+            self._waiting.append(job)
+            self._start()
+
+    def _start(self) -> None:
+        """Start threads for waiting jobs."""
+        while self._waiting and self._in_time() < self._most:
+            self._number += 1
+            self._running[self._number] = time.monotonic()
+            arguments = (self._number, self._waiting.popleft())
+            threading.Thread(target=self._work, args=arguments, name=self._name, daemon=True).start()
+
+    def _in_time(self) -> int:
+        earliest = time.monotonic() - self._limit
+        return sum(begun > earliest for begun in self._running.values())
+
+    def _work(self, number: int, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception as error:  # noqa: BLE001  a defect of the program must not end the requests to other fleets
+            get_logger().error("request-failed", reason=repr(error))
+        finally:
+            with self._lock:
+                del self._running[number]
+                self._start()
+
+
+class FleetServices:
+    """The last reports of services, and their answers to dry runs, which threads of their own fetch.
+
+    Each service is asked for a report every ``interval`` seconds. ``wake``, which must not block, is called when
+    an answer differs from the last one. No method waits for a service.
+    """
+
+    def __init__(self, client: ServiceClient, clock: Clock, wake: Callable[[], None], *, interval: float) -> None:
+        self._client = client
+        self._clock = clock
+        self._wake = wake
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._reading = _Threads("fleet-report", _REPORTS_AT_ONCE, _REPORT)
+        self._trying = _Threads("fleet-dry-run", _DRY_RUNS_AT_ONCE, _DRY_RUN)
+        self._asked: dict[FleetService, float] = {}
+        self._reads: dict[FleetService, _Read] = {}
+        #: The requests under way, with the time at which each was submitted.
+        self._busy: dict[tuple[str, ...], float] = {}
+        self._dry_runs: dict[tuple[FleetService, str], tuple[float, DryRun]] = {}
+
+    def reports(self, services: Mapping[str, str]) -> Mapping[str, FleetReport]:
+        """Return the last report of each service by fleet, and ask for those that are due.
+
+        ``services`` are the addresses of all services by fleet. A service that has not answered yet has no report.
+        """
+        now = self._clock.monotonic()
+        known = [FleetService(*each) for each in services.items()]
+        with self._lock:
+            self._reads = {each: self._reads[each] for each in known if each in self._reads}
+            self._asked = {each: self._asked[each] for each in known if each in self._asked}
+            for service in sorted(known, key=self._is_unreachable):  # those that answer come first
+                is_due = now - self._asked.get(service, -math.inf) >= self._interval
+                if is_due and service not in self._busy:
+                    self._asked[service] = self._busy[service] = now
+                    self._reading.run(partial(self._read, service, self._reads.get(service)))
+                elif now - self._busy.get(service, now) > 2 * _REPORT:  # the answer comes, but too slowly
+                    self._reads[service] = _Read(_unreachable(_too_slow(service.url, _REPORT)))
+            return {service.fleet: read.report for service, read in self._reads.items()}
+
+    def dry_runs(self, services: Mapping[str, str], commit: str) -> Mapping[str, DryRun]:
+        """Return the answers to the dry runs of a commit by fleet, and ask the other services.
+
+        An answer without a verdict has a ``problem``, and the service is asked again after a while. Answers about
+        other commits are forgotten.
+        """
+        now = self._clock.monotonic()
+        known = [FleetService(*each) for each in services.items()]
+        with self._lock:
+            self._dry_runs = {key: each for key, each in self._dry_runs.items() if key[1] == commit}
+            for service in known:
+                answered, answer = self._dry_runs.get((service, commit), (0.0, None))
+                is_due = answer is None or (answer.problem and now - answered >= _AGAIN)
+                if is_due and (*service, commit) not in self._busy:
+                    self._busy[*service, commit] = now
+                    self._trying.run(partial(self._try, service, commit))
+            answers = {service.fleet: self._dry_runs.get((service, commit)) for service in known}
+        return {fleet: each[1] for fleet, each in answers.items() if each is not None}
+
+    def _is_unreachable(self, service: FleetService) -> bool:
+        read = self._reads.get(service)
+        return read is not None and read.report.state is FleetState.UNREACHABLE
+
+    def _read(self, service: FleetService, last: _Read | None) -> None:
+        read = _Read(_unreachable("the promoter failed; see its log"))
+        try:
+            read = _read_report(self._client, service, last, self._clock.now())
+        except ZkdeploymentError as error:
+            read = _Read(_unreachable(error))
+        finally:
+            with self._lock:
+                del self._busy[service]
+                before, self._reads[service] = self._reads.get(service), read
+        if before is None or replace(before.report, read_at=read.report.read_at) != read.report:
+            self._wake()
+
+    def _try(self, service: FleetService, commit: str) -> None:
+        answer = DryRun(problem="the promoter failed; see its log")
+        try:
+            answer = ask_dry_run(self._client, service, commit)
+        except ZkdeploymentError as error:
+            answer = DryRun(problem=str(error))
+        finally:
+            with self._lock:
+                del self._busy[*service, commit]
+                self._dry_runs[service, commit] = (self._clock.monotonic(), answer)
+        self._wake()
+
+
+def _unreachable(problem: object) -> FleetReport:
+    return FleetReport(FleetState.UNREACHABLE, problem=str(problem))
+
+
+@dataclass(frozen=True, slots=True)
+class FleetActOutcome:
+    """The outcome of an act at one fleet: ``problem`` is why it was not performed, or empty."""
+
+    fleet: str
+    problem: str = ""
+
+
+def act_everywhere(
+    client: ServiceClient, services: Mapping[str, str], act: str, reason: str
+) -> tuple[FleetActOutcome, ...]:
+    """Perform ``stop``, ``hold`` or ``resume`` at all services at once; return the outcomes in their order.
+
+    The call takes as long as the slowest service, at most half a minute.
+    """
+    outcomes = {fleet: FleetActOutcome(fleet, str(_too_slow(url, _ACT))) for fleet, url in services.items()}
+
+    def perform(fleet: str, url: str) -> None:
+        try:
+            body = {"reason": reason}
+            answer = client.request("POST", FleetService(fleet, url), f"/api/v1/{act}", _ACT, body=body)
+            problem = "" if answer.status == 200 else str(_unexpected(url, answer))
+        except ZkdeploymentError as error:
+            problem = str(error)
+        outcomes[fleet] = FleetActOutcome(fleet, problem)
+
+    threads = [threading.Thread(target=perform, args=each, daemon=True) for each in services.items()]
+    deadline = time.monotonic() + _ACT + 1
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return tuple(outcomes[fleet] for fleet in services)

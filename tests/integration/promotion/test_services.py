@@ -1,0 +1,454 @@
+"""The client of fleets' services, against real servers that answer, hang, redirect, or answer anything else."""
+
+import contextlib
+import datetime as dt
+import json
+import ssl
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import trustme
+
+from support.waiting import ManualClock, wait_until
+from support.web.servers import HangingServer
+from zkdeployment.base.errors import ServiceError
+from zkdeployment.promotion import services
+from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
+from zkdeployment.promotion.services import (
+    FleetActOutcome,
+    FleetService,
+    FleetServices,
+    ServiceClient,
+    act_everywhere,
+    ask_dry_run,
+)
+
+COMMIT = "1" * 40
+REPORT = {"schema": "zkdeployment/fleet/v1", **FleetReport(FleetState.CONVERGED, COMMIT, 3, 3).to_json()}
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    for fleet in ("eu-1", "us-1"):
+        write_token(tmp_path, fleet, "promoter:secret-key")
+    return tmp_path
+
+
+def write_token(directory, fleet, text, mode=0o600):
+    file = directory / fleet
+    file.write_text(text)
+    file.chmod(mode)
+
+
+class Service:
+    """A server with one answer, or a function of the request; ``seen`` are its requests."""
+
+    def __init__(self, answer=None, status=200, headers=(), body=None, gate=None) -> None:
+        self.seen = []
+        self.status, self.headers, self.gate = status, dict(headers), gate
+        self.body = json.dumps(REPORT if answer is None else answer).encode() if body is None else body
+
+    @contextmanager
+    def running(self, certificate=None):
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                length = int(self.headers.get("Content-Length", 0))
+                service.seen.append((self.command, self.path, dict(self.headers), self.rfile.read(length)))
+                service.answer(self)
+
+            def do_POST(self):
+                self.do_GET()
+
+            def log_message(self, *_arguments):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            certificate.configure_cert(context)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield f"http{'' if certificate is None else 's'}://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            server.server_close()
+
+    def answer(self, request):
+        if self.gate is not None:
+            self.gate.wait(60)
+        tag = self.headers.get("ETag")
+        unchanged = tag is not None and request.headers.get("If-None-Match") == tag
+        request.send_response(304 if unchanged else self.status)
+        for name, value in self.headers.items():
+            request.send_header(name, value)
+        body = b"" if unchanged else self.body
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        with contextlib.suppress(OSError):
+            request.wfile.write(body)
+
+
+class Followed:
+    """Services that are read in the background, with a clock that tests set."""
+
+    def __init__(self, tokens, ca=None) -> None:
+        self.clock = ManualClock()
+        self.woken = threading.Semaphore(0)
+        self.services = FleetServices(ServiceClient(tokens, ca), self.clock, self.woken.release, interval=10)
+
+    def report(self, addresses, fleet="eu-1"):
+        """Return the next report of a fleet."""
+        self.services.reports(addresses)
+        wait_until(lambda: fleet in self.services.reports(addresses), "the service has answered")
+        return self.services.reports(addresses)[fleet]
+
+
+def problem_of(tokens, url, ca=None):
+    report = Followed(tokens, ca).report({"eu-1": url})
+    assert report.state is FleetState.UNREACHABLE
+    assert report.revision is None
+    return report.problem
+
+
+def test_a_report_is_read_with_the_key_of_the_fleet_and_again_after_the_interval(tokens):
+    service, followed = Service(headers={"Age": "7"}), Followed(tokens)
+    with service.running() as url:
+        report = followed.report({"eu-1": url})
+        assert report == FleetReport(FleetState.CONVERGED, COMMIT, 3, 3, read_at=followed.clock.now() - 7)
+        method, path, headers, _ = service.seen[0]
+        assert (method, path) == ("GET", "/api/v1/fleet")
+        assert headers["authorization"] == "Basic cHJvbW90ZXI6c2VjcmV0LWtleQ=="
+        followed.clock.time += 9
+        followed.services.reports({"eu-1": url})
+        assert len(service.seen) == 1
+        followed.clock.time += 1
+        followed.services.reports({"eu-1": url})
+        wait_until(lambda: len(service.seen) == 2, "the service is asked again")
+
+
+def test_an_unchanged_report_is_not_sent_again_and_wakes_nobody(tokens):
+    service, followed = Service(headers={"ETag": '"a"', "Age": "0"}), Followed(tokens)
+    with service.running() as url:
+        first = followed.report({"eu-1": url})
+        assert followed.woken.acquire(timeout=60)
+        followed.clock.time += 10
+        followed.services.reports({"eu-1": url})
+        wait_until(
+            lambda: followed.services.reports({"eu-1": url})["eu-1"].read_at > first.read_at,
+            "the report is confirmed",
+        )
+        assert service.seen[1][2]["If-None-Match"] == '"a"'
+        assert not followed.woken.acquire(blocking=False)
+
+
+def test_a_changed_report_wakes_the_promoter(tokens):
+    service, followed = Service(headers={"ETag": '"a"'}), Followed(tokens)
+    with service.running() as url:
+        followed.report({"eu-1": url})
+        assert followed.woken.acquire(timeout=60)
+        service.headers["ETag"] = '"b"'
+        service.body = json.dumps({**REPORT, "state": "stopped", "by": "anna@desk"}).encode()
+        followed.clock.time += 10
+        followed.services.reports({"eu-1": url})
+        assert followed.woken.acquire(timeout=60)
+        report = followed.services.reports({"eu-1": url})["eu-1"]
+        assert (report.state, report.by) == (FleetState.STOPPED, "anna@desk")
+
+
+def test_a_fleet_with_another_address_is_asked_there_at_once(tokens):
+    followed = Followed(tokens)
+    with Service().running() as first, Service({**REPORT, "hosts": 8}).running() as second:
+        assert followed.report({"eu-1": first}).hosts == 3
+        assert followed.report({"eu-1": second}).hosts == 8
+        assert followed.services.reports({}) == {}
+
+
+def test_a_slow_service_delays_no_other(tokens, monkeypatch):
+    """More silent services than requests may be under way at once."""
+    monkeypatch.setattr(services, "_REPORTS_AT_ONCE", 4)
+    monkeypatch.setattr(services, "_REPORT", 0.5)
+    followed, silent = Followed(tokens), HangingServer()
+    try:
+        with Service().running() as url:
+            addresses = {f"dead-{number}": f"http://127.0.0.1:{silent.port}" for number in range(9)}
+            for fleet in addresses:
+                write_token(tokens, fleet, "a:b")
+            addresses["eu-1"] = url
+            followed.report(addresses)  # once, they have to be found
+            wait_until(
+                lambda: all(fleet in followed.services.reports(addresses) for fleet in addresses),
+                "all silent services are known",
+            )
+            followed.clock.time += 10
+            before = time.monotonic()
+            followed.services.reports(addresses)
+            wait_until(
+                lambda: followed.services.reports(addresses)["eu-1"].read_at == followed.clock.now(),
+                "the service has answered again",
+            )
+            assert time.monotonic() - before < 0.5
+            problem = followed.services.reports(addresses)["dead-0"].problem
+            assert problem == f"the service at http://127.0.0.1:{silent.port} did not answer within 0.5 s"
+    finally:
+        silent.close()
+
+
+def test_a_service_that_sends_its_headers_byte_by_byte_is_found_too_slow(tokens, monkeypatch):
+    """The time limit of the library begins again with each byte."""
+    monkeypatch.setattr(services, "_REPORT", 0.2)
+    done = threading.Event()
+
+    class Dripping(Service):
+        def answer(self, request):
+            while not done.wait(0.05):
+                with contextlib.suppress(OSError):
+                    request.wfile.write(b"X")
+
+    followed = Followed(tokens)
+    with Dripping().running() as url:
+        followed.services.reports({"eu-1": url})
+        followed.clock.time += 1
+        report = followed.services.reports({"eu-1": url})["eu-1"]
+        assert report.problem == f"the service at {url} did not answer within 0.2 s"
+        done.set()
+
+
+def test_a_service_that_sends_its_answer_slowly_is_too_slow(tokens, monkeypatch):
+    monkeypatch.setattr(services, "_REPORT", 0.2)
+
+    class Slow(Service):
+        def answer(self, request):
+            request.send_response(200)
+            request.send_header("Content-Length", "1000")
+            request.end_headers()
+            with contextlib.suppress(OSError):
+                for _ in range(1000):
+                    request.wfile.write(b" ")
+                    time.sleep(0.05)
+
+    with Slow().running() as url:
+        assert problem_of(tokens, url) == f"the service at {url} did not answer within 0.2 s"
+
+
+def test_a_service_that_is_away_is_named(tokens):
+    with Service().running() as url:
+        pass
+    assert problem_of(tokens, url) == f"cannot reach the service at {url}: Connection refused"
+
+
+def test_a_name_that_does_not_exist_is_named(tokens):
+    problem = problem_of(tokens, "https://deploy.eu-1.invalid")
+    assert problem.startswith("cannot reach the service at https://deploy.eu-1.invalid: "), problem
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [
+        (
+            Service(status=302, headers={"Location": "https://evil.example/x?y"}, body=b""),
+            (
+                "the service at {url} redirects to https://evil.example, which is not followed; write its own"
+                " address into the document of the fleets"
+            ),
+        ),
+        (
+            Service(headers={"Content-Type": "text/html"}, body=b"<html>Welcome to nginx</html>"),
+            (
+                "the service at {url} answered with status 200 and text/html instead of an object in JSON: is it"
+                " the service of a fleet?"
+            ),
+        ),
+        (
+            Service(status=502, headers={"Content-Type": "text/html"}, body=b"<h1>Bad Gateway</h1>"),
+            (
+                "the service at {url} answered with status 502 and text/html instead of an object in JSON: is it"
+                " the service of a fleet?"
+            ),
+        ),
+        (
+            Service(body=b" " * 1_000_000),
+            "the service at {url} answered with more than 262144 bytes: is it the service of a fleet?",
+        ),
+        (
+            Service({"schema": "zkdeployment/fleet/v2"}),
+            (
+                "the service at {url} answered in another form: expected zkdeployment/fleet/v1, found"
+                " zkdeployment/fleet/v2; is its version as new as that of the promoter?"
+            ),
+        ),
+        (
+            Service({**REPORT, "state": "dancing"}),
+            (
+                "the service at {url} sent an invalid report: state: expected one of converged, rolling out, held,"
+                " stopped, refused, unreachable, diverged, found 'dancing'"
+            ),
+        ),
+        (Service(body=b"[" * 100_000), "the service at {url} answered with status 200 and"),
+        (Service([1]), "the service at {url} answered with status 200 and no content instead of an object"),
+        (
+            Service({"detail": "the connection to ZooKeeper is lost"}, status=503),
+            "the service at {url} answered with status 503: the connection to ZooKeeper is lost",
+        ),
+        (
+            Service({"detail": "the key has expired"}, status=401),
+            (
+                "the service at {url} refuses the key in {tokens}/eu-1 (status 401): the key has expired; write"
+                " USER:KEY of a user with enough rights into the file"
+            ),
+        ),
+        (Service({}, status=403), "(status 403): it gives no reason; write USER:KEY"),
+        (
+            Service(headers={"Content-Encoding": "gzip"}, body=b"\x1f\x8b\x08\x00rubbish"),
+            "instead of an object in JSON",
+        ),
+    ],
+)
+def test_answers_of_something_else_become_one_sentence(tokens, service, expected):
+    with service.running() as url:
+        problem = problem_of(tokens, url)
+    assert expected.format(url=url, tokens=tokens) in problem
+    assert "\n" not in problem
+
+
+class Certificates:
+    """An authority, and certificates for 127.0.0.1."""
+
+    def __init__(self, directory) -> None:
+        self._authority = trustme.CA()
+        self.ca = directory / "ca.pem"
+        self._authority.cert_pem.write_to_path(self.ca)
+
+    def issue(self, name="127.0.0.1", **options):
+        return self._authority.issue_cert(name, **options)
+
+
+def test_encrypted_services_are_trusted_only_with_a_valid_certificate_of_the_authority(tokens, tmp_path):
+    ours, past = Certificates(tmp_path), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    with Service().running(ours.issue()) as url:
+        assert Followed(tokens, ours.ca).report({"eu-1": url}).state is FleetState.CONVERGED
+        refused = f"the certificate of the service at {url} is not accepted: "
+        problem = problem_of(tokens, url)
+        assert problem.startswith(f"{refused}unable to get local issuer certificate; renew it, or correct ca"), (
+            problem
+        )
+    with Service().running(ours.issue(not_before=past, not_after=past + dt.timedelta(9))) as url:
+        problem = problem_of(tokens, url, ours.ca)
+        assert "is not accepted: certificate has expired; renew it" in problem, problem
+    with Service().running(ours.issue("other.example")) as url:
+        problem = problem_of(tokens, url, ours.ca)
+        assert "is not accepted: IP address mismatch, certificate is not valid for '127.0.0.1'" in problem, problem
+
+
+def test_a_server_without_encryption_behind_an_encrypted_address_is_named(tokens):
+    with Service().running() as url:
+        problem = problem_of(tokens, url.replace("http:", "https:"))
+    assert problem.startswith("the certificate of the service at https://"), problem
+
+
+def test_keys_are_never_sent_unencrypted_or_from_a_file_that_all_may_read(tokens):
+    service = Service()
+    with service.running() as url:
+        assert problem_of(tokens, "http://deploy.example.com") == (
+            "the key of eu-1 would cross the network unencrypted: expected https://… as the fleet's service, found"
+            " http://deploy.example.com"
+        )
+        (tokens / "eu-1").chmod(0o644)
+        assert problem_of(tokens, url) == (
+            f"no key for the service of eu-1: everyone has access to {tokens}/eu-1 (mode 644); run chmod o-rwx"
+            f" {tokens}/eu-1"
+        )
+        write_token(tokens, "eu-1", "just-a-key")
+        assert problem_of(tokens, url) == f"no key for the service of eu-1: expected USER:KEY in {tokens}/eu-1"
+        (tokens / "eu-1").unlink()
+        assert problem_of(tokens, url) == (
+            f"no key for the service of eu-1: cannot read {tokens}/eu-1: No such file or directory"
+        )
+        assert service.seen == []
+
+
+def refusals(*found, revision=COMMIT):
+    return {"schema": "zkdeployment/refusals/v1", "revision": revision, "refusals": list(found)}
+
+
+def dry_run(followed, addresses, commit=COMMIT):
+    followed.services.dry_runs(addresses, commit)
+    wait_until(lambda: followed.services.dry_runs(addresses, commit).keys() == addresses.keys(), "answers")
+    return followed.services.dry_runs(addresses, commit)
+
+
+def test_a_dry_run_asks_for_the_plan_of_a_commit(tokens):
+    accepting, refusing, followed = (
+        Service(refusals()),
+        Service(refusals("no hello 9", "a link")),
+        Followed(tokens),
+    )
+    with accepting.running() as first, refusing.running() as second:
+        answers = dry_run(followed, {"eu-1": first, "us-1": second})
+        assert answers == {"eu-1": DryRun(), "us-1": DryRun("no hello 9; a link")}
+        assert answers["eu-1"].accepts
+        assert not answers["us-1"].accepts
+        assert accepting.seen[0][1] == f"/api/v1/plan/refusals?revision={COMMIT}"
+        followed.services.dry_runs({"eu-1": first, "us-1": second}, COMMIT)
+        assert len(accepting.seen) == len(refusing.seen) == 1
+
+
+def test_a_dry_run_without_a_verdict_is_repeated_after_a_while(tokens):
+    service, followed = Service({"detail": "2 plans are being made"}, status=503), Followed(tokens)
+    with service.running() as url:
+        answer = dry_run(followed, {"eu-1": url})["eu-1"]
+        assert answer.problem == f"the service at {url} answered with status 503: 2 plans are being made"
+        assert not answer.accepts
+        service.status, service.body = 200, json.dumps(refusals()).encode()
+        followed.services.dry_runs({"eu-1": url}, COMMIT)
+        assert len(service.seen) == 1
+        followed.clock.time += 10
+        wait_until(lambda: followed.services.dry_runs({"eu-1": url}, COMMIT)["eu-1"].accepts, "a verdict")
+
+
+def test_a_verdict_about_another_commit_is_no_verdict(tokens):
+    with Service(refusals(revision="2" * 40)).running() as url:
+        client = ServiceClient(tokens)
+        with pytest.raises(ServiceError, match="answered about something other than 1111"):
+            ask_dry_run(client, FleetService("eu-1", url), COMMIT)
+    with Service({**refusals(), "refusals": None}).running() as url, pytest.raises(ServiceError):
+        ask_dry_run(client, FleetService("eu-1", url), COMMIT)
+
+
+def test_answers_about_an_older_commit_are_forgotten(tokens):
+    followed = Followed(tokens)
+    with Service(refusals("no")).running() as url:
+        assert dry_run(followed, {"eu-1": url})["eu-1"].refusal == "no"
+        assert followed.services.dry_runs({}, "2" * 40) == {}
+        assert followed.services.dry_runs({"eu-1": url}, COMMIT) == {}
+
+
+def test_an_act_reaches_all_fleets_at_once_and_names_those_that_it_did_not_reach(tokens):
+    gate = threading.Barrier(2)
+
+    class Gated(Service):
+        def answer(self, request):
+            gate.wait(60)  # both requests are here at the same time
+            super().answer(request)
+
+    stopped, refusing = Gated({"by": "anna"}), Gated({"detail": "the cluster is stopped"}, status=409)
+    write_token(tokens, "gone", "a:b")
+    with stopped.running() as first, refusing.running() as second, Service().running() as away:
+        pass_on = {"eu-1": first, "us-1": second, "gone": away.replace("127.0.0.1", "127.0.0.2")}
+        outcomes = act_everywhere(ServiceClient(tokens), pass_on, "hold", "a storm")
+    assert outcomes == (
+        FleetActOutcome("eu-1"),
+        FleetActOutcome("us-1", f"the service at {second} answered with status 409: the cluster is stopped"),
+        FleetActOutcome("gone", outcomes[2].problem),
+    )
+    assert "the key of gone would cross the network unencrypted" in outcomes[2].problem
+    method, path, _, body = stopped.seen[0]
+    assert (method, path, json.loads(body)) == ("POST", "/api/v1/hold", {"reason": "a storm"})
