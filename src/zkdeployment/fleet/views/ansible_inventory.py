@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from zkdeployment.base.host import Identity
 from zkdeployment.publishing.targets.services import unchecked_assignments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Facts
@@ -25,12 +27,17 @@ if TYPE_CHECKING:
 #: The characters that Ansible does not accept in the name of a group.
 _INVALID = re.compile(r"[^A-Za-z0-9_]+")
 
+#: The key of a text that Ansible does not evaluate, and the prefix of all keys to which Ansible gives a meaning.
+_UNSAFE = "__ansible_unsafe"
+_SPECIAL = "__ansible_"
+
 
 @dataclass(frozen=True, slots=True)
 class AnsibleInventory:
     """The ``groups`` with their hosts, and the ``variables`` of each host, by its name in the inventory.
 
-    The name is the fully qualified name of the host, or its id if several hosts have that name.
+    The name is the fully qualified name of the host, or its id if several hosts have that name. All texts in the
+    answers are marked as unsafe: hosts write many of them, and Ansible evaluates templates in unmarked variables.
     """
 
     groups: Mapping[str, tuple[str, ...]]
@@ -39,16 +46,28 @@ class AnsibleInventory:
     def to_json(self) -> dict[str, Any]:
         """Return the answer to ``--list``, which has the variables of all hosts, so that Ansible asks once."""
         groups = {name: {"hosts": list(hosts)} for name, hosts in self.groups.items()}
-        return {**groups, "_meta": {"hostvars": {name: dict(values) for name, values in self.variables.items()}}}
+        return {**groups, "_meta": {"hostvars": _marked(self.variables)}}
 
     def host(self, name: str) -> dict[str, Any]:
         """Return the variables of a host, by its name in the inventory or its id; raises ``NotFoundError``."""
         if name in self.variables:
-            return dict(self.variables[name])
+            return dict(_marked(self.variables[name]))
         for values in self.variables.values():
             if values["zkdeployment_id"] == name:
-                return dict(values)
+                return dict(_marked(values))
         raise NotFoundError(f"no host has the name or the id {name}; 'zkdeployment status' lists all hosts")
+
+
+def _marked(value: Any) -> Any:
+    """Return a value with all texts in it marked as unsafe, without keys to which Ansible gives a meaning."""
+    match value:
+        case str():
+            return {_UNSAFE: value.encode(errors="replace").decode()}
+        case Mapping():
+            return {key: _marked(item) for key, item in value.items() if not key.startswith(_SPECIAL)}
+        case list() | tuple():
+            return [_marked(item) for item in value]
+    return value
 
 
 def ansible_inventory(status: FleetStatus, snapshot: FleetSnapshot, targets: Targets) -> AnsibleInventory:
@@ -59,6 +78,8 @@ def ansible_inventory(status: FleetStatus, snapshot: FleetSnapshot, targets: Tar
     variables: dict[str, dict[str, Any]] = {}
     for host in status.hosts:
         name = host.name if times[host.name] == 1 else host.id
+        if name.startswith("-"):  # ssh would read the name as an option
+            continue
         services = unchecked_assignments(Identity(host.id, host.name, host.role), targets)
         for group in _groups(host, facts[host.id], services):
             members.setdefault(group, []).append(name)
@@ -71,7 +92,15 @@ def ansible_inventory(status: FleetStatus, snapshot: FleetSnapshot, targets: Tar
 def _addresses(snapshot: FleetSnapshot) -> dict[str, str]:
     known = {host.identity.id: host.address for host in snapshot.absent}
     known |= {host.identity.id: host.address for host in snapshot.hosts}
-    return {host_id: address for host_id, address in known.items() if address is not None}
+    return {host_id: address for host_id, address in known.items() if address is not None and _is_ip(address)}
+
+
+def _is_ip(address: str) -> bool:
+    """Whether an address is an IP address; ssh could read another text as an option, or as another host."""
+    try:
+        return not getattr(ipaddress.ip_address(address), "scope_id", None)
+    except ValueError:
+        return False
 
 
 def _groups(host: HostStatus, facts: Facts, services: Iterable[Assignment]) -> Iterator[tuple[str, str]]:

@@ -59,6 +59,16 @@ def test_a_play_runs_on_all_failed_hosts_and_on_no_other(environment):
     assert "h1.example.com" not in done.stdout
 
 
+def test_ansible_shows_a_template_in_the_error_of_a_host_and_does_not_evaluate_it(environment, client):
+    host = make_host("h4", "abc1233", error="{{ 40 + 2 }}", labels={"__ansible_vault": "x"})
+    client.create("/hosts/h4", encode(host.properties()), ephemeral=True)
+    play = MANUAL / "examples" / "ansible" / "failed.yml"
+    done = run(PROGRAMS / "ansible-playbook", "-i", SCRIPT, play, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert '"zkdeployment_error": "{{ 40 + 2 }}"' in done.stdout
+    assert "42" not in done.stdout
+
+
 @pytest.mark.usefixtures("environment")
 def test_one_host_is_shown_by_name_or_id(zookeeper):
     by_name = invoke("inventory", "-z", zookeeper, "--host", "h2.example.com")

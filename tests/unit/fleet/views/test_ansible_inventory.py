@@ -49,7 +49,7 @@ def test_hosts_are_in_groups_by_their_facts_services_state_and_revision():
 
 def test_variables_describe_a_host():
     found = inventory(make_host("h2", 6, "front", error="no space left", address="192.0.2.7"))
-    values = found.host("h2.example.com")
+    values = found.variables["h2.example.com"]
     assert values["ansible_host"] == "192.0.2.7"
     assert values["zkdeployment_role"] == "front"
     assert values["zkdeployment_state"] == "failed"
@@ -57,8 +57,28 @@ def test_variables_describe_a_host():
     assert values["zkdeployment_error"] == "no space left"
     (service,) = values["zkdeployment_services"]
     assert (service["path"], service["n"], service["package"]) == ("/shop/web", 2, "web")
-    assert found.host("h2") == values
+    assert (
+        found.host("h2") == found.host("h2.example.com") == found.to_json()["_meta"]["hostvars"]["h2.example.com"]
+    )
     assert "ansible_host" not in inventory(make_host("h1", 7)).host("h1")
+
+
+def test_ansible_evaluates_no_text_of_a_host():
+    host = make_host(
+        "h1", 7, "{{ r }}", error="{{ e }}", tags=("{{ t }}",), labels={"__ansible_vault": "v", "l": "{{ l }}"}
+    )
+    values = inventory(host).host("h1")
+    assert values["zkdeployment_error"] == {"__ansible_unsafe": "{{ e }}"}
+    assert values["zkdeployment_role"] == {"__ansible_unsafe": "{{ r }}"}
+    assert values["zkdeployment_tags"] == [{"__ansible_unsafe": "{{ t }}"}]
+    assert values["zkdeployment_labels"] == {"l": {"__ansible_unsafe": "{{ l }}"}}
+    assert (values["zkdeployment_version"], values["zkdeployment_rack"]) == (7, None)
+
+
+def test_texts_that_ssh_would_read_as_options_are_no_addresses_and_no_names():
+    for address in ("-oProxyCommand=x", "fe80::1%x", "app.example.com"):
+        assert "ansible_host" not in inventory(make_host("h1", 7, address=address)).host("h1")
+    assert inventory(make_host("-oProxyCommand=x", 7)).variables == {}
 
 
 def test_names_that_would_become_equal_stay_two_groups():
