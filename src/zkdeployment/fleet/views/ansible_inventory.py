@@ -110,7 +110,7 @@ def _groups(host: HostStatus, facts: Facts, services: Iterable[Assignment]) -> I
     if host.role is not None:
         yield "role", host.role
     yield from (("tag", tag) for tag in sorted(facts.tags))
-    yield from (("label", f"{key}_{value}") for key, value in sorted(facts.labels.items()))
+    yield from (("label", f"{key}={value}") for key, value in sorted(facts.labels.items()))
     if facts.rack is not None:
         yield "rack", facts.rack
     yield from (("service", service.path.removeprefix("/")) for service in services)

@@ -88,6 +88,12 @@ def test_names_that_would_become_equal_stay_two_groups():
     assert all(name.startswith("tag_a_b_") for name in tags)
 
 
+def test_labels_with_underscores_in_the_key_or_the_value_stay_two_groups():
+    found = inventory(make_host("h1", 7, labels={"a": "b_c"}), make_host("h2", 7, labels={"a_b": "c"}))
+    labels = {name: hosts for name, hosts in found.groups.items() if name.startswith("label_a_b_c_")}
+    assert sorted(labels.values()) == [("h1.example.com",), ("h2.example.com",)]
+
+
 def test_hosts_with_the_same_name_have_their_ids_as_names():
     twins = (make_known_host("h1"), make_known_host("h2"))
     renamed = [type(host)(type(host.identity)(host.identity.id, "app.example.com")) for host in twins]
