@@ -134,8 +134,8 @@ def template_renderer(file: Path) -> Callable[[ProviderSelection], tuple[bytes, 
 class CheckedFile:
     """A file that another program has loaded; ``check`` and ``reload`` are commands, which may be empty.
 
-    While a new file is checked, the former one is kept beside it, as ``.NAME.before``: if this process is killed
-    meanwhile, the next one begins with the former file.
+    While a new file is checked, the former one is kept beside it, as ``.NAME.before``, which is empty if no file
+    existed: if this process is killed meanwhile, the next one begins with the former file.
     """
 
     def __init__(self, file: Path, check: Sequence[str] = (), reload: Sequence[str] = ()) -> None:
@@ -151,6 +151,7 @@ class CheckedFile:
         """
         if content == self._loaded:
             return False
+        self._loaded = None
         try:
             self._replace(content)
         except OSError as error:
@@ -163,23 +164,26 @@ class CheckedFile:
         return True
 
     def _replace(self, content: bytes) -> None:
-        if self._before.exists():
-            self._before.replace(self._file)
+        self._restore()
         former = self._file.read_bytes() if self._file.exists() else None
         if former != content:
-            if former is not None:
-                files.replace(self._before, former)
+            files.replace(self._before, former or b"")
             files.replace(self._file, content)
         try:
             if self._check:
                 process.run(self._check, timeout=_LIMIT).check()
         except ProgramError as error:
-            if former is None:
-                self._file.unlink()
-            elif former != content:
-                self._before.replace(self._file)
+            self._restore()
             raise ProgramError(f"the new {self._file} is not used: {error}") from error
         self._before.unlink(missing_ok=True)
+
+    def _restore(self) -> None:
+        """Restore the former file, or its absence, if the check of the present file did not succeed."""
+        if self._before.exists() and self._before.stat().st_size:
+            self._before.replace(self._file)
+        elif self._before.exists():
+            self._file.unlink(missing_ok=True)
+            self._before.unlink()
 
 
 def command(text: str) -> tuple[str, ...]:

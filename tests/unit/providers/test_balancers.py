@@ -1,6 +1,8 @@
 """Files of load balancers: their servers, templates, the form of Envoy, the check and the reload."""
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,6 +95,13 @@ def test_envoy_gets_addresses_and_ports_of_endpoints():
 #: A check that refuses files with the word ``bad``.
 CHECK = "import sys; sys.exit('bad' in open(sys.argv[1]).read() and 'line 1 is bad')"
 
+#: A process that is killed during the check of its first file.
+CRASHING_FILTER = """
+import pathlib, sys
+from zkdeployment.providers.balancers import CheckedFile
+CheckedFile(pathlib.Path(sys.argv[1]), ["sh", "-c", "kill -9 $PPID"]).load(b"bad")
+"""
+
 
 class Kept:
     """A file with a check and a reload, whose calls are counted."""
@@ -147,6 +156,25 @@ def test_a_reload_that_failed_is_repeated(kept):
     (kept.place / "broken").unlink()
     assert file.load(b"one ")
     assert kept.state() == ("one ", "one one ", ["web.cfg"])
+
+
+def test_the_loaded_content_is_loaded_again_after_a_failed_reload_of_another_one(kept):
+    file = kept.open()
+    file.load(b"one ")
+    (kept.place / "broken").touch()
+    with pytest.raises(ProgramError, match="failed with status 1"):
+        file.load(b"two ")
+    (kept.place / "broken").unlink()
+    assert file.load(b"one ")
+    assert kept.state() == ("one ", "one two one ", ["web.cfg"])
+
+
+def test_a_first_file_is_removed_after_a_crash_during_its_check(kept):
+    crash = subprocess.run([sys.executable, "-c", CRASHING_FILTER, kept.file], check=False)
+    assert (crash.returncode, kept.file.read_text()) == (-signal.SIGKILL, "bad")
+    with pytest.raises(ProgramError, match="line 1 is bad"):
+        kept.open().load(b"also bad")
+    assert not [*kept.place.glob("*web*")]
 
 
 def test_the_former_file_is_restored_after_a_crash_during_a_check(kept):
