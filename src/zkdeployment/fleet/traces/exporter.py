@@ -14,6 +14,8 @@ from zkdeployment.fleet.traces.otlp import otlp_requests
 from zkdeployment.fleet.traces.spans import publication_trace
 from zkdeployment.fleet.views.history import acts_during
 from zkdeployment.fleet.webhooks.outbox import retry_delay
+from zkdeployment.publishing.store.history import read_history
+from zkdeployment.strategies.store.records import read_attempts
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.transactions import Check, Set, TransactionError
@@ -41,7 +43,7 @@ _RETRYABLE = frozenset({429, 502, 503, 504})
 
 
 class TraceExporter:
-    """Exports each publication to ``url`` when it is over: converged, or replaced by another one.
+    """Exports each publication to ``url`` when it is over: converged, or replaced by one that concerns hosts.
 
     The node of the election keeps the last exported sequence. The first service without such a record begins with
     the present publication. A receiver that does not answer is asked again.
@@ -77,11 +79,12 @@ class TraceExporter:
         """Export the publications that are over, and return the seconds until the next attempt."""
         reading = self._feed.snapshot().reading
         last = self._exported()
-        over = reading.sequence if reading.status.converged else reading.sequence - 1
+        over = reading.sequence if reading.status.converged else reading.fleet.since - 1
         if last is None:
             self._note(max(0, over))
         elif last < over:
-            records = self._feed.history(_RECENT)
+            self._session.sync()  # the records are not older than the reading: all results of hosts are there
+            records = read_history(self._session, _RECENT)
             for record in sorted(records, key=lambda record: record.sequence):
                 if last < record.sequence <= over:
                     if not record.is_repetition and not self._export(self._trace(record, records)):
@@ -92,7 +95,7 @@ class TraceExporter:
     def _trace(self, record: PublicationRecord, records: Sequence[PublicationRecord]) -> Trace:
         return publication_trace(
             record,
-            self._feed.rollouts(record.sequence),
+            read_attempts(self._session, record.sequence),
             self._recorder.steps(record.sequence),
             acts_during(records, record, self._feed.acts()),
             is_over=True,

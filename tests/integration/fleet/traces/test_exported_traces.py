@@ -54,12 +54,14 @@ class TraceReceiver(WebServer):
         return next(span for span in self.spans if span["name"] == name)
 
 
-def publish(client, sequence, revision):
-    """Write a publication as the syncer leaves it."""
-    record = PublicationRecord(revision, 1000.0 + sequence, sequence, sequence, hosts=2)
+def publish(client, sequence, revision, since=None):
+    """Write a publication as the syncer leaves it; with ``since``, it changes only documents."""
+    since = since or sequence
+    record = PublicationRecord(revision, 1000.0 + sequence, sequence, since, hosts=2)
     path = history_path(sequence)
     client.create(path, folded(record), makepath=True)
-    write_node(client, "/zkdeployment/targets", {"version": revision, "sequence": sequence, "ordered": revision})
+    targets = {"version": revision, "sequence": sequence, "since": since, "ordered": revision}
+    write_node(client, "/zkdeployment/targets", targets)
     write_node(client, "/hosts", {"version": revision})
 
 
@@ -141,3 +143,19 @@ def test_a_replaced_publication_is_exported_by_the_next_service(client, serve):
         serve(receiver.url)
         wait_until(lambda: exported(client) == 7, "the export of the replaced publication")
     assert receiver.named("app1")["status"] == {"code": 2, "message": "boom"}
+
+
+def test_a_publication_is_not_over_while_it_runs_and_documents_change(client, serve):
+    publish(client, 7, OLD)
+    publish(client, 8, NEW)
+    publish(client, 9, "c" * 40, since=8)
+    show(client, 1, OLD, sequence=7)
+    write_node(client, "/zkdeployment/traces", {"exported": 6})
+    with TraceReceiver() as receiver:
+        serve(receiver.url)
+        wait_until(lambda: exported(client) > 6, "the export of the replaced publication")
+        finish(client, 8, 1)
+        show(client, 1, "c" * 40, sequence=9)
+        wait_until(lambda: exported(client) == 9, "the export of the publication that ran")
+    assert receiver.named("app1")["parentSpanId"] == receiver.named("all hosts")["spanId"]
+    assert [span["name"] for span in receiver.spans].count(f"publication {NEW[:12]}") == 1
