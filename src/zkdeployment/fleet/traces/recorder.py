@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ class StepRecorder:
         self._feed = feed
         self._lock = threading.Lock()
         self._steps: dict[int, dict[str, list[StepTime]]] = {}
+        self._counts: Counter[int] = Counter()
         self._number = -1
 
     def start(self) -> None:
@@ -50,7 +52,7 @@ class StepRecorder:
             self._record(reading)
 
     def steps(self, sequence: int) -> Mapping[str, tuple[StepTime, ...]]:
-        """Return the recorded steps of a publication by host id; empty if none were recorded."""
+        """Return the recorded steps of a publication by host id, at least one for each host."""
         with self._lock:
             return {host: tuple(steps) for host, steps in self._steps.get(sequence, {}).items()}
 
@@ -62,12 +64,12 @@ class StepRecorder:
             if known is not None or host.step is not None:
                 self._add(sequence, host)
         for old in sorted(self._steps)[:-_PUBLICATIONS]:
-            del self._steps[old]
+            del self._steps[old], self._counts[old]
 
     def _add(self, sequence: int, host: Host) -> None:
         """Note the step of a host if it differs from the last one."""
         hosts = self._steps.setdefault(sequence, {})
-        steps = hosts.setdefault(host.identity.id, [])
+        steps = hosts.get(host.identity.id, [])
         last = steps[-1] if steps else None
         step = host.step if host.deploying is not None else None
         time = host.since or 0.0
@@ -75,6 +77,7 @@ class StepRecorder:
             if last.step == step:
                 return
             steps[-1] = replace(last, ended=max(time, last.begun))
-        is_full = len(steps) >= _STEPS_OF_A_HOST or sum(map(len, hosts.values())) >= _STEPS
+        is_full = len(steps) >= _STEPS_OF_A_HOST or self._counts[sequence] >= _STEPS
         if step is not None and not is_full:
-            steps.append(StepTime(step, time))
+            hosts[host.identity.id] = [*steps, StepTime(step, time)]
+            self._counts[sequence] += 1

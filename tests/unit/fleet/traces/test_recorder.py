@@ -13,6 +13,7 @@ from zkdeployment.fleet.traces.spans import StepTime
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 if TYPE_CHECKING:
+    from zkdeployment.base.host import Host
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 
 
@@ -26,9 +27,10 @@ class Readings:
     def snapshot(self) -> Any:
         return SimpleNamespace(reading=self.reading)
 
-    def show(self, step: str | None, since: float, sequence: int = 7) -> None:
-        deploying = None if step is None else "r2"
-        host = make_host("h1", "r1", deploying=deploying, step=step, since=since)
+    def show(self, step: str | None, since: float, sequence: int = 7, *, name: str = "h1") -> None:
+        self.show_host(make_host(name, "r1", deploying=step and "r2", step=step, since=since), sequence)
+
+    def show_host(self, host: Host, sequence: int = 7) -> None:
         fleet = FleetSnapshot(Cluster("r2"), "r2", hosts=(host,), since=sequence)
         self.reading = FleetReading(fleet, number=self.reading.number + 1, sequence=sequence)
         self.recorder.record()
@@ -50,6 +52,22 @@ def test_hosts_that_deploy_nothing_are_not_recorded():
     readings = Readings()
     readings.show(None, 10.0)
     assert readings.recorder.steps(7) == {}
+
+
+def test_a_host_that_shows_a_step_without_a_deployment_is_not_recorded():
+    readings = Readings()
+    readings.show_host(make_host("h1", "r1", step="deploy", since=10.0))
+    assert readings.recorder.steps(7) == {}
+
+
+def test_a_host_that_begins_when_the_record_is_full_is_not_recorded(monkeypatch):
+    monkeypatch.setattr("zkdeployment.fleet.traces.recorder._STEPS", 3)
+    readings = Readings()
+    for number in range(5):
+        readings.show("deploy", float(number), name=f"h{number}")
+    assert list(readings.recorder.steps(7)) == ["h0", "h1", "h2"]
+    readings.show("deploy", 5.0, 8)
+    assert list(readings.recorder.steps(8)) == ["h1"]
 
 
 def test_the_steps_of_the_last_publications_are_kept():
