@@ -476,6 +476,7 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
     """Begin the phase of the first group that may start.
 
     If no group may start, the rollout records the reasons of all groups. If no group is left, the rollout ends.
+    After a critical group failed, groups that wait for an operator delay neither the stop nor the rollback.
     """
     obstacles = []
     for task in state_machine.ready_tasks(state.rollout):
@@ -487,7 +488,7 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
         f"{name} waits for {_promote_command(state, name)}: {waiting_reason(state, name)}"
         for name in state_machine.held_groups(state.rollout)
     ]
-    if not (obstacles or held):
+    if not obstacles and (not held or state.rollout.critical_failed):
         return end(state, Ending.COMPLETED, observation.now)
     return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])))
 

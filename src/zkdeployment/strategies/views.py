@@ -87,7 +87,7 @@ def group_state(state: RolloutState, name: str) -> GroupState:
     verdict = state.rollout.progress[name].verdict
     if verdict is not None:
         return GroupState.SUCCESS if verdict is GroupVerdict.SUCCESS else GroupState.FAILED
-    if name in held_groups(state.rollout):
+    if state.ended is None and name in held_groups(state.rollout):
         return GroupState.OPERATOR
     active_phase = state.active_phase
     if active_phase is None or active_phase.task.group != name:
@@ -173,7 +173,8 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
         noun = state.rollout.strategy.member_kind.noun
         return f"{len(active_phase.reports)} of {len(task.hosts)} {noun}s finished {task.phase.value}"
     if group.name in held_groups(state.rollout):
-        return f"{waiting_reason(state, group.name)}; promote the group, or fail it"
+        advice = "; promote the group, or fail it" if state.ended is None else ""
+        return f"{waiting_reason(state, group.name)}{advice}"
     if state.ended is not None:
         return "never begun"
     return _describe_waiting(state, group)

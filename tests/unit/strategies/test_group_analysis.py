@@ -157,6 +157,18 @@ def test_other_groups_begin_while_a_group_waits_for_an_operator():
     assert fleet.run(state).rollout.result is RolloutResult.SUCCESS
 
 
+def test_a_group_that_waits_does_not_delay_the_rollback_after_a_critical_failure():
+    groups = analysed(metric(name="silent"), name="waits", hosts="a", critical=False), analysed(hosts="b")
+    fleet = fleet_of("ab", metrics={"errors": 99.0})
+    state = finish(fleet, fleet.start(replace(strategy(*groups), on_failure=OnFailure.ROLLBACK)))
+    assert has_failed(state)
+    assert state.recovery.stage is RecoveryStage.DUE
+    assert state.rollout.progress["waits"].verdict is None
+    assert group_state(state, "waits") is GroupState.WAITING
+    described = describe_group(state, state.rollout.strategy.group("waits"), fleet.now)
+    assert described == "no measurement of metric silent passed: the server has no value"
+
+
 def test_a_hosts_failure_decides_before_missing_data_does():
     group = analysed()
     group = replace(group, criteria=replace(group.criteria, maximum_failed=0))
