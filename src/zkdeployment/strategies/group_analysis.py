@@ -245,18 +245,13 @@ def _judge(
         return Judgement(fault=fault)
     deciding = [metric for metric in group.pace.analysis if not metric.dry_run]
     stages = {analysis.progress(metric).stage for metric in deciding}
-    if stages <= {MetricStage.PASSED, MetricStage.OVERDUE}:
-        return Judgement(held=describe_waiting(group.pace.analysis, analysis.metrics))
     clock, since = group.pace.analysis_clock, active.baking_since or 0.0
     dues = [next_due(metric, analysis.progress(metric), clock) for metric in group.pace.analysis]
-    moments = [since + due for due in (*dues, clock.bake_time, clock.end) if due is not None]
-    return Judgement(
-        is_pending=True, moments=() if state.halted_since is not None else _later(moments, observation.now)
-    )
-
-
-def _later(moments: Collection[float], now: float) -> tuple[float, ...]:
-    return tuple(moment for moment in moments if moment > now)
+    times = (since + due for due in (*dues, clock.bake_time, clock.end) if due is not None)
+    moments = () if state.halted_since is not None else tuple(each for each in times if each > observation.now)
+    if stages <= {MetricStage.PASSED, MetricStage.OVERDUE}:
+        return Judgement(held=describe_waiting(group.pace.analysis, analysis.metrics), moments=moments)
+    return Judgement(is_pending=True, moments=moments)
 
 
 def waiting_reason(state: RolloutState, name: str) -> str:

@@ -63,9 +63,8 @@ def moments(state: RolloutState, active: ActivePhase, observation: RolloutObserv
         away = {host for host in state.absent.keys() & proving(state) if not _is_gone_for_good(state, host)}
         if not (halted and away):
             judgements = _judgements(state, active, proving(state), observation)
-            if any(judgement.is_pending for judgement in judgements):
-                yield from (moment for judgement in judgements for moment in judgement.moments)
-            else:
+            yield from (moment for judgement in judgements for moment in judgement.moments)
+            if not any(judgement.is_pending for judgement in judgements):
                 gone = (timekeeping.moment(state, host) for host in away)
                 yield max([active.baking_since + group.pace.bake_time, *gone])
     elif not halted:

@@ -393,6 +393,14 @@ def test_the_coordinator_wakes_for_each_due_measurement():
     )  # the measurement is under way, the deadline is not over
 
 
+def test_the_coordinator_wakes_for_metrics_that_never_decide():
+    shown = metric(dry_run=True, interval=5.0)
+    fleet, state = baking(analysed(shown), metrics={"errors": 0.5})
+    assert seconds_until_change(state, fleet.observe()) == 5
+    fleet, state = baking(analysed(shown, metric(name="latency")), metrics={"errors": 0.5, "latency": 0.5})
+    assert seconds_until_change(state, fleet.observe()) == 5
+
+
 def test_the_values_of_variables_are_kept_for_the_last_measurements_only():
     fleet, state = baking(metrics={"errors": 0.5})
     fleet.metrics, fleet.answers = None, {}
