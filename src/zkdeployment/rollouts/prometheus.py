@@ -66,7 +66,7 @@ class MetricsServer:
 
         Raises ``NoDataError``.
         """
-        fields = {"query": query, "timeout": f"{self._settings.timeout:g}s"}
+        fields = {"query": query, "timeout": f"{self._settings.timeout:.3f}"}
         if at is not None:
             fields["time"] = f"{at:.3f}"
         status, content = self._post(urlencode(fields).encode())

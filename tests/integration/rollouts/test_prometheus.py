@@ -91,6 +91,11 @@ def test_a_query_has_the_value_that_prometheus_computes(prometheus):
     assert server.query("time()", 1_000_000_000.5) == 1_000_000_000.5
 
 
+@pytest.mark.parametrize("timeout", [0.5, 2.5, 1e6])
+def test_prometheus_accepts_every_configured_timeout(prometheus, timeout):
+    assert client(prometheus.url, timeout=timeout).query("vector(1)") == 1
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
