@@ -186,7 +186,7 @@ def _value(status: int, content: bytes) -> tuple[float, float | None]:
             case _:
                 raise NoDataError(f"the query returned a {_short(str(kind))}; expected one number")
         return float(sample[1]), float(sample[0])
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
         expected = "expected the API of Prometheus"
         raise NoDataError(f"the server answered with status {status} and {_kind(content)}; {expected}") from error
 

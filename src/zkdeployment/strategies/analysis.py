@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: The default of ``interval``: seconds between two measurements.
 INTERVAL = 60.0
 
+#: The decimals of seconds on the clock of an analysis: three intervals of 0.1 s are 0.3 s.
+_DECIMALS = 6
+
 #: The measurements of a metric that are kept.
 MOST_MEASUREMENTS = 200
 
@@ -142,7 +145,7 @@ class AnalysisMetric:
 
     def due(self, number: int) -> float:
         """Return when a measurement (numbered from 0) is due, on the clock of the analysis."""
-        return self.initial_delay + number * self.interval
+        return round(self.initial_delay + number * self.interval, _DECIMALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,7 @@ class AnalysisClock:
     @property
     def end(self) -> float:
         """The end of all measurements, on the clock of the analysis."""
-        return self.bake_time + self.deadline
+        return round(self.bake_time + self.deadline, _DECIMALS)
 
 
 @dataclass(frozen=True, slots=True)

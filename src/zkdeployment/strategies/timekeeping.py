@@ -64,7 +64,7 @@ def note_coordination(state: RolloutState, now: float) -> RolloutState:
     if 0 <= gap < _HEARTBEAT:
         return state
     if gap < 0 or gap > _UNLED:
-        if state.halted_since is None or not _is_analysed(state):
+        if gap < 0 or state.halted_since is None or not _is_analysed(state):
             state = _move_bake(state, lambda when: when + gap)
         if gap < 0 or state.halted_since is None:  # during a halt, the end of the halt subtracts the gap
             state = _move(state, lambda when: when + gap)
@@ -106,7 +106,8 @@ def bake_elapsed(state: RolloutState, active: ActivePhase, now: float) -> float 
     """
     if active.baking_since is None:
         return None
-    return (counted_until(state, now) if _is_analysed(state) else now) - active.baking_since
+    elapsed = (counted_until(state, now) if _is_analysed(state) else now) - active.baking_since
+    return round(elapsed, 3)  # times since the epoch are less exact
 
 
 def baked(state: RolloutState, active: ActivePhase, now: float) -> bool:

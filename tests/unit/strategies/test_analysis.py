@@ -230,6 +230,9 @@ def test_measurements_are_due_from_the_initial_delay_to_the_end_of_the_bake_time
     subject = metric(initial_delay=240.0, interval=180.0)
     assert played(subject, (0.0, 0.0)).passed == 3  # 240, 420 and 600
     assert played(metric(interval=601.0), (0.0, 0.0)).passed == 1
+    tenths = AnalysisClock(bake_time=0.3, deadline=1.0)
+    assert played(metric(interval=0.1), (0.0, 0.0), clock=tenths).passed == 4
+    assert played(metric(interval=0.1), (1.3, 0.0), clock=tenths).passed == 1
 
 
 def test_a_waiting_metric_passes_with_its_first_passed_measurement_up_to_the_very_end_of_the_deadline():

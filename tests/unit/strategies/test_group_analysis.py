@@ -31,6 +31,7 @@ from zkdeployment.strategies.queries import QueryVariables
 from zkdeployment.strategies.state import Directive, RecoveryStage, state_from_json, state_to_json
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, held_groups
 from zkdeployment.strategies.strategy import Group, OnFailure, Pace, ParallelLimit, Selector
+from zkdeployment.strategies.timekeeping import bake_elapsed
 from zkdeployment.strategies.views import GroupState, describe_group, group_state
 
 
@@ -270,6 +271,20 @@ def test_a_time_without_a_coordinator_does_not_count():
     state = fleet.advance(state)
     assert state.rollout.progress["x"].verdict is None
     assert state.analyses["x"].metrics["errors"].passed == 1
+
+
+def test_a_successor_whose_clock_is_behind_keeps_the_time_of_a_halted_analysis():
+    fleet, state = baking(metrics={"errors": 0.5})
+    state = fleet.wait(state, 70)
+    fleet.active = False
+    state = fleet.wait(fleet.advance(state), 40)
+    fleet.now -= 20
+    state = fleet.advance(state)
+    assert bake_elapsed(state, state.active_phase, fleet.now) == 70
+    fleet.active = True
+    state = fleet.wait(fleet.advance(state), 49)
+    assert state.rollout.progress["x"].verdict is None
+    assert fleet.wait(state, 1).rollout.result is RolloutResult.SUCCESS
 
 
 def test_a_successor_after_a_gap_asks_for_all_measurements_that_are_left():
