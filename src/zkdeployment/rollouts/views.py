@@ -13,6 +13,7 @@ from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, moment
 from zkdeployment.strategies.analysis import MetricStage
 from zkdeployment.strategies.analysis_views import plot
+from zkdeployment.strategies.picture import pace_facts, picture
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.views import GroupState, RolloutProgressState, rollout_status
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.act import ActLink
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.strategies.analysis_views import MetricPlot, MetricStatus
+    from zkdeployment.strategies.picture import RolloutPicture
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
@@ -96,7 +98,10 @@ class MetricRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group of the rollout: ``done`` and ``failed`` of ``total`` hosts, the active ones, and why it waits."""
+    """A group of the rollout: ``done`` and ``failed`` of ``total`` hosts, the active ones, and why it waits.
+
+    ``facts`` tell how fast it advances, what is left of it, and how many more of its hosts may fail.
+    """
 
     name: str
     depth: int
@@ -108,6 +113,7 @@ class GroupRow:
     failed: int
     total: int
     description: str
+    facts: tuple[str, ...]
     active: tuple[HostLink, ...]
     more_active: int
     metrics: tuple[MetricRow, ...]
@@ -137,6 +143,7 @@ class RolloutView:
     took: str = ""
     done: int = 0
     total: int = 0
+    picture: RolloutPicture | None = None
     groups: tuple[GroupRow, ...] = ()
     failures: tuple[FailedHost, ...] = ()
     more_failures: int = 0
@@ -171,7 +178,8 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
         took="" if status.ended is None else age(status.ended - status.begun),
         done=sum(at is HostProgress.SUCCESS for at in status.hosts.values()),
         total=len(status.hosts),
-        groups=tuple(_group(group, state, names, may_act=may_act) for group in status.groups),
+        picture=picture(state, status.groups) if status.groups else None,
+        groups=tuple(_group(group, state, names, now, may_act=may_act) for group in status.groups),
         failures=tuple(_failure(status, id_, names) for id_ in failures[:_NAMED]),
         more_failures=max(0, len(failures) - _NAMED),
         history=status.acts,
@@ -192,7 +200,9 @@ def _no_rollout(snapshot: FleetSnapshot) -> RolloutView:
     return RolloutView(Tone.BUSY, "The rollout is about to begin", f"{begun} {snapshot.coordinator} coordinates.")
 
 
-def _group(group: GroupStatus, state: RolloutState, names: Mapping[str, str], *, may_act: bool) -> GroupRow:
+def _group(
+    group: GroupStatus, state: RolloutState, names: Mapping[str, str], now: float, *, may_act: bool
+) -> GroupRow:
     phases = {GroupState.PREPARING.value, GroupState.DEPLOYING.value}
     active = [id_ for id_, at in group.hosts.items() if at in phases]
     return GroupRow(
@@ -206,6 +216,7 @@ def _group(group: GroupStatus, state: RolloutState, names: Mapping[str, str], *,
         failed=group.count(HostProgress.FAILURE),
         total=len(group.hosts),
         description="" if group.state is GroupState.DEPLOYING else group.description,
+        facts=pace_facts(state, group, now),
         active=tuple(HostLink(names.get(id_, id_), host_page(id_)) for id_ in active[:_NAMED]),
         more_active=max(0, len(active) - _NAMED),
         metrics=tuple(map(_metric, group.analysis[:_PLOTS])),

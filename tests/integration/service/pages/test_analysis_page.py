@@ -113,5 +113,8 @@ def test_each_metric_has_a_plot_its_verdict_and_its_query(page, axe_source):
     expect(first.locator(".query")).to_be_visible()
     assert "(?:a:80|<img src=x onerror=alert\\\\(1\\\\)>)" in first.locator(".query").inner_text()
     expect(first.get_by_role("link")).to_have_attribute("href", re.compile("^https://graphs.example.com/graph"))
+    expect(page.locator("#picture a")).to_have_count(2)
+    page.locator("#picture a").first.click()
+    expect(page.locator("#group-1:target")).to_contain_text("canary")
     assert faults_of_pages(page, axe_source, ["/rollout"]) == []
     assert messages == []
