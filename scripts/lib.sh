@@ -261,18 +261,23 @@ fetch_prometheus() {
     )
 }
 
-# Whether there are HAProxy and nginx, of packages or unpacked here.
+# Whether HAProxy and nginx start, of packages or unpacked here.
 has_balancers() {
-    { has haproxy && has nginx; } || [ -x build/balancers/usr/sbin/nginx ]
+    local name libraries
+    libraries=$(echo build/balancers/usr/lib/*-linux-gnu)
+    for name in haproxy nginx; do
+        has $name || LD_LIBRARY_PATH=$libraries build/balancers/usr/sbin/$name -v >/dev/null 2>&1 || return
+    done
 }
 
-# Only the programs and the libraries that no other package brings: to install the packages would start services.
+# Only the programs and the libraries that this machine lacks: to install the packages would start services.
 fetch_balancers() {
     rm -rf build/balancers
     mkdir -p build/balancers
     (
         cd build/balancers || exit
-        apt-get --quiet download haproxy nginx liblua5.3-0 libopentracing-c-wrapper0 libopentracing1 || exit
+        apt-get --simulate --no-install-recommends install haproxy nginx |
+            sed -nE 's/^Inst (haproxy|nginx|lib[^ ]+) \(.*/\1/p' | xargs apt-get --quiet download || exit
         for package in *.deb; do dpkg-deb --extract "$package" . || exit; done
     )
 }

@@ -87,3 +87,15 @@ def test_only_the_root_directory_of_sid_is_made_again_every_day(clone, test_on):
     for name in names:
         os.utime(clone / "build/roots" / name / "made-of", (1, 1))
     assert test_on(*names, *names)[4:] == ["sid.new"]
+
+
+@pytest.mark.parametrize(("status", "has"), [(0, True), (127, False)])
+def test_load_balancers_that_cannot_load_their_libraries_are_fetched_again(clone, status, has):
+    programs = clone / "build/balancers/usr/sbin"
+    programs.mkdir(parents=True)
+    for name, end in {"haproxy": status, "nginx": 0}.items():
+        (programs / name).write_text(f"#!/bin/sh\nexit {end}\n")
+        (programs / name).chmod(0o755)
+    environment = {"PATH": "/usr/bin:/bin"}
+    done = run("bash", "-c", "source scripts/lib.sh && has_balancers", env=environment, cwd=clone)
+    assert (done.returncode == 0) == has
