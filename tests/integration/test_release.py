@@ -36,7 +36,7 @@ class Checkout:
             if name and (PROJECT / name).is_file():
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(PROJECT / name, directory / name)
-        key = self._home / "key"
+        self.key = key = self._home / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
         self.signers = self._home / "signers"
         self.signers.write_text(f"maintainer@example.com {key.with_suffix('.pub').read_text()}")
@@ -59,6 +59,21 @@ class Checkout:
     def release(self, *words, **environment):
         return self._run("scripts/release", QUICK, *words, **environment)
 
+    def release_with_agent(self, *words):
+        """Release while an agent has the key, and the setting of git is its public key."""
+        agent = [
+            "ssh-agent",
+            "sh",
+            "-c",
+            'ssh-add -q "$0" && exec "$@"',
+            self.key,
+            "scripts/release",
+            QUICK,
+            *words,
+        ]
+        signing_key = f"key::{self.key.with_suffix('.pub').read_text().strip()}"
+        return self._run(*agent, **git_settings({"user.signingkey": signing_key}))
+
     def _run(self, *words, check=False, **environment):
         python = os.path.realpath(sys.executable)
         own = {"PYTHON": python, "PIP": f"{sys.executable} -m pip --python {python}"}
@@ -66,6 +81,14 @@ class Checkout:
         return subprocess.run(
             [*map(str, words)], cwd=self.directory, env=env, capture_output=True, text=True, check=check
         )
+
+
+def git_settings(settings):
+    """Return the variables for settings that count more than those of the repository."""
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (name, value) in enumerate(settings.items()):
+        variables |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +104,9 @@ def digests(directory):
 
 def test_a_dry_run_builds_the_archives_and_changes_nothing(checkout):
     before = checkout.git("rev-parse", "HEAD")
-    done = checkout.release("7.0.0", "--dry-run")
+    # The releases of this maintainer are signed by default, and the key is not here.
+    signed = {"commit.gpgSign": "true", "tag.gpgSign": "true", "gpg.ssh.program": "false"}
+    done = checkout.release("7.0.0", "--dry-run", **git_settings(signed))
     assert done.returncode == 0, done.stderr
     archives = checkout.directory / "build/release/7.0.0"
     with zipfile.ZipFile(archives / "zkdeployment-7.0.0-py3-none-any.whl") as wheel:
@@ -90,25 +115,29 @@ def test_a_dry_run_builds_the_archives_and_changes_nothing(checkout):
         changes = source.extractfile("zkdeployment-7.0.0/CHANGES.rst").read().decode()
         assert "zkdeployment-7.0.0/.changes/something-new.added.rst" not in source.getnames()
     assert changes.index("7.0.0 (") < changes.index("- Something is new.")
+    assert "setuptools" in (archives / "tools.txt").read_text()
     assert not (archives / "SHA256SUMS.sig").exists()
     assert checkout.git("status", "--porcelain") == checkout.git("tag") == ""
     assert checkout.git("rev-parse", "HEAD") == before
 
 
-def test_a_release_is_signed_and_can_be_built_again(checkout, tmp_path):
-    done = checkout.release("8.0.0")
+@pytest.mark.parametrize(
+    ("version", "release"), [("7.5.0", Checkout.release_with_agent), ("8.0.0", Checkout.release)]
+)
+def test_a_release_is_signed_and_can_be_built_again(checkout, tmp_path, version, release):
+    done = release(checkout, version)
     assert done.returncode == 0, done.stderr
-    assert "git push --atomic origin main 8.0.0" in done.stderr
-    assert checkout.git("log", "-1", "--format=%s") == "Release 8.0.0"
-    assert "version = 8.0.0" in (checkout.directory / "setup.cfg").read_text()
-    checkout.git("verify-tag", "8.0.0")
-    archives = checkout.directory / "build/release/8.0.0"
+    assert f"git push --atomic origin main {version}" in done.stderr
+    assert checkout.git("log", "-1", "--format=%s") == f"Release {version}"
+    assert f"version = {version}" in (checkout.directory / "setup.cfg").read_text()
+    checkout.git("verify-tag", version)
+    archives = checkout.directory / "build/release" / version
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=archives, check=True)
     verify = ["ssh-keygen", "-Y", "verify", "-f", checkout.signers, "-I", "maintainer@example.com"]
     signature = ["-n", "zkdeployment", "-s", archives / "SHA256SUMS.sig"]
     subprocess.run([*verify, *signature], input=digests(archives).encode(), check=True, capture_output=True)
 
-    assert checkout.release("--build", "8.0.0", tmp_path / "again").returncode == 0
+    assert checkout.release("--build", version, tmp_path / "again").returncode == 0
     assert digests(tmp_path / "again") == digests(archives)
 
 
@@ -129,6 +158,12 @@ def test_a_wrong_version_is_refused(checkout, words, message):
     done = checkout.release(*words)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+def test_a_missing_python_is_named(checkout):
+    done = checkout.release("9.0.0", PYTHON="/usr/bin/python3.99")
+    assert done.returncode == 1
+    assert done.stderr.startswith("expected Python at /usr/bin/python3.99, and found none; set PYTHON")
 
 
 @pytest.mark.parametrize("place", ["directory", "directory/file"])
