@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
     from zkdeployment.config.sections import MetricsSettings
     from zkdeployment.config.settings import Settings
+    from zkdeployment.rollouts.prometheus import Sample
     from zkdeployment.strategies.analysis import AnalysisMetric
     from zkdeployment.strategies.group_analysis import MetricKey, MetricRequest
     from zkdeployment.strategies.state import RolloutState
@@ -163,22 +164,24 @@ def take_reading(
         variables = read_variables(request)
     except ZkdeploymentError as error:
         return Reading(None, str(error)), None, False
-    value, problem, silent = _query(server, request, variables)
-    others, others_problem = None, ""
+    query, other, other_problem = request.metric.query, None, ""
+    sample, problem, silent = _query(server, query, variables, request.time)
     if request.metric.uses("others") and not silent:
         if request.others:
-            others, others_problem, _ = _query(server, request, variables.of_others())
+            at = request.time if sample is None else sample.time  # the others are compared at the same moment
+            other, other_problem, _ = _query(server, query, variables.of_others(), at)
         else:
-            others_problem = "all other hosts have the revision"
-    return Reading(value, problem, others, others_problem), variables, silent
+            other_problem = "all other hosts have the revision"
+    value, others = (None if found is None else found.value for found in (sample, other))
+    return Reading(value, problem, others, other_problem), variables, silent
 
 
 def _query(
-    server: MetricsServer, request: MetricRequest, variables: QueryVariables
-) -> tuple[float | None, str, bool]:
-    """Return a value, the reason for which it is missing, and whether the server was silent."""
+    server: MetricsServer, query: str, variables: QueryVariables, at: float | None
+) -> tuple[Sample | None, str, bool]:
+    """Return a sample, the reason for which it is missing, and whether the server was silent."""
     try:
-        return server.query(resolve(request.metric.query, variables), request.time), "", False
+        return server.query(resolve(query, variables), at), "", False
     except UnresolvedError as error:
         return None, str(error), False
     except NoDataError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import urllib3
@@ -48,6 +48,13 @@ class NoDataError(ZkdeploymentError):
         self.is_silent = is_silent
 
 
+class Sample(NamedTuple):
+    """The value of a query, and its time on the server's clock in seconds since the epoch."""
+
+    value: float
+    time: float
+
+
 class MetricsServer:
     """A server of metrics, used by one thread at a time."""
 
@@ -61,8 +68,8 @@ class MetricsServer:
         """The address of the server's own graphs; empty if none is configured."""
         return self._settings.graph_url or ""
 
-    def query(self, query: str, at: float | None = None) -> float:
-        """Return the value of a query, at a time in seconds since the epoch or at present.
+    def query(self, query: str, at: float | None = None) -> Sample:
+        """Return the sample of a query, at a time in seconds since the epoch or at present.
 
         Raises ``NoDataError``.
         """
@@ -70,10 +77,11 @@ class MetricsServer:
         if at is not None:
             fields["time"] = f"{at:.3f}"
         status, content = self._post(urlencode(fields).encode())
-        value, answered = _value(status, content)
-        if at is None and answered is not None and abs(time.time() - answered) > _OLDEST:
-            raise NoDataError(f"the answer is of another time: {abs(time.time() - answered):.0f} s away from now")
-        return value
+        sample = _sample(status, content)
+        away = abs(time.time() - sample.time)
+        if at is None and away > _OLDEST:
+            raise NoDataError(f"the answer is of another time: {away:.0f} s away from now")
+        return sample
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         """Return the status and the content of the answer."""
@@ -170,8 +178,8 @@ def _secret(file: Path) -> str:
     return text
 
 
-def _value(status: int, content: bytes) -> tuple[float, float | None]:
-    """Return the number in an answer, and its time in seconds since the epoch; raises ``NoDataError``."""
+def _sample(status: int, content: bytes) -> Sample:
+    """Return the number in an answer; raises ``NoDataError``."""
     try:
         answer: Any = json.loads(content)
         if answer["status"] != "success":
@@ -185,7 +193,7 @@ def _value(status: int, content: bytes) -> tuple[float, float | None]:
                 sample = result
             case _:
                 raise NoDataError(f"the query returned a {_short(str(kind))}; expected one number")
-        return float(sample[1]), float(sample[0])
+        return Sample(float(sample[1]), float(sample[0]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
         expected = "expected the API of Prometheus"
         raise NoDataError(f"the server answered with status {status} and {_kind(content)}; {expected}") from error

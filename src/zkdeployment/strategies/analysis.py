@@ -403,15 +403,9 @@ def take(
     """Return the progress of a metric after the measurement with this number."""
     failed = progress.failed + (measurement.outcome is Outcome.FAILED)
     no_data = progress.no_data + (measurement.outcome is Outcome.NO_DATA)
-    failures = failed + (no_data if metric.no_data is NoData.FAILS else 0)
-    counted_as = effective(metric, measurement.outcome)
-    event = _EVENTS[counted_as]
-    if counted_as is Outcome.FAILED and failures > metric.failure_limit and not metric.dry_run:
-        event = MetricEvent.EXCEEDED
     measurements, stride = _added(progress, measurement)
-    return replace(
+    after = replace(
         progress,
-        stage=ANALYSIS_TRANSITIONS[progress.stage, event],
         passed=progress.passed + (measurement.outcome is Outcome.PASSED),
         failed=failed,
         no_data=no_data,
@@ -419,6 +413,15 @@ def take(
         stride=stride,
         measurements=measurements,
     )
+    event = _EVENTS[effective(metric, measurement.outcome)]
+    if event is MetricEvent.TOLERATED and failures(metric, after) > metric.failure_limit and not metric.dry_run:
+        event = MetricEvent.EXCEEDED
+    return replace(after, stage=ANALYSIS_TRANSITIONS[progress.stage, event])
+
+
+def failures(metric: AnalysisMetric, progress: MetricProgress) -> int:
+    """Return the number of measurements that count as failed after ``no_data`` of the metric is applied."""
+    return progress.failed + (progress.no_data if metric.no_data is NoData.FAILS else 0)
 
 
 def effective(metric: AnalysisMetric, outcome: Outcome) -> Outcome:
@@ -476,15 +479,14 @@ _UNMEASURED = MetricProgress()
 
 def _failure(metric: AnalysisMetric, progress: MetricProgress) -> str:
     last = progress.measurements[-1]
-    failures = progress.failed + (progress.no_data if metric.no_data is NoData.FAILS else 0)
     total = counted(progress.passed + progress.failed + progress.no_data, "measurement")
     found = (
         last.problem if last.value is None else f"found {last.value:.4g}, expected {metric.passes.text.strip()}"
     )
     limit = "" if last.limit is None or not any(b.of for b in metric.passes.bounds) else f" ({last.limit:.4g})"
     return (
-        f"metric {metric.name} failed: {failures} of {total} failed, at most {metric.failure_limit} may;"
-        f" after {age(last.at)} {found}{limit}"
+        f"metric {metric.name} failed: {failures(metric, progress)} of {total} failed,"
+        f" at most {metric.failure_limit} may; after {age(last.at)} {found}{limit}"
     )
 
 

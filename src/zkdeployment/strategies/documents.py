@@ -16,7 +16,7 @@ from zkdeployment.base.durations import clock_time, duration_seconds
 from zkdeployment.documents.forms import NAME, TEXT, Fault, form_faults, mapping_form, one_of
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.analysis import INTERVAL, AnalysisMetric, NoData, parse_comparison
-from zkdeployment.strategies.queries import query_faults, syntax_fault
+from zkdeployment.strategies.queries import query_faults, syntax_fault, variables_in
 from zkdeployment.strategies.strategy import (
     ABSENT_AFTER,
     ALL_HOSTS,
@@ -243,7 +243,10 @@ def _syntax_faults(groups: list[dict[str, Any]]) -> Iterator[Fault]:
 
 
 def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
-    """Return advice for critical groups that would succeed with selectors that match no host, and late metrics."""
+    """Return advice for critical groups that would succeed with selectors that match no host, and for metrics.
+
+    Metrics may be late for the bake time, or compare a query with itself.
+    """
     for number, group in enumerate(groups):
         selective = group.selectors and all(selector != Selector() for selector in group.selectors)
         if group.critical and selective and group.require_hosts is None:
@@ -257,6 +260,11 @@ def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
                 yield (
                     ("data", "groups", number, "analysis", position, "initial_delay"),
                     f"metric {metric.name} is not measured within the bake time of {group.name}",
+                )
+            if metric.uses("others") and not variables_in(metric.query) & {"instances", "hosts"}:
+                yield (
+                    ("data", "groups", number, "analysis", position, "query"),
+                    f"metric {metric.name} compares a query with itself; expected $instances or $hosts in it",
                 )
 
 

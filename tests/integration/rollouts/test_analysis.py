@@ -24,7 +24,9 @@ from zkdeployment.rollouts.measuring import (
     chosen_server,
     instances_by_host,
     metrics_servers,
+    take_reading,
 )
+from zkdeployment.rollouts.prometheus import Sample
 from zkdeployment.rollouts.verbs.measure import measure_group
 from zkdeployment.sandbox.prometheus import PrometheusServer
 from zkdeployment.strategies.analysis import AnalysisMetric, MetricStage, Outcome, parse_comparison
@@ -329,6 +331,23 @@ def test_a_metric_names_its_server_if_there_are_several(server, names, found):
     name, reason = chosen_server(metric(server=server), names)
     assert name == found[0]
     assert reason.startswith(found[1])
+
+
+def test_the_others_are_measured_at_the_time_of_the_group():
+    asked = []
+
+    class Server:
+        def query(self, query, at=None):
+            asked.append((query, at))
+            return Sample(1.0, 1000.25)
+
+    compared = metric('up{host=~"$hosts"}', "<= 2 * others")
+    key = MetricKey("1-1", "canary", "errors", 0)
+    request = MetricRequest(key, compared, (compared,), 0.0, 0.0, frozenset("a"), frozenset("b"), "r1")
+    variables = QueryVariables(hosts=("a",), other_hosts=("b",))
+    reading, _, _ = take_reading(Server(), request, lambda _: variables)
+    assert (reading.value, reading.others) == (1.0, 1.0)
+    assert asked == [('up{host=~"a"}', None), ('up{host=~"b"}', 1000.25)]
 
 
 # The verb

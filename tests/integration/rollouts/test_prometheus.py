@@ -85,15 +85,15 @@ def client(url, **fields):
 
 def test_a_query_has_the_value_that_prometheus_computes(prometheus):
     server = client(prometheus.url)
-    assert server.query("vector(0.25)") == 0.25
-    assert server.query("scalar(vector(3))") == 3
-    assert server.query("-1e3") == -1000
-    assert server.query("time()", 1_000_000_000.5) == 1_000_000_000.5
+    assert server.query("vector(0.25)").value == 0.25
+    assert server.query("scalar(vector(3))").value == 3
+    assert server.query("-1e3").value == -1000
+    assert server.query("time()", 1_000_000_000.5) == (1_000_000_000.5, 1_000_000_000.5)
 
 
 @pytest.mark.parametrize("timeout", [0.5, 2.5, 1e6])
 def test_prometheus_accepts_every_configured_timeout(prometheus, timeout):
-    assert client(prometheus.url, timeout=timeout).query("vector(1)") == 1
+    assert client(prometheus.url, timeout=timeout).query("vector(1)").value == 1
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_answers_of_prometheus_that_are_no_number_have_their_own_reasons(prometh
 
 def test_not_a_number_and_infinities_are_values_for_the_judgement(prometheus):
     server = client(prometheus.url)
-    assert str(server.query("vector(0) / 0")) == "nan"
-    assert server.query("vector(1) / 0") == float("inf")
+    assert str(server.query("vector(0) / 0").value) == "nan"
+    assert server.query("vector(1) / 0").value == float("inf")
 
 
 def test_a_killed_prometheus_is_out_of_reach_and_a_frozen_one_too_slow(tmp_path):
@@ -151,7 +151,7 @@ def test_a_prometheus_with_certificates_and_passwords_accepts_only_who_has_them(
     headers.write_text(f"Authorization: Basic {base64.b64encode(b'ops:secret').decode()}\n")
     try:
         trusted = {"ca": authority.ca, "certificate": both}
-        assert client(server.url, headers_file=headers, **trusted).query("vector(1)") == 1
+        assert client(server.url, headers_file=headers, **trusted).query("vector(1)").value == 1
         assert "status 401" in problem(client(server.url, **trusted))
         assert problem(client(server.url, certificate=both)).startswith(f"cannot reach {server.url}: ")
         assert problem(client(server.url, ca=authority.ca)).startswith(f"cannot reach {server.url}: ")
@@ -194,7 +194,7 @@ def test_an_answer_of_another_time_is_no_data():
     ).encode()
     with answering(body=old) as url:
         assert problem(client(url)).startswith("the answer is of another time: ")
-        assert client(url).query("up", 1000.0) == 1
+        assert client(url).query("up", 1000.0).value == 1
 
 
 def test_redirects_are_followed_only_within_the_server():

@@ -95,6 +95,13 @@ def test_faults_of_metrics_have_their_places(metrics, fields, problem):
     assert problem in str(first)
 
 
+@pytest.mark.parametrize("fields", [{"pass": "<= 1.2 * others"}, {"compare": "others"}])
+def test_a_query_that_is_the_same_for_the_others_is_advised_against(fields):
+    (same,) = read(metric_value(query='up{job=~"$service"}', **fields)).advice
+    assert "query: warning: metric errors compares a query with itself; expected $instances or $hosts" in str(same)
+    assert not read(metric_value(**fields)).advice
+
+
 def test_a_metric_without_a_measurement_in_the_bake_time_is_advised_against():
     (late,) = read(metric_value(initial_delay="31m")).advice
     assert "initial_delay: warning: metric errors is not measured within the bake time of canary" in str(late)

@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import feed_parts
 from zkdeployment.fleet.views.status import host_status, rollout_of_wanted, wanted_revision
-from zkdeployment.strategies.analysis import GroupAnalysis, MetricStage
+from zkdeployment.strategies.analysis import GroupAnalysis, MetricStage, failures
 from zkdeployment.strategies.analysis_views import describe_last, describe_metric
 from zkdeployment.strategies.views import describe_rollout, rollout_state
 
@@ -89,7 +89,7 @@ def _analyses(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
         known, analysis = (each.get(group.name, GroupAnalysis()) for each in (former, new.analyses))
         for metric in group.pace.analysis if analysis is not known else ():
             earlier, progress = known.progress(metric), analysis.progress(metric)
-            first = progress.failed > 0 and earlier.failed == 0
+            first = failures(metric, progress) > 0 and failures(metric, earlier) == 0
             judged = progress.stage is not earlier.stage and progress.stage in _VERDICTS
             if first or judged:
                 body = {

@@ -23,6 +23,7 @@ from zkdeployment.strategies.analysis import (
     Measurement,
     MetricProgress,
     MetricStage,
+    NoData,
     Outcome,
     parse_comparison,
 )
@@ -195,13 +196,15 @@ def test_check_instances_that_changed_are_events_and_many_are_one(
         assert events[0].to_json() == {"id": "id-1", **DOWN.to_json()}
 
 
-def test_the_first_failed_measurement_and_the_verdict_of_a_metric_are_events():
-    metric = AnalysisMetric("errors", "up", parse_comparison("<= 1"), failure_limit=1)
+@pytest.mark.parametrize("no_data", [NoData.WAITS, NoData.FAILS])
+def test_the_first_failed_measurement_and_the_verdict_of_a_metric_are_events(no_data: NoData):
+    metric = AnalysisMetric("errors", "up", parse_comparison("<= 1"), failure_limit=1, no_data=no_data)
     plan = strategy(replace(group("x"), pace=Pace(bake_time=60.0, analysis=(metric,))))
 
     def after(*measurements, stage=MetricStage.UNPROVEN):
         failed = sum(measurement.outcome is Outcome.FAILED for measurement in measurements)
-        progress = MetricProgress(stage, failed=failed, measurements=measurements)
+        no_data = len(measurements) - failed
+        progress = MetricProgress(stage, failed=failed, no_data=no_data, measurements=measurements)
         rollout = begun_rollout(plan, plain_hosts("a"), analyses={"x": GroupAnalysis({"errors": progress})})
         return reading(rollout=rollout, governed=True)
 
@@ -220,4 +223,6 @@ def test_the_first_failed_measurement_and_the_verdict_of_a_metric_are_events():
     assert analyses(after(bad), after(bad, bad)) == []
     (judged,) = analyses(after(bad), after(bad, bad, stage=MetricStage.FAILED))
     assert judged.body["verdict"] == "failed"
+    missing = Measurement(0.0, 1.0, Outcome.NO_DATA, problem="no answer")
+    assert len(analyses(after(), after(missing))) == (no_data is NoData.FAILS)
     assert analyses(reading(), after()) == []
