@@ -469,30 +469,31 @@ def verdict(metric: AnalysisMetric, progress: MetricProgress) -> str:
 
 def describe_failure(metrics: Iterable[AnalysisMetric], progress: Mapping[str, MetricProgress]) -> str:
     """Return a sentence on the metrics that failed; empty if none did. Metrics may be missing in ``progress``."""
-    measured = [(metric, progress.get(metric.name, _UNMEASURED)) for metric in metrics]
+    measured = [(metric, progress[metric.name]) for metric in metrics if metric.name in progress]
     return "; ".join(_failure(metric, found) for metric, found in measured if found.stage is MetricStage.FAILED)
 
 
-#: The progress of a metric before its first measurement.
-_UNMEASURED = MetricProgress()
+def describe_measurement(passes: str, measurement: Measurement) -> str:
+    """Return a value beside the comparison that it had to pass, or why it is missing."""
+    if measurement.value is None or measurement.problem:
+        return f"no data: {measurement.problem}"
+    limit = f" ({measurement.limit:.4g})" if measurement.limit is not None and "*" in passes else ""
+    others = "" if measurement.others is None else f", others {measurement.others:.4g}"
+    return f"{measurement.value:.4g}, expected {passes.strip()}{limit}{others}"
 
 
 def _failure(metric: AnalysisMetric, progress: MetricProgress) -> str:
     last = progress.measurements[-1]
     total = counted(progress.passed + progress.failed + progress.no_data, "measurement")
-    found = (
-        last.problem if last.value is None else f"found {last.value:.4g}, expected {metric.passes.text.strip()}"
-    )
-    limit = "" if last.limit is None or not any(b.of for b in metric.passes.bounds) else f" ({last.limit:.4g})"
     return (
-        f"metric {metric.name} failed: {failures(metric, progress)} of {total} failed,"
-        f" at most {metric.failure_limit} may; after {age(last.at)} {found}{limit}"
+        f"metric {metric.name} failed: {failures(metric, progress)} of {total} failed, at most"
+        f" {metric.failure_limit} may; after {age(last.at)} found {describe_measurement(metric.passes.text, last)}"
     )
 
 
 def describe_waiting(metrics: Iterable[AnalysisMetric], progress: Mapping[str, MetricProgress]) -> str:
     """Return a sentence on the metrics that wait after the bake time; empty if none does."""
-    measured = [(metric, progress.get(metric.name, _UNMEASURED)) for metric in metrics if not metric.dry_run]
+    measured = [(each, progress[each.name]) for each in metrics if each.name in progress and not each.dry_run]
     waiting = {MetricStage.WAITING, MetricStage.OVERDUE}
     return "; ".join(_waiting(metric, found) for metric, found in measured if found.stage in waiting)
 

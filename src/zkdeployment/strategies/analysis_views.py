@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.text import listing
-from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricStage, Outcome
+from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricStage, Outcome, describe_measurement
 from zkdeployment.strategies.queries import UnresolvedError, resolve
 
 if TYPE_CHECKING:
@@ -62,23 +62,7 @@ class MetricStatus(Record):
     @property
     def last(self) -> str:
         """The last measurement in words."""
-        return _last(self.passes, self.measurements)
-
-
-def describe_last(metric: AnalysisMetric, progress: MetricProgress) -> str:
-    """Return the last measurement of a metric in words; empty without one."""
-    return _last(metric.passes.text, progress.measurements)
-
-
-def _last(passes: str, measurements: Sequence[Measurement]) -> str:
-    if not measurements:
-        return ""
-    last = measurements[-1]
-    if last.value is None:
-        return f"no data: {last.problem}"
-    limit = f" ({last.limit:.4g})" if last.limit is not None and "*" in passes else ""
-    others = "" if last.others is None else f", others {last.others:.4g}"
-    return f"{last.value:.4g}, expected {passes.strip()}{limit}{others}"
+        return describe_measurement(self.passes, self.measurements[-1]) if self.measurements else ""
 
 
 def metric_statuses(state: RolloutState, group: Group) -> tuple[MetricStatus, ...]:

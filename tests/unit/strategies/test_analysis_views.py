@@ -14,6 +14,7 @@ from zkdeployment.strategies.analysis import (
     MetricProgress,
     MetricStage,
     Outcome,
+    describe_measurement,
     parse_comparison,
 )
 from zkdeployment.strategies.analysis_views import (
@@ -101,6 +102,11 @@ def test_the_sentence_on_a_baking_group_names_its_metrics():
     assert describe_group(state, group, now).endswith("; metrics: errors passes so far (1 passed)")
     status = rollout_status(state, led=True, now=now)
     assert status.groups[0].to_json()["analysis"][0]["name"] == "errors"
+
+
+def test_a_value_without_its_limit_is_shown_as_missing_data():
+    measurement = Measurement(0.0, 1.0, Outcome.NO_DATA, 3.0, problem="no value of the others: no answer")
+    assert describe_measurement("<= 2 * others", measurement) == "no data: no value of the others: no answer"
 
 
 def test_a_sparkline_has_gaps_and_marks_failures():

@@ -12,8 +12,8 @@ from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import feed_parts
 from zkdeployment.fleet.views.status import host_status, rollout_of_wanted, wanted_revision
-from zkdeployment.strategies.analysis import GroupAnalysis, MetricStage, failures
-from zkdeployment.strategies.analysis_views import describe_last, describe_metric
+from zkdeployment.strategies.analysis import GroupAnalysis, MetricStage, describe_measurement, failures
+from zkdeployment.strategies.analysis_views import describe_metric
 from zkdeployment.strategies.views import describe_rollout, rollout_state
 
 if TYPE_CHECKING:
@@ -92,11 +92,12 @@ def _analyses(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
             first = failures(metric, progress) > 0 and failures(metric, earlier) == 0
             judged = progress.stage is not earlier.stage and progress.stage in _VERDICTS
             if first or judged:
+                last = [describe_measurement(metric.passes.text, each) for each in progress.measurements[-1:]]
                 body = {
                     "group": group.name,
                     "metric": metric.name,
                     "verdict": describe_metric(metric, progress),
-                    "words": describe_last(metric, progress)[:_LONGEST],
+                    "words": "".join(last)[:_LONGEST],
                 }
                 yield FleetEvent(EventKind.ANALYSIS, new.id, body)
 
