@@ -154,6 +154,7 @@ NEEDED = {
     "sync": {"url": "/srv/tree.git", "tree-directory": "/srv/tree"},
     "coordinate": {},
     "metrics main": {"url": "https://prometheus.example.com:9090"},
+    "promote": {"url": "/srv/tree.git", "directory": "/srv/promoter", "token-directory": "/etc/fleets"},
     "checks": {},
     "server": {},
     "nagios": {

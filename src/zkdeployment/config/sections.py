@@ -1,4 +1,4 @@
-"""The tables of the sections for the syncer, the coordinator, the Nagios bridge and the worker of host pools."""
+"""The tables of the sections for the syncer, the coordinator, the promoter, Nagios and host pools."""
 
 from __future__ import annotations
 
@@ -145,6 +145,17 @@ class SyncSettings(SectionSettings):
     branch: str | None = setting(checked(_branch_problem))
     """The branch to follow (git only). Default: the default branch of the repository.
 
+    Example: production
+    """
+
+    contained_in: str | None = setting(checked(_branch_problem))
+    """A branch of the repository that has to contain what is published from ``branch`` (git only): who moves
+    ``branch`` can then only choose among the commits of that branch. Default: ``branch`` alone decides.
+
+    A fleet under promotion follows its own branch, which the promoter moves (:ref:`promoted-branches`). The one
+    exception are the fleet's own rollbacks: commits whose files are those that ``zkdeployment rollback`` writes,
+    signed if ``allowed-signers`` is set.
+
     Example: main
     """
 
@@ -255,7 +266,9 @@ class SyncSettings(SectionSettings):
 
     @classmethod
     def complete(cls, section: Section, values: dict[str, Any]) -> None:
-        """Report rules for approvals without a file of approvers."""
+        """Report rules for approvals without approvers, and a branch that contains itself."""
+        if "contained_in" in values and values["contained_in"] == values.get("branch"):
+            section.report("contained-in", "expected another branch than branch, found the same")
         if "approval_rules" in values and "approvers" not in section.texts:
             section.report("approval-rules", "expected approvers beside it, found none: no approvals are verified")
 
@@ -344,6 +357,83 @@ class MetricsSettings(SectionSettings):
         parts = urlsplit(values.get("url", ""))
         if parts.scheme == "http" and parts.hostname not in LOOPBACK and "token_file" in values:
             section.report("token-file", "the token would cross the network unencrypted; expected url = https://…")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromoteSettings(SectionSettings):
+    """The settings of the promoter and of acts on all fleets: the table of ``[promote]``."""
+
+    url: str = setting(TEXT, REQUIRED)
+    """The repository with the main branch and the branches of the fleets: any URL that git can clone. Required by
+    the promoter.
+
+    Example: git@git.example.com:ops/tree.git
+    """
+
+    branch: str = setting(checked(_branch_problem), "main")
+    """The main branch, whose commits are promoted and whose documents name the fleets and their groups."""
+
+    directory: Path = setting(PATH, REQUIRED)
+    """The directory for the mirror of the repository, used by nothing else. Required by the promoter.
+
+    Example: /var/lib/zkdeployment/promoter/tree
+    """
+
+    identity: Path | None = setting(PATH)
+    """The SSH private key that may move the branches of fleets. Default: the keys of the user.
+
+    The git server should restrict this key with the hook of :ref:`promoted-branches`.
+
+    Example: /etc/zkdeployment/promoter_key
+    """
+
+    token_directory: Path = setting(PATH, REQUIRED)
+    """A directory with one file for each fleet, with the fleet's name: one line ``USER:KEY``, of a user with the
+    role ``viewer`` of the fleet's service. The files must not be accessible for everyone. Required by the
+    promoter.
+
+    The files are read for each request, so that keys can be replaced.
+
+    Example: /etc/zkdeployment/fleets
+    """
+
+    operator_token_directory: Path | None = setting(PATH)
+    """A directory of the same form, with users that have the role ``operator``, for ``zkdeployment fleets stop``
+    and its kind. The promoter does not need these keys, and its user should not be able to read them.
+
+    Example: /root/fleets
+    """
+
+    ca: Path | None = setting(PATH)
+    """A file with the certificates of the authorities that may sign the certificates of the fleets' services.
+    Default: those of the system.
+
+    Example: /etc/zkdeployment/fleets-ca.pem
+    """
+
+    interval: float = setting(POSITIVE_SECONDS, 10.0)
+    """The number of seconds between two requests to the service of each fleet, and between two fetches of the
+    repository.
+    """
+
+    metrics: Path | None = setting(METRICS_FILE)
+    """The file for the promoter's metrics. The name must end in ``.prom``. The promoter's user must be able to
+    write the file.
+
+    Example: /var/lib/node_exporter/textfile/zkdeployment-promoter.prom
+    """
+
+    @classmethod
+    def complete(cls, section: Section, values: dict[str, Any]) -> None:  # noqa: ARG003  as for other sections
+        """Report missing keys."""
+        report_missing(cls, section, "promote")
+
+
+def report_missing(table: type[SectionSettings], section: Section, name: str) -> None:
+    """Report the required keys of a table that a section lacks."""
+    for key, row in table.rows().items():
+        if row.default is REQUIRED and not section.texts.get(key):
+            section.report(key, f"not specified in [{name}]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -459,9 +549,7 @@ class NagiosSettings(SectionSettings):
     @classmethod
     def complete(cls, section: Section, values: dict[str, Any]) -> None:
         """Report missing keys; a bridge that receives no pokes polls by default."""
-        for key, row in cls.rows().items():
-            if row.default is REQUIRED and not section.texts.get(key):
-                section.report(key, "not specified in [nagios]")
+        report_missing(cls, section, "nagios")
         if "listen" not in values:
             values.setdefault("interval", 30.0)
 
@@ -511,6 +599,7 @@ TABLES = {
     "sync": SyncSettings,
     "coordinate": CoordinateSettings,
     "metrics": MetricsSettings,
+    "promote": PromoteSettings,
     "checks": ChecksSettings,
     "nagios": NagiosSettings,
     "pools": PoolsSettings,

@@ -56,12 +56,13 @@ if TYPE_CHECKING:
         MetricsSettings,
         NagiosSettings,
         PoolsSettings,
+        PromoteSettings,
         SyncSettings,
     )
     from zkdeployment.config.server import ServerSettings
 
 #: The sections of a file, in the order of the manual.
-SECTIONS = ("zkdeployment", "sync", "coordinate", "metrics", "checks", "server", "nagios", "pools")
+SECTIONS = ("zkdeployment", "sync", "coordinate", "metrics", "promote", "checks", "server", "nagios", "pools")
 
 #: The sections that a file may have several times, each with a name: ``[metrics NAME]``.
 NAMED = ("metrics",)
@@ -356,6 +357,7 @@ class Settings(SectionSettings):
     sync: SyncSettings | None = None
     coordinate: CoordinateSettings | None = None
     metrics_servers: Mapping[str, MetricsSettings] = field(default_factory=dict)
+    promote: PromoteSettings | None = None
     checks: ChecksSettings | None = None
     server: ServerSettings | None = None
     nagios: NagiosSettings | None = None
@@ -413,6 +415,12 @@ class Settings(SectionSettings):
     def require_coordinate(self) -> CoordinateSettings:
         """Return the settings of the coordinator."""
         return self.coordinate or section_table("coordinate")()
+
+    def require_promote(self) -> PromoteSettings:
+        """Return the settings of the promoter; raises ``ConfigurationError`` without the section."""
+        if self.promote is None:
+            raise ConfigurationError(f"{self.source}: the section [promote] not specified")
+        return self.promote
 
     def require_checks(self) -> ChecksSettings:
         """Return the settings of checks."""
@@ -535,9 +543,10 @@ def _secret(section: Section, file: Path) -> str | None:
 
 def _shared_metrics(settings: Settings) -> Iterator[str]:
     """Yield a problem for each metrics file that several daemons would write."""
-    files = [section.metrics for section in (settings, settings.sync, settings.coordinate) if section is not None]
+    daemons = (settings, settings.sync, settings.coordinate, settings.promote)
+    files = [section.metrics for section in daemons if section is not None]
     for file in {file for file in files if file is not None and files.count(file) > 1}:
-        yield f"metrics: expected separate files for the agent, the syncer and the coordinator, found {file} twice"
+        yield f"metrics: expected separate files for each daemon, found {file} twice"
 
 
 def find_servers(zookeeper: str | None, config: Path | None) -> Servers:

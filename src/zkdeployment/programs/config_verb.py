@@ -88,6 +88,7 @@ def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     others = {
         "sync": settings.sync,
         "coordinate": settings.require_coordinate(),
+        "promote": settings.promote,
         "checks": settings.require_checks(),
         "server": settings.require_server(),
         "nagios": settings.nagios,

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import is_commit, short
 from zkdeployment.base.errors import SourceError, without_passwords
-from zkdeployment.promotion.records import BranchMove, BranchTip, MoveOutcome, MoveResult
+from zkdeployment.promotion.records import (
+    PROMOTION_ROLLBACK_TRAILER,
+    BranchMove,
+    BranchTip,
+    MoveOutcome,
+    MoveResult,
+)
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
@@ -40,6 +46,9 @@ _GAP = 1.0
 
 #: The most facts about the ancestry of commits that are kept; such a fact never changes.
 _MOST_FACTS = 10_000
+
+#: The most commits that are searched for rollbacks.
+_MOST_COMMITS = 1000
 
 _PUSH = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no")
 
@@ -131,6 +140,19 @@ class FleetBranches:
         form = f"--format=%(trailers:key={key},valueonly,only,unfold)"
         log = ("log", "-1", "--no-show-signature", form, "--end-of-options", commit, "--")
         return self._source.mirror.run(*log).check().text or None
+
+    def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
+        """Return the commits of the main branch after ``since`` that roll back a promotion, the newest first.
+
+        Each is a commit and the revision that it rolls back. Without ``since``, or if the main branch lacks it,
+        the last 1,000 commits count.
+        """
+        span = f"{since}..{self._main}" if since is not None and self.contains(self._main, since) else self._main
+        key = f"%(trailers:key={PROMOTION_ROLLBACK_TRAILER},valueonly,only,unfold,separator=%x20)"
+        options = ("-z", f"--max-count={_MOST_COMMITS}", "--no-show-signature", f"--format=%H%n{key}")
+        log = self._source.mirror.run("log", *options, "--end-of-options", span, "--").check()
+        commits = (text.partition("\n") for text in log.output.decode("utf-8", "replace").split("\0"))
+        return [(commit, bad.strip()) for commit, _, bad in commits if bad.strip()]
 
     def move(self, moves: Sequence[BranchMove]) -> Mapping[str, MoveResult]:
         """Move branches forward to commits of the main branch, in one push; return the results by branch.

@@ -14,6 +14,9 @@ from typing import Annotated, ClassVar
 from zkdeployment.base.act import Act
 from zkdeployment.base.records import APART, Key, Record
 
+#: The trailer of a commit that rolls back a promotion: its value is the revision from which the commit leads away.
+PROMOTION_ROLLBACK_TRAILER = "Rolls-Back-Promotion"
+
 
 class FleetState(Enum):
     """The state of a fleet, from the best to the worst; only the promoter finds the last two."""

@@ -74,10 +74,7 @@ def test_a_shared_metrics_file_is_an_error(file: Path, syncer: str, coordinator:
     )
     message = refused(file, text.format(syncer, coordinator))
     twice = "s" if syncer == coordinator else "a"
-    assert message == (
-        "metrics: expected separate files for the agent, the syncer and the coordinator,"
-        f" found /m/{twice}.prom twice"
-    )
+    assert message == (f"metrics: expected separate files for each daemon, found /m/{twice}.prom twice")
     settings = loaded(file, text.format("s", "c"))
     assert (settings.metrics, settings.require_sync().metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
     assert settings.require_coordinate().metrics == Path("/m/c.prom")

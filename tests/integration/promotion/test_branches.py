@@ -239,3 +239,15 @@ def test_a_clone_elsewhere_may_be_the_mirror_of_nothing_else(server, tmp_path):
     Repository(tmp_path / "taken").commit({"file": "x"})
     with pytest.raises(SourceError, match="no mirror that this program made"):
         FleetBranches.opened(str(server.bare), tmp_path / "taken", main="main").fetch()
+
+
+def test_rollbacks_of_promotions_are_found_below_newer_commits(server, branches):
+    first = push(server, 1)
+    older = server.push({"tree.zk": "/a\n"}, message=f"Roll back\n\nRolls-Back-Promotion: {first}")
+    newer = server.push({"tree.zk": "/b\n"}, message="Roll back again\n\nRolls-Back-Promotion: abc")
+    push(server, 2)
+    branches.fetch()
+    assert branches.rollbacks(first) == [(newer, "abc"), (older, first)]
+    assert branches.rollbacks(older) == [(newer, "abc")]
+    assert branches.rollbacks(newer) == []
+    assert branches.rollbacks(None) == branches.rollbacks("0" * 40) == [(newer, "abc"), (older, first)]
