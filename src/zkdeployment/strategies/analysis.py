@@ -317,11 +317,10 @@ class MetricProgress(Record):
         return self.stage in {MetricStage.PASSED, MetricStage.FAILED, MetricStage.OVERDUE}
 
 
-#: The values of variables that the analysis of a group keeps.
-_MOST_VARIABLES = 3
-
-#: The measurements of a metric that are kept if the state of a rollout is too large for its node.
-_FEW_MEASUREMENTS = 10
+#: The sets of variables that the analysis of a group keeps: at least the last few ones, and more of them if they
+#: have no more values, such as addresses, than this.
+_FEW_VARIABLES = 3
+_MOST_VALUES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +328,8 @@ class GroupAnalysis(Record):
     """The analysis of a group: the progress of its metrics by name, and the decision of an operator.
 
     ``promoted`` is whether an operator let the group pass, ``rejection`` the reason for which an operator let it
-    fail. ``variables`` are the last values with which queries were resolved; ``forgotten`` earlier ones are no
-    longer known. ``graphs`` are the addresses of the servers' own graphs, by the name of the server.
+    fail. ``variables`` are the last sets of values with which queries were resolved; ``forgotten`` earlier sets
+    are no longer known. ``graphs`` are the addresses of the servers' own graphs, by the name of the server.
     """
 
     metrics: Mapping[str, MetricProgress] = field(default_factory=dict)
@@ -351,18 +350,20 @@ class GroupAnalysis(Record):
         kept, forgotten = self.variables, self.forgotten
         if variables in kept:
             return self, forgotten + kept.index(variables)
-        kept = (*kept, variables)
-        gone = max(0, len(kept) - _MOST_VARIABLES)
-        return replace(self, variables=kept[gone:], forgotten=forgotten + gone), forgotten + len(kept) - 1
+        kept, number, gone = (*kept, variables), forgotten + len(kept), 0
+        values = sum(each.size for each in kept)
+        while len(kept) - gone > (_FEW_VARIABLES if values > _MOST_VALUES else MOST_MEASUREMENTS):
+            values -= kept[gone].size
+            gone += 1
+        return replace(self, variables=kept[gone:], forgotten=forgotten + gone), number
 
-    def shortened(self) -> GroupAnalysis:
-        """Return the analysis with fewer measurements, and without the values of variables."""
-        fewer = {
-            name: replace(progress, measurements=progress.measurements[-_FEW_MEASUREMENTS:])
-            for name, progress in self.metrics.items()
-        }
-        gone = self.forgotten + len(self.variables)
-        return replace(self, metrics=fewer, variables=(), forgotten=gone)
+    def without_variables(self) -> GroupAnalysis:
+        """Return the analysis without the values of variables."""
+        return replace(self, variables=(), forgotten=self.forgotten + len(self.variables))
+
+    def thinned(self, most: int) -> GroupAnalysis:
+        """Return the analysis with at most so many measurements of each metric, evenly thinned."""
+        return replace(self, metrics={name: _thinned(each, most) for name, each in self.metrics.items()})
 
     def variables_of(self, measurement: Measurement) -> QueryVariables | None:
         """Return the values with which the query of a measurement was resolved; ``None`` if they are forgotten."""
@@ -433,13 +434,25 @@ def effective(metric: AnalysisMetric, outcome: Outcome) -> Outcome:
 
 def _added(progress: MetricProgress, measurement: Measurement) -> tuple[tuple[Measurement, ...], int]:
     """Return the kept measurements and their stride: evenly thinned ones, and always the newest."""
-    kept, stride = progress.measurements, progress.stride
-    newest = progress.passed + progress.failed + progress.no_data - 1  # of the measurements before this one
-    if kept and newest % stride:
-        kept = kept[:-1]
+    kept, stride = _even(progress), progress.stride
     if len(kept) == MOST_MEASUREMENTS:
         kept, stride = kept[::2], 2 * stride
     return (*kept, measurement), stride
+
+
+def _even(progress: MetricProgress) -> tuple[Measurement, ...]:
+    """Return the measurements without the newest one if that is between two strides."""
+    newest = progress.passed + progress.failed + progress.no_data - 1
+    return progress.measurements[:-1] if newest % progress.stride else progress.measurements
+
+
+def _thinned(progress: MetricProgress, most: int) -> MetricProgress:
+    """Return the progress with at most so many measurements, always with the newest one."""
+    while len(progress.measurements) > most:
+        newest, kept = progress.measurements[-1], _even(progress)[::2]
+        kept = kept if kept[-1] is newest else (*kept, newest)
+        progress = replace(progress, measurements=kept, stride=2 * progress.stride)
+    return progress
 
 
 def settle(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock, at: float) -> MetricProgress:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,7 +88,7 @@ def _status(metric: AnalysisMetric, analysis: GroupAnalysis, bake_time: float) -
         dry_run=metric.dry_run,
         before=progress.before,
         graph=analysis.graphs.get(server, ""),
-        measurements=progress.measurements,
+        measurements=tuple(replace(each, variables=None) for each in progress.measurements),
     )
 
 

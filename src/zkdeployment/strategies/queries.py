@@ -7,7 +7,7 @@ of hosts, instances or services changes the structure of a query.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.records import Record
@@ -66,6 +66,11 @@ class QueryVariables(Record):
     other_hosts: tuple[str, ...] = ()
     revision: tuple[str, ...] = ()
     service: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of all values."""
+        return sum(len(getattr(self, each.name)) for each in fields(self))
 
     def of_others(self) -> QueryVariables:
         """Return the variables with which the same query measures the others."""

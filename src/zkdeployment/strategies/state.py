@@ -199,6 +199,9 @@ class RolloutSnapshot:
 _MOST_ACTS = 50
 _LONGEST_SENTENCE = 500
 
+#: The measurements of a metric that are kept in the short form.
+_FEW_MEASUREMENTS = 10
+
 #: The progress of each host is one letter.
 _LETTERS = {
     HostProgress.NOT_STARTED: "-",
@@ -315,8 +318,16 @@ def _shortened(state: RolloutState, longest: int) -> RolloutState:
         paused=None if paused is None else _cut_act(paused),
         waiting=_cut(state.waiting, _LONGEST_SENTENCE),
         acts=tuple(replace(act, act=_cut_act(act.act)) for act in state.acts[-_MOST_ACTS:]),
-        analyses={name: analysis.shortened() for name, analysis in state.analyses.items()},
+        analyses={name: each.thinned(_FEW_MEASUREMENTS) for name, each in state.analyses.items()},
     )
+
+
+def without_variables(state: RolloutState, *, judged: bool) -> RolloutState:
+    """Return the state without the values of queries' variables, of all groups or only of those with verdicts."""
+    progress = state.rollout.progress
+    gone = {name for name in state.analyses if progress[name].verdict is not None or not judged}
+    analyses = {name: each.without_variables() if name in gone else each for name, each in state.analyses.items()}
+    return replace(state, analyses=analyses)
 
 
 def _analyses_to_json(analyses: Mapping[str, GroupAnalysis]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from zkdeployment.strategies.analysis import (
     MOST_MEASUREMENTS,
     AnalysisClock,
     AnalysisMetric,
+    GroupAnalysis,
     Measurement,
     MetricEvent,
     MetricProgress,
@@ -290,6 +291,19 @@ def test_kept_measurements_are_bounded_even_and_include_the_first_and_the_newest
         assert len(times) >= min(taken, MOST_MEASUREMENTS // 2)
     gaps = {after - before for before, after in itertools.pairwise(times[:-1])}
     assert len(gaps) <= 1
+
+
+@given(st.integers(1, 3 * MOST_MEASUREMENTS), st.integers(0, 50))
+def test_measurements_that_are_thinned_further_stay_even_with_those_that_follow(before, after):
+    subject = metric(interval=1.0)
+    thinned = GroupAnalysis({"errors": progress_after(subject, [Outcome.PASSED] * before)}).thinned(10)
+    progress = thinned.metrics["errors"]
+    assert len(progress.measurements) <= 10
+    for number in range(before, before + after):
+        progress = take(subject, progress, Measurement(float(number), 1.0, Outcome.PASSED), number)
+    times = [measurement.at for measurement in progress.measurements]
+    assert (times[0], times[-1]) == (0.0, before + after - 1)
+    assert len({late - early for early, late in itertools.pairwise(times[:-1])}) <= 1
 
 
 # The examples of Argo Rollouts' documentation, translated

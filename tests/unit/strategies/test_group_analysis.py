@@ -11,6 +11,7 @@ from support.fleets.simulated import fleet_of
 from support.strategies import strategy
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,
+    GroupAnalysis,
     MetricStage,
     NoData,
     Outcome,
@@ -416,7 +417,7 @@ def test_the_coordinator_wakes_for_metrics_that_never_decide():
     assert seconds_until_change(state, fleet.observe()) == 5
 
 
-def test_the_values_of_variables_are_kept_for_the_last_measurements_only():
+def test_the_values_of_variables_are_kept_with_their_measurements():
     fleet, state = baking(metrics={"errors": 0.5})
     fleet.metrics, fleet.answers = None, {}
     for number in range(1, 3):
@@ -428,12 +429,21 @@ def test_the_values_of_variables_are_kept_for_the_last_measurements_only():
     analysis = state.analyses["x"]
     found = [analysis.variables_of(m) for m in analysis.metrics["errors"].measurements]
     assert found == [None, QueryVariables(instances=("i1",)), QueryVariables(instances=("i2",))]
-    shortened = analysis.shortened()
-    assert shortened.variables_of(shortened.metrics["errors"].measurements[-1]) is None
-    more, number = analysis.remembering(QueryVariables(instances=("i3",)))
-    assert (number, len(more.variables)) == (2, 3)
-    again, number = more.remembering(QueryVariables(instances=("i4",)))
-    assert (number, again.variables_of(analysis.metrics["errors"].measurements[1])) == (3, None)
+    forgetful = analysis.without_variables()
+    assert forgetful.variables_of(forgetful.metrics["errors"].measurements[-1]) is None
+    again, number = forgetful.remembering(QueryVariables(instances=("i2",)))
+    assert (number, again.variables) == (2, (QueryVariables(instances=("i2",)),))
+
+
+@pytest.mark.parametrize(("instances", "kept"), [(1, 200), (500, 40), (10_000, 3)])
+def test_fewer_sets_of_variables_are_kept_the_larger_they_are(instances, kept):
+    analysis = GroupAnalysis()
+    for number in range(250):
+        values = tuple(f"{number}-{instance}" for instance in range(instances))
+        analysis, found = analysis.remembering(QueryVariables(instances=values))
+        assert found == number
+    assert (len(analysis.variables), analysis.forgotten) == (kept, 250 - kept)
+    assert analysis.remembering(analysis.variables[0]) == (analysis, 250 - kept)
 
 
 events = st.one_of(

@@ -11,7 +11,9 @@ from support.strategies import active_rollout, advanced_rollout, begun_rollout, 
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Facts
+from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricProgress, Outcome
 from zkdeployment.strategies.permission import Phase, PhaseReport
+from zkdeployment.strategies.queries import QueryVariables
 from zkdeployment.strategies.state import Directive, RolloutAct, state_from_json, state_to_json
 from zkdeployment.strategies.store.records import decode_state, encode_state
 from zkdeployment.strategies.strategy import Selector
@@ -184,6 +186,41 @@ def test_all_other_records_of_ten_thousand_hosts_fit_into_a_node():
     )
     assert len(read.acts) == 50
     assert read.paused == replace(state.paused, reason=f"{state.paused.reason[:500]}…")
+
+
+@pytest.mark.parametrize(
+    ("size", "judged", "active", "measurements"), [(10, 1, 1, 150), (400_000, 0, 1, 150), (800_000, 0, 0, 150)]
+)
+def test_the_values_of_variables_are_dropped_before_measurements(size, judged, active, measurements):
+    random = Random(3)
+    taken = tuple(Measurement(60.0 * number, 1.0, Outcome.PASSED, random.random()) for number in range(150))
+    progress = MetricProgress(passed=150, next=150, measurements=taken)
+
+    def analysis():
+        return GroupAnalysis(
+            {"errors": progress}, variables=(QueryVariables(instances=(random_text(random, size),)),)
+        )
+
+    rollout = advanced_rollout(begun_rollout(), "mon1", until="ntp-node")
+    state = replace(rollout, analyses={"monitoring-nodes": analysis(), "compute-nodes-1": analysis()})
+    assert state.rollout.progress["monitoring-nodes"].verdict is not None
+    data = encode_state(state)
+    assert len(data) <= NODE_LIMIT
+    read = decode_state(data).analyses
+    assert [len(read[name].variables) for name in state.analyses] == [judged, active]
+    assert [len(each.metrics["errors"].measurements) for each in read.values()] == [measurements] * 2
+
+
+def test_measurements_are_thinned_evenly_if_a_state_is_still_too_large():
+    random = Random(4)
+    metrics = {}
+    for _ in range(100):
+        taken = tuple(Measurement(60.0 * number, 1.0, Outcome.PASSED, random.random()) for number in range(150))
+        metrics[random_text(random, 4_500)] = MetricProgress(passed=150, next=150, measurements=taken)
+    state = replace(begun_rollout(), analyses={"monitoring-nodes": GroupAnalysis(metrics)})
+    read = decode_state(encode_state(state)).analyses["monitoring-nodes"]
+    times = [measurement.at for measurement in read.metrics[min(metrics)].measurements]
+    assert times == [*(60.0 * number for number in range(0, 150, 32)), 60.0 * 149]
 
 
 def test_states_that_are_not_too_large_keep_the_form_that_older_coordinators_read():

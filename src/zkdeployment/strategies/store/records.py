@@ -12,7 +12,7 @@ from urllib.parse import quote
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.strategies.phases import awaited
-from zkdeployment.strategies.state import state_from_json, state_to_json
+from zkdeployment.strategies.state import state_from_json, state_to_json, without_variables
 from zkdeployment.strategies.store.agent_records import current_id, decode_report
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contenders
@@ -90,9 +90,17 @@ def read_reports(
 
 
 def encode_state(state: RolloutState) -> bytes:
-    """Return the data of a rollout's node; errors and reasons are shortened if it would be too large."""
+    """Return the data of a rollout's node, shortened if it would be too large.
+
+    The values of queries' variables are dropped first, then errors and reasons are shortened and measurements
+    thinned.
+    """
     failed = len(state.errors) + (0 if state.active_phase is None else len(state.active_phase.reports))
     data = pack(state_to_json(state), effort=_EFFORT)
+    for judged in (True, False):
+        if len(data) > NODE_LIMIT and state.analyses:
+            state = without_variables(state, judged=judged)
+            data = pack(state_to_json(state), effort=_EFFORT)
     for longest in (_TEXTS // max(1, failed), 0):
         if len(data) > NODE_LIMIT:
             data = pack(state_to_json(state, longest=longest), effort=9)
