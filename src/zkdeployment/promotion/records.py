@@ -159,3 +159,18 @@ class WithheldFleet(Record):
 
     fleet: Annotated[str, APART]
     act: Annotated[Act, Key(flat=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class PromoterReport(Record):
+    """The last report of the leading promoter; ``time`` is in seconds since the epoch.
+
+    ``main`` is the tip of the main branch. ``problem`` is one sentence on what keeps the promoter from its work,
+    such as documents with errors; ``waiting`` is why the next promotion does not begin yet, such as a freeze.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    time: float = 0.0
+    main: str | None = None
+    problem: str = ""
+    waiting: str = ""

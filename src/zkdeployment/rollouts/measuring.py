@@ -25,6 +25,7 @@ from zkdeployment.strategies.analysis import Reading
 from zkdeployment.strategies.criteria import OutsideCriterion
 from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, due_requests, is_open
 from zkdeployment.strategies.queries import QueryVariables, UnresolvedError, resolve, variables_in
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class VariableReader:
         used = frozenset[str]().union(*(variables_in(metric.query) for metric in request.metrics))
         compared = "others" in used or any(metric.uses("others") for metric in request.metrics)
         variables = QueryVariables(revision=(str(request.revision),) if "revision" in used else ())
+        if request.kind is MemberKind.FLEET:
+            return replace(
+                variables, hosts=tuple(sorted(request.hosts)), other_hosts=tuple(sorted(request.others))
+            )
         if not used & {"instances", "hosts", "others", "service"}:
             return variables
         hosts = self._hosts(request.hosts)

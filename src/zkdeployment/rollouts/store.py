@@ -1,23 +1,19 @@
 """The coordinator's side of the records of rollouts: the lead, observed hosts, and grants.
 
-Every write is a transaction that fails unless the leader's lock node still exists: a coordinator whose session
-expired cannot write. The state of the newest rollout and the grants are read and written here, and observations
+The state of the newest rollout and the grants are read and written here, and observations
 are read. The encoding of nodes belongs to ``strategies.store.records``. An agent reads the grant of its own host
 with ``agent.reporting``.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.base.cluster import Cluster, ClusterEvent
-from zkdeployment.base.errors import LockLostError, ZkdeploymentError
+from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import RESTART, Facts, Host, is_host_name
 from zkdeployment.base.log import get_logger
-from zkdeployment.fleet.store.rollout_control import read_rollout_acts
 from zkdeployment.publishing.store.cluster import changing_cluster, decode_published, recording_stop
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
@@ -26,11 +22,12 @@ from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
+from zkdeployment.strategies.store.acts import read_rollout_acts
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
+from zkdeployment.strategies.store.leadership import FencedLead, batches
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.contender_lock import ContenderLock
 from zkdeployment.zookeeper.nodes import encode
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -44,78 +41,10 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.transactions import Operation
 
 
-_Item = TypeVar("_Item")
-
-#: Operations of one transaction, besides the check of the lead; a large transaction blocks the whole ensemble.
-_BATCH = 499
-
-
-class RolloutLeadership:
-    """One coordinator's contention for the lead, and the transactions that it may commit as the leader.
-
-    ``identity`` is the coordinator's name in the queue. ``reach`` is called before and after each commit with
-    ``before:PLACE`` and ``after:PLACE``.
-    """
-
-    def __init__(self, session: Session, identity: str, reach: Callable[[str], None]) -> None:
-        self._session = session
-        self._reach = reach
-        self._lock = ContenderLock(session, paths.COORDINATORS, identity)
-        self._node: str | None = None
-
-    @property
-    def node(self) -> str | None:
-        """The path of the lock node that gives the lead; ``None`` while another coordinator leads."""
-        return self._node
-
-    def acquire(self, timeout: float) -> bool:
-        """Queue for the lead for ``timeout`` seconds and return whether this coordinator leads now."""
-        leads = False
-        try:
-            leads = self._lock.acquire(timeout)
-        finally:
-            # While this coordinator continues to lead, other threads always find the node.
-            self._node = self._lock.path if leads else None
-        return leads
-
-    def release(self) -> None:
-        """Leave the lead, or the queue for it; never raises."""
-        self._node = None
-        self._lock.release()
-
-    def commit(self, place: str, *operations: Operation) -> None:
-        """Commit a transaction as the leader; raises ``LockLostError`` if another coordinator leads."""
-        if self._node is None:
-            raise LockLostError(
-                "this coordinator does not lead any more: another coordinator leads; it queues for the lead again"
-            )
-        self._reach(f"before:{place}")
-        try:
-            self._session.commit(Check(self._node, 0), *operations)
-        except TransactionError as error:
-            if error.path == self._node:
-                raise LockLostError(
-                    "this coordinator lost the lead: its ZooKeeper session expired; it queues for the lead again"
-                ) from error
-            raise
-        self._reach(f"after:{place}")
-
-    def commit_in_batches(self, place: str, operations: Iterable[Operation]) -> None:
-        """Commit operations that do not depend on each other, in as many transactions as they need."""
-        for batch in batches([*operations]):
-            self.commit(place, *batch)
-
-
-def batches(items: list[_Item]) -> Iterator[list[_Item]]:
-    """Return the items in lists that are short enough for the operations of one transaction."""
-    for start in range(0, len(items), _BATCH):
-        yield items[start : start + _BATCH]
-
-
 class PublishedGrants:
     """The grants of the newest rollout, with a copy of the nodes so that only differences are written."""
 
-    def __init__(self, session: Session, leadership: RolloutLeadership) -> None:
+    def __init__(self, session: Session, leadership: FencedLead) -> None:
         self._session = session
         self._leadership = leadership
         self._copy: tuple[str, dict[str, Grant]] | None = None
@@ -229,7 +158,7 @@ class HostRegistry:
         return facts | dict.fromkeys(sorted(unknown), Facts())
 
 
-def remove_old_rollouts(session: Session, leadership: RolloutLeadership, current: str) -> None:
+def remove_old_rollouts(session: Session, leadership: FencedLead, current: str) -> None:
     """Remove grants, reports and acts of all rollouts but the current one, and states older than the history."""
     names = [name for name in session.children(paths.ROLLOUTS) or () if name != current]
     _, children = session.look([], [paths.rollout_path(name) for name in names])
@@ -242,7 +171,7 @@ def remove_old_rollouts(session: Session, leadership: RolloutLeadership, current
             leadership.commit("tidy", Delete(path))
 
 
-def _remove(session: Session, leadership: RolloutLeadership, directory: str) -> None:
+def _remove(session: Session, leadership: FencedLead, directory: str) -> None:
     names = session.children(directory) or ()
     leadership.commit_in_batches("tidy", (Delete(f"{directory}/{name}") for name in names))
     leadership.commit("tidy", Delete(directory))
@@ -269,8 +198,7 @@ class ZooKeeperRollouts:
     ) -> None:
         self._session = session
         self._changed = changed
-        identity = identity or f"{socket.gethostname()} (process {os.getpid()})"
-        self._leadership = RolloutLeadership(session, identity, reach)
+        self._leadership = FencedLead(session, paths.COORDINATORS, reach, role="coordinator", identity=identity)
         self._grants = PublishedGrants(session, self._leadership)
         self._registry = HostRegistry(session, self._wake)
         self._cached: tuple[bytes, RolloutState] | None = None

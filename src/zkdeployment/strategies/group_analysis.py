@@ -26,6 +26,7 @@ from zkdeployment.strategies.analysis import (
 from zkdeployment.strategies.criteria import Criterion, Judgement
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.timekeeping import bake_elapsed, note_coordination
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ class MetricRequest:
     """A measurement that is due, ``at`` a time on the clock of the analysis, which is ``asked`` since the epoch.
 
     ``hosts`` are those of the group, ``others`` the hosts outside of it that do not have the revision, both by id.
-    The query is evaluated at ``time`` in seconds since the epoch, without it at present. A request ``is_ahead`` if
-    only the values of its variables are needed, for the value before the deploy phase: hosts that deploy at once
-    may no longer have instances when that value is measured.
+    ``kind`` is what they are. The query is evaluated at ``time`` in seconds since the epoch, or else at present.
+    A request ``is_ahead`` if only the values of its variables are needed, for the value before the deploy phase:
+    hosts that deploy at once may no longer have instances when that value is measured.
     """
 
     key: MetricKey
@@ -71,6 +72,7 @@ class MetricRequest:
     revision: Revision
     time: float | None = None
     is_ahead: bool = False
+    kind: MemberKind = MemberKind.HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +114,12 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
         for host, progress in state.rollout.hosts.items()
         if progress is not HostProgress.SUCCESS and host not in hosts
     )
+    kind = state.rollout.strategy.member_kind
     if active.task.phase is Phase.PREPARE:
         for metric in [metric for metric in group.pace.analysis if metric.uses("before")][:1]:
             key = MetricKey(state.id, group.name, "", None)
             yield MetricRequest(
-                key, metric, group.pace.analysis, 0.0, now, hosts, others, state.revision, is_ahead=True
+                key, metric, group.pace.analysis, 0.0, now, hosts, others, state.revision, is_ahead=True, kind=kind
             )
         return
     for metric in group.pace.analysis:
@@ -130,7 +133,7 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
         if number is not None or time is not None:
             key = MetricKey(state.id, group.name, metric.name, number)
             yield MetricRequest(
-                key, metric, group.pace.analysis, at or 0.0, now, hosts, others, state.revision, time
+                key, metric, group.pace.analysis, at or 0.0, now, hosts, others, state.revision, time, kind=kind
             )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.strategies import phases, state_machine, timekeeping
@@ -33,13 +33,16 @@ from zkdeployment.strategies.state_machine import (
 from zkdeployment.strategies.strategy import OnFailure, is_open, members, next_opening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.stop import Stop
     from zkdeployment.strategies.state import RolloutAct, RolloutObservation, RolloutSnapshot
     from zkdeployment.strategies.state_machine import Rollout, Task
     from zkdeployment.strategies.strategy import Strategy
+
+
+_V = TypeVar("_V")
 
 
 class RecoveryEvent(Enum):
@@ -247,6 +250,36 @@ def _is_bare_name(state: RolloutState, host: str, observation: RolloutObservatio
     not_started = state.rollout.hosts[host] is HostProgress.NOT_STARTED
     absent = host not in observation.present
     return not_started and absent and host not in granted and host not in state.late_joiners
+
+
+def withdraw(state: RolloutState, hosts: Collection[str]) -> RolloutState:
+    """Return the rollout without those of the hosts that have not begun to deploy: they leave their groups."""
+    active = state.active_phase
+    deploying = {host for host, phase in state.late_joiners.items() if phase is Phase.DEPLOY}
+    if active is not None and active.task.phase is Phase.DEPLOY:
+        deploying |= active.granted.keys()
+    gone = {host for host in hosts if state.rollout.hosts.get(host) in NEXT_PHASE} - deploying
+    if not gone:
+        return state
+    if active is not None:
+        active = replace(
+            active,
+            task=replace(active.task, hosts=tuple(host for host in active.task.hosts if host not in gone)),
+            granted=_others(active.granted, gone),
+            reports=_others(active.reports, gone),
+        )
+    return replace(
+        state,
+        rollout=state_machine.dismiss(state.rollout, gone),
+        active_phase=active,
+        absent=_others(state.absent, gone),
+        late_joiners=_others(state.late_joiners, gone),
+        late_since=_others(state.late_since, gone),
+    )
+
+
+def _others(values: Mapping[str, _V], hosts: Collection[str]) -> dict[str, _V]:
+    return {host: value for host, value in values.items() if host not in hosts}
 
 
 def restart_outdated(

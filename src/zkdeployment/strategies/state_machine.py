@@ -273,12 +273,21 @@ def admit(rollout: Rollout, hosts: Mapping[str, Facts], *, successful: Collectio
 
 
 def dismiss(rollout: Rollout, hosts: Collection[str]) -> Rollout:
-    """Return the rollout without entries for unregistered host names."""
+    """Return the rollout without the entries of some hosts, which have not deployed."""
     return replace(
         rollout,
         members={name: names.difference(hosts) for name, names in rollout.members.items()},
         hosts={name: state for name, state in rollout.hosts.items() if name not in hosts},
+        progress={name: _without(progress, hosts) for name, progress in rollout.progress.items()},
     )
+
+
+def _without(progress: GroupProgress, hosts: Collection[str]) -> GroupProgress:
+    """Return the progress of a group as if some hosts had not been submitted to any phase."""
+    submitted = {
+        phase: tuple(name for name in names if name not in hosts) for phase, names in progress.submitted.items()
+    }
+    return progress if submitted == progress.submitted else replace(progress, submitted=submitted)
 
 
 def restart(rollout: Rollout, hosts: Collection[str]) -> Rollout:

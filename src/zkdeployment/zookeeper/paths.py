@@ -40,6 +40,13 @@ WITHHELD = f"{OURS}/withheld"
 LEFT = f"{OURS}/left"
 COORDINATORS = f"{OURS}/coordinators"
 ROLLOUTS = f"{OURS}/rollouts"
+PROMOTION = f"{OURS}/promotion"
+PROMOTERS = f"{PROMOTION}/promoters"
+PROMOTIONS = f"{PROMOTION}/promotions"
+PROMOTION_HISTORY = f"{PROMOTION}/history"
+PROMOTION_FLEETS = f"{PROMOTION}/fleets"
+PROMOTION_WITHHELD = f"{PROMOTION}/withheld"
+PROMOTER_REPORT = f"{PROMOTION}/report"
 USERS = f"{OURS}/users"
 LOGINS = f"{OURS}/logins"
 LOGIN_SESSIONS = f"{LOGINS}/sessions"
@@ -151,9 +158,9 @@ def sequences(names: Iterable[str]) -> list[int]:
     return sorted(int(name) for name in names if len(name) == _DIGITS and name.isascii() and name.isdecimal())
 
 
-def rollout_path(rollout: str) -> str:
-    """Return the path of a rollout; ``rollout`` is ``SEQUENCE-ATTEMPT``."""
-    return f"{ROLLOUTS}/{rollout}"
+def rollout_path(rollout: str, root: str = ROLLOUTS) -> str:
+    """Return the path of a rollout below ``root``; ``rollout`` is ``SEQUENCE-ATTEMPT``."""
+    return f"{root}/{rollout}"
 
 
 def user_path(name: str) -> str:
@@ -186,9 +193,9 @@ def reports_path(rollout: str) -> str:
     return f"{rollout_path(rollout)}/reports"
 
 
-def acts_path(rollout: str) -> str:
+def acts_path(rollout: str, root: str = ROLLOUTS) -> str:
     """Return the parent path of the operators' acts on a rollout, named ``act-NNNNNNNNNN``."""
-    return f"{rollout_path(rollout)}/acts"
+    return f"{rollout_path(rollout, root)}/acts"
 
 
 def grant_path(rollout: str, host_id: str) -> str:

@@ -22,10 +22,10 @@ from support.strategies import (
 )
 from support.zookeeper import write_node
 from zkdeployment.fleet.store.audit import read_acts
-from zkdeployment.fleet.store.rollout_control import read_rollout_acts
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.strategies.state_machine import next_task, record
+from zkdeployment.strategies.store.acts import read_rollout_acts
 from zkdeployment.strategies.store.records import encode_state
 from zkdeployment.strategies.strategy import Pace
 from zkdeployment.zookeeper.nodes import encode

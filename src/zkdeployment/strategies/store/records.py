@@ -107,12 +107,16 @@ def encode_state(state: RolloutState) -> bytes:
     return data
 
 
-def decode_state(data: bytes) -> RolloutState:
-    """Return the state in the data of a rollout's node; raises ``ZkdeploymentError`` if it cannot be read."""
+#: How another rollout begins, by the node above the rollouts.
+_REMEDIES = {
+    paths.ROLLOUTS: "the next publication begins another: 'zkdeployment resume --latest'",
+    paths.PROMOTIONS: "the promoter begins another",
+}
+
+
+def decode_state(data: bytes, root: str = paths.ROLLOUTS) -> RolloutState:
+    """Return the state in the data of a node below ``root``; raises ``ZkdeploymentError`` if it cannot be read."""
     try:
         return state_from_json(unpack(data))
     except ValueError as error:
-        raise ZkdeploymentError(
-            f"{paths.ROLLOUTS} has a rollout that cannot be read: {error}; the next publication begins another:"
-            " 'zkdeployment resume --latest'"
-        ) from error
+        raise ZkdeploymentError(f"{root} has a rollout that cannot be read: {error}; {_REMEDIES[root]}") from error

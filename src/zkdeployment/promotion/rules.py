@@ -1,0 +1,431 @@
+"""Decides what is promoted next, what branches and services mean for a promotion, and which branches move.
+
+A promotion is a rollout whose hosts are fleets. A fleet is prepared when its syncer would accept the revision, has
+entered the phase ``deploy`` when its branch may move, and has succeeded when its service reports that it converged
+at the revision and its branch really has the revision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.host import RESTART
+from zkdeployment.promotion.records import (
+    BranchMove,
+    BranchTip,
+    FleetReport,
+    FleetStanding,
+    FleetState,
+    PromotionEntry,
+)
+from zkdeployment.strategies.criteria import proving
+from zkdeployment.strategies.permission import Phase, PhaseReport
+from zkdeployment.strategies.phases import awaited
+from zkdeployment.strategies.progress import has_failed
+from zkdeployment.strategies.state import Directive, Ending, RolloutObservation
+from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.strategy import Group, Selector, is_open, next_opening
+from zkdeployment.strategies.views import directive_objection, rollout_state
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.promotion.documents import Fleet, Fleets, Promotion
+    from zkdeployment.promotion.records import DryRun
+    from zkdeployment.publishing.records import CommitSummary
+    from zkdeployment.strategies.state import RolloutAct, RolloutState
+    from zkdeployment.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class MainBranch:
+    """The main branch at one moment, compared with the newest promotion.
+
+    ``has_promoted`` is whether the branch contains the revision of that promotion, true without a promotion.
+    ``rollback`` is the newest commit after that revision that rolls back a promotion.
+    """
+
+    tip: str
+    has_promoted: bool = True
+    rollback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextPromotion:
+    """The promotion that begins now: its revision, its sequence, and the number of its attempt."""
+
+    revision: str
+    sequence: int
+    attempt: int
+
+
+def next_promotion(
+    state: RolloutState | None, main: MainBranch, acts: Iterable[RolloutAct] = (), *, last_sequence: int = 0
+) -> NextPromotion | None:
+    """Return the promotion that begins now; ``None`` while the newest one continues or nothing is new.
+
+    A rollback supersedes a promotion that is under way, and so does a main branch that lost its revision. Other
+    commits wait until the promotion has ended. ``acts`` are the acts on the newest promotion, ``last_sequence`` is
+    the highest sequence of any promotion.
+    """
+    sequence = max(last_sequence, 0 if state is None else state.sequence) + 1
+    if state is None:
+        return NextPromotion(main.tip, sequence, 1)
+    if main.rollback is not None and main.rollback != state.revision:
+        return NextPromotion(main.rollback, sequence, 1)
+    if state.ended is None and main.has_promoted:
+        return None
+    if main.tip != state.revision:
+        return NextPromotion(main.tip, sequence, 1)
+    if state.ending is Ending.SUPERSEDED or (has_failed(state) and _is_resumed(state, acts)):
+        return NextPromotion(main.tip, state.sequence, state.attempt + 1)
+    return None
+
+
+def _is_resumed(state: RolloutState, acts: Iterable[RolloutAct]) -> bool:
+    return any(act.directive is Directive.RESUME and act.number > state.last_act_number for act in acts)
+
+
+def promotion_objection(state: RolloutState, directive: Directive, group: str | None = None) -> str | None:
+    """Return why a directive would have no effect on a promotion; ``None`` if the promotion accepts it.
+
+    The resumption of a failed promotion begins another attempt.
+    """
+    if directive is Directive.RESUME and has_failed(state):
+        return None
+    return directive_objection(state, directive, group)
+
+
+def rollback_strategy(strategy: Strategy, bad: Collection[str]) -> Strategy:
+    """Return the strategy of a rollback: first all ``bad`` fleets at once, then the usual groups.
+
+    The first group has no criteria, so that a fleet that cannot be reached does not hold up the others. It has no
+    bake time and no window.
+    """
+    if not bad:
+        return strategy
+    name = rollback_group_name(strategy)
+    first = Group(name, critical=False, selectors=(Selector(names=frozenset(bad)),))
+    groups = (group if group.depends_on else replace(group, depends_on=(name,)) for group in strategy.groups)
+    return replace(strategy, groups=(first, *groups))
+
+
+def rollback_group_name(strategy: Strategy) -> str:
+    """Return the name of the first group of a rollback, which no other group has."""
+    name, names = "rollback", {group.name for group in strategy.groups}
+    while name in names:
+        name += "-first"
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReading:
+    """The facts about one fleet at one moment, in relation to one revision.
+
+    ``has``: the fleet's branch contains the revision. ``runs``: the commit that its service reports contains the
+    revision. ``refuses``: the commit that its syncer refuses contains the revision. ``follows``: the fleet's
+    branch contains the commit that its service reports.
+    """
+
+    tip: BranchTip = BranchTip()  # noqa: RUF009  it cannot be changed
+    report: FleetReport | None = None
+    has: bool = False
+    runs: bool = False
+    refuses: bool = False
+    follows: bool = True
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the branch has a commit that the main branch does not contain."""
+        return self.tip.commit is not None and not self.tip.in_main
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether the service answers."""
+        return self.report is not None and self.report.state is not FleetState.UNREACHABLE
+
+    @property
+    def has_converged(self) -> bool:
+        """Whether the fleet converged at the revision, according to its service and to its branch."""
+        converged = self.report is not None and self.report.state is FleetState.CONVERGED
+        return converged and self.runs and self.has and not self.diverged
+
+    @property
+    def failure(self) -> str:
+        """Why the fleet failed to reach the revision; empty if it may still reach it.
+
+        A fleet that was stopped before it published the revision has not failed: it waits for its operators.
+        """
+        if self.diverged:
+            return f"its branch has diverged from the main branch at {short(self.tip.commit)}"
+        if self.report is None:
+            return ""
+        if self.refuses:
+            return _because("its syncer refuses the revision", self.report.problem)
+        if self.report.state is FleetState.STOPPED and self.runs:
+            by = f" by {self.report.by}" if self.report.by else ""
+            return _because(f"the fleet was stopped{by}", self.report.problem)
+        return ""
+
+
+def _because(sentence: str, reason: str) -> str:
+    return f"{sentence}: {reason}" if reason else sentence
+
+
+def standing(
+    fleet: Fleet,
+    reading: FleetReading,
+    withheld: Act | None,
+    before: FleetStanding | None,
+    now: float,
+) -> FleetStanding:
+    """Return the standing of a fleet; ``before`` is the last one, from which times are kept."""
+    tip, report = reading.tip, reading.report
+    if report is None:  # the service has not answered this promoter yet
+        known = FleetStanding(fleet.name, problem="the service has not answered yet") if before is None else before
+        return replace(known, tip=tip.commit, behind=tip.behind, withheld=withheld)
+    state = FleetState.DIVERGED if reading.diverged else report.state
+    if state is FleetState.CONVERGED and not (tip.commit == report.revision and reading.follows):
+        state = FleetState.ROLLING_OUT
+    same = before is not None and before.state is state
+    reported = report.since if state is report.state else None
+    since = reported if reported is not None else before.since if same and before is not None else now
+    unreachable = report.state is FleetState.UNREACHABLE
+    kept = before if unreachable and before is not None else None
+    return FleetStanding(
+        name=fleet.name,
+        state=state,
+        tip=tip.commit,
+        revision=report.revision if kept is None else kept.revision,
+        hosts=report.hosts if kept is None else kept.hosts,
+        converged=report.converged if kept is None else kept.converged,
+        since=since,
+        by=report.by,
+        problem=_problem(fleet, reading, report),
+        behind=tip.behind,
+        seen=(None if kept is None else kept.seen) if unreachable else report.read_at,
+        withheld=withheld,
+    )
+
+
+def _problem(fleet: Fleet, reading: FleetReading, report: FleetReport) -> str:
+    """Return one sentence on what keeps a fleet from the tip of the main branch; empty if nothing does."""
+    if reading.diverged:
+        return (
+            f"branch {fleet.branch} has {short(reading.tip.commit)}, which the main branch does not contain;"
+            " nothing is promoted to this fleet: bring the change into the main branch, as 'zkdeployment promote"
+            f" rollback' does, then run 'zkdeployment promote reset {fleet.name}'"
+        )
+    if not reading.follows:
+        return (
+            f"the service reports {short(report.revision)}, which branch {fleet.branch} does not contain; does the"
+            " fleet's syncer follow this branch, and is this the service of the fleet?"
+        )
+    if reading.tip.commit is None:
+        missing = f"there is no branch {fleet.branch}; the first promotion creates it"
+        return f"{missing}; {report.problem}" if report.problem else missing
+    return report.problem
+
+
+def absent_since(before: FleetStanding | None, now: float) -> float:
+    """Return since when a fleet that cannot be reached counts as absent, in seconds since the epoch."""
+    if before is None or before.state is not FleetState.UNREACHABLE or before.since is None:
+        return now
+    return before.since
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionFacts:
+    """The facts that a promotion is decided on, by fleet.
+
+    ``readings`` has all fleets of the promotion, ``withheld`` those that operators withhold. ``dry_runs`` are the
+    answers to dry runs of the revision, ``refused`` the words with which the git server refused a push.
+    """
+
+    fleets: Fleets
+    readings: Mapping[str, FleetReading]
+    withheld: Mapping[str, Act] = field(default_factory=dict)
+    dry_runs: Mapping[str, DryRun] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The fleets whose services have neither answered nor failed to answer yet, since the promoter leads."""
+        return tuple(name for name, reading in self.readings.items() if reading.report is None)
+
+    @property
+    def members(self) -> Iterator[tuple[Fleet, FleetReading]]:
+        """The fleets that are not withheld."""
+        for fleet in self.fleets.fleets:
+            if fleet.name not in self.withheld:
+                yield fleet, self.readings[fleet.name]
+
+
+def first_observation(facts: PromotionFacts, strategy: Strategy, now: float) -> RolloutObservation:
+    """Return the fleets with which a promotion begins.
+
+    Fleets that cannot be reached are absent from the time since when they could not be reached.
+    """
+    absent = {fleet.name: fleet.facts for fleet, reading in facts.members if not reading.is_reachable}
+    # The engine counts a host as gone RESTART seconds after it left.
+    shift = strategy.absent_after - RESTART
+    return RolloutObservation(
+        now=now,
+        present={fleet.name: fleet.facts for fleet, reading in facts.members if reading.is_reachable},
+        absent=absent,
+        left_at={name: absent_since(facts.standings.get(name), now) + shift for name in absent},
+        current=frozenset(fleet.name for fleet, reading in facts.members if reading.has_converged),
+    )
+
+
+def observation(
+    state: RolloutState, facts: PromotionFacts, now: float, *, acts: Sequence[RolloutAct] = (), halt: str = ""
+) -> RolloutObservation:
+    """Return what branches and services mean for a promotion that has begun."""
+    members = dict(_participants(state, facts))
+    proven = proving(state)
+    return RolloutObservation(
+        now=now,
+        halt=halt,
+        present={fleet.name: fleet.facts for fleet, reading in members.values() if reading.is_reachable},
+        current=frozenset(
+            name
+            for name, (_, reading) in members.items()
+            if name not in state.rollout.hosts and reading.has_converged
+        ),
+        outdated=frozenset(
+            name
+            for name, (_, reading) in members.items()
+            if state.rollout.hosts.get(name) is HostProgress.SUCCESS
+            and not (reading.has or reading.diverged or name in facts.withheld)
+        ),
+        failing=frozenset(
+            name
+            for name, (_, reading) in members.items()
+            if name in proven and (reading.failure or not reading.has)
+        ),
+        reports={
+            (phase, name): report
+            for phase, name in awaited(state)
+            if name in members and (report := _report(state, phase, *members[name], facts, now)) is not None
+        },
+        acts=tuple(acts),
+    )
+
+
+def _participants(state: RolloutState, facts: PromotionFacts) -> Iterator[tuple[str, tuple[Fleet, FleetReading]]]:
+    """Yield the fleets that take part: a fleet whose branch may have moved is not withheld from the promotion."""
+    for fleet in facts.fleets.fleets:
+        if fleet.name not in facts.withheld or fleet.name in state.rollout.hosts:
+            yield fleet.name, (fleet, facts.readings[fleet.name])
+
+
+def _report(
+    state: RolloutState, phase: Phase, fleet: Fleet, reading: FleetReading, facts: PromotionFacts, now: float
+) -> PhaseReport | None:
+    """Return the report of a fleet on a phase; ``None`` while its outcome is open."""
+    if phase is Phase.DEPLOY:
+        error = reading.failure or _refused_push(fleet, reading, facts)
+        return PhaseReport(now, error) if error else PhaseReport(now) if reading.has_converged else None
+    if reading.diverged:
+        return PhaseReport(now, reading.failure)
+    if reading.has:
+        return PhaseReport(now)
+    answer = facts.dry_runs.get(fleet.name)
+    if answer is None or answer.problem:
+        return None
+    refusal = f"its syncer would refuse {short(state.revision)}: {answer.refusal}"
+    return PhaseReport(now, refusal if answer.refusal else None)
+
+
+def _refused_push(fleet: Fleet, reading: FleetReading, facts: PromotionFacts) -> str:
+    words = facts.refused.get(fleet.name)
+    if words is None or reading.has:
+        return ""
+    return _because(f"the git server refused the push to {fleet.branch}", words)
+
+
+def wanted_dry_runs(state: RolloutState, facts: PromotionFacts) -> dict[str, str]:
+    """Return the services that are to be asked for a dry run of a promotion's revision, by fleet."""
+    fleets = facts.fleets.by_name
+    return {
+        name: fleets[name].service
+        for phase, name in awaited(state)
+        if phase is Phase.PREPARE and name in fleets and not facts.readings[name].has
+    }
+
+
+def wanted_moves(state: RolloutState, facts: PromotionFacts) -> dict[str, BranchMove]:
+    """Return the moves of branches that follow from a recorded promotion, by fleet.
+
+    A branch that diverged, or whose push was refused, does not move. A successor repeats moves that its
+    predecessor could not complete.
+    """
+    fleets, moves = facts.fleets.by_name, {}
+    for phase, name in awaited(state):
+        reading = facts.readings.get(name)
+        if phase is not Phase.DEPLOY or reading is None or name in facts.refused:
+            continue
+        if not reading.has and not reading.diverged:
+            moves[name] = BranchMove(fleets[name].branch, reading.tip.commit, str(state.revision))
+    return moves
+
+
+def halt_reason(
+    promotion: Promotion, now: float, *, state: RolloutState | None = None, rolls_back: bool = False
+) -> str:
+    """Return why nothing may be promoted now: a freeze or a closed window; empty if it may.
+
+    The first group of a rollback waits for neither: ``state`` is the promotion under way, ``rolls_back`` whether
+    one would begin with such a group.
+    """
+    if rolls_back if state is None else _is_first_pending(promotion, state):
+        return ""
+    for freeze in promotion.freezes:
+        if freeze.start <= now < freeze.end:
+            return f"promotions are frozen until {_utc(freeze.end)}: {freeze.reason}"
+    if not is_open(promotion.windows, now):
+        return f"the window of the promotion opens at {_utc(next_opening(promotion.windows, now))}"
+    return ""
+
+
+def _is_first_pending(promotion: Promotion, state: RolloutState) -> bool:
+    """Whether the promotion is a rollback whose first group has no verdict yet."""
+    first = rollback_group_name(promotion.strategy)
+    progress = state.rollout.progress.get(first)
+    return progress is not None and progress.verdict is None
+
+
+def _utc(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def history_entry(
+    state: RolloutState,
+    summary: CommitSummary,
+    before: PromotionEntry | None,
+    readings: Mapping[str, FleetReading],
+    now: float,
+    *,
+    rolls_back: str = "",
+) -> PromotionEntry:
+    """Return the entry of a promotion in the history; the times at which fleets reached the revision are kept."""
+    reached = dict.fromkeys((name for name, reading in readings.items() if reading.has_converged), now)
+    known = before if before is not None and before.id == state.id else None
+    return PromotionEntry(
+        id=state.id,
+        revision=str(state.revision),
+        subject=summary.subject,
+        author=summary.author,
+        committed=summary.time,
+        begun=state.begun,
+        ended=state.ended,
+        result="" if state.ended is None else rollout_state(state).value,
+        reached=reached if known is None else {**reached, **known.reached},
+        rolls_back=rolls_back,
+    )

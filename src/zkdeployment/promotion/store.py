@@ -1,0 +1,357 @@
+"""The records of promotions in the home ensemble: what the promoter writes, and what operators read and order.
+
+Every write of a promoter is a transaction of the leader. The state of the newest promotion is encoded like
+that of a rollout. Each promotion has an entry in the history, which keeps the last hundred.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import ConflictError, RefusedError, ZkdeploymentError
+from zkdeployment.base.log import get_logger
+from zkdeployment.fleet.store.audit import recording
+from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, WithheldFleet
+from zkdeployment.promotion.rules import promotion_objection
+from zkdeployment.strategies.state import RolloutAct
+from zkdeployment.strategies.store.acts import act_operations, read_rollout_acts
+from zkdeployment.strategies.store.agent_records import current_id
+from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.store.records import decode_state, encode_state
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import contenders
+from zkdeployment.zookeeper.nodes import encode, pack, unpack
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, commit_afresh
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from zkdeployment.strategies.state import Directive, RolloutState
+    from zkdeployment.zookeeper.nodes import Node
+    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.zookeeper.transactions import Operation
+
+#: The entries of the history that are kept.
+HISTORY_LIMIT = 100
+
+#: Attempts of a write that fails because other processes write to the same nodes.
+_ATTEMPTS = 20
+
+_NODES = (paths.PROMOTION, paths.PROMOTIONS, paths.PROMOTION_HISTORY, paths.PROMOTION_WITHHELD)
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionSnapshot:
+    """The records of promotions at one moment.
+
+    ``state`` is the newest promotion, ``version`` that of its node; ``acts`` are the acts that the state does not
+    contain yet, ``acts_version`` is the version of the node above them. ``last_sequence`` is the highest sequence
+    of any promotion. ``standings`` and ``withheld`` are keyed by fleet. ``history`` has the newest one first.
+    """
+
+    state: RolloutState | None = None
+    version: int = 0
+    acts: tuple[RolloutAct, ...] = ()
+    acts_version: int | None = None
+    last_sequence: int = 0
+    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
+    withheld: Mapping[str, Act] = field(default_factory=dict)
+    history: tuple[PromotionEntry, ...] = ()
+    report: PromoterReport | None = None
+
+
+# Reading
+
+
+def read_promotion(
+    session: Session,
+    watch: Callable[[object], None] | None = None,
+    watch_orders: Callable[[object], None] | None = None,
+) -> PromotionSnapshot:
+    """Return all records.
+
+    ``watch``, which must not block, is called once when the promoter writes one of them, ``watch_orders`` when an
+    operator does.
+    """
+    current = current_id(session.get(paths.PROMOTIONS, watch))
+    acts: tuple[RolloutAct, ...] = ()
+    state, node, above = None, None, None
+    if current is not None:
+        node = session.get(paths.rollout_path(current, paths.PROMOTIONS), watch)
+        state = None if node is None else _state(node.data)
+    if state is not None:
+        # The version is read before the acts: an act that arrives in between makes the next record fail.
+        above = session.get(paths.acts_path(state.id, paths.PROMOTIONS))
+        acts = read_rollout_acts(session, state.id, state.last_act_number, watch_orders, root=paths.PROMOTIONS)
+    return PromotionSnapshot(
+        state=state,
+        version=0 if node is None else node.version,
+        acts=acts,
+        acts_version=None if above is None else above.version,
+        last_sequence=max(map(_sequence, session.children(paths.PROMOTIONS) or ()), default=0),
+        standings=read_standings(session, watch),
+        withheld=read_withheld(session, watch_orders),
+        history=read_history(session, watch),
+        report=_record(session.get(paths.PROMOTER_REPORT, watch), PromoterReport),
+    )
+
+
+def read_standings(session: Session, watch: Callable[[object], None] | None = None) -> dict[str, FleetStanding]:
+    """Return the standings of all fleets by name, in the order of their document."""
+    node = session.get(paths.PROMOTION_FLEETS, watch)
+    if node is None:
+        return {}
+    with contextlib.suppress(ValueError):
+        listed: Any = unpack(node.data)
+        found = [FleetStanding.from_json(each) for each in listed if isinstance(each, dict)]
+        return {standing.name: standing for standing in found}
+    return {}
+
+
+def read_withheld(session: Session, watch: Callable[[object], None] | None = None) -> dict[str, Act]:
+    """Return the acts by which operators withhold fleets, by fleet."""
+    names = sorted(session.children(paths.PROMOTION_WITHHELD, watch) or ())
+    nodes = session.get_many(_withheld_path(unquote(name)) for name in names)
+    return {
+        unquote(name): Act.from_json(node.properties)
+        for name, node in zip(names, nodes, strict=True)
+        if node is not None
+    }
+
+
+def read_history(session: Session, watch: Callable[[object], None] | None = None) -> tuple[PromotionEntry, ...]:
+    """Return the entries of the history, the newest first.
+
+    ``watch`` is called once when an entry is added, or when the newest one changes.
+    """
+    names = sorted(session.children(paths.PROMOTION_HISTORY, watch) or (), key=_order, reverse=True)
+    newest = [session.get(_history_path(name), watch) for name in names[:1]]
+    nodes = [*newest, *session.get_many(map(_history_path, names[1:]))]
+    return tuple(entry for node in nodes if (entry := _record(node, PromotionEntry)) is not None)
+
+
+def read_promoter(session: Session) -> str | None:
+    """Return the identity of the leading promoter; ``None`` if none runs."""
+    queue = contenders(session, paths.PROMOTERS)
+    return queue[0].identity if queue else None
+
+
+def _record(node: Node | None, kind: Any) -> Any:
+    """Return the record in the packed data of a node; ``None`` if it cannot be read."""
+    if node is None:
+        return None
+    with contextlib.suppress(ValueError):
+        return kind.from_json(unpack(node.data))
+    return None
+
+
+def _state(data: bytes) -> RolloutState | None:
+    """Return the newest promotion; one that cannot be read counts as none, and the promoter begins another."""
+    try:
+        return decode_state(data, paths.PROMOTIONS)
+    except ZkdeploymentError as error:
+        get_logger().warning("promotion-unreadable", reason=str(error))
+        return None
+
+
+# Orders of operators
+
+
+def direct(session: Session, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
+    """Record an operator's act for the promoter and return the newest promotion, before the act.
+
+    Raises ``RefusedError`` for an act that the promotion does not allow.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(ConflictError):
+            current = current_id(session.get(paths.PROMOTIONS))
+            if current is None:
+                raise RefusedError(
+                    "there is no promotion: the promoter has not begun any; 'zkdeployment promote show' shows why"
+                )
+            rollout_act = RolloutAct(directive, act, group)
+            state, operations = act_operations(
+                session, paths.PROMOTIONS, current, rollout_act, promotion_objection
+            )
+            session.commit(*operations, recording(session, act))
+            return state
+    raise ConflictError(
+        f"the act was not recorded: the promotion changed during each of {_ATTEMPTS} attempts; check it with"
+        " 'zkdeployment promote show' and try again"
+    )
+
+
+def withhold(session: Session, fleet: str, act: Act) -> None:
+    """Promote nothing to a fleet until ``release``; raises ``RefusedError`` if it is withheld or unknown."""
+    _ensure(session)
+
+    def operations() -> Iterable[Operation]:
+        known, withheld = read_standings(session), read_withheld(session)
+        if known and fleet not in known:
+            raise RefusedError(f"there is no fleet {fleet}; expected one of: {', '.join(sorted(known))}")
+        if fleet in withheld:
+            raise RefusedError(f"the fleet {fleet} is withheld already: {withheld[fleet]}")
+        record = encode(WithheldFleet(fleet, act).to_json())
+        return Create(_withheld_path(fleet), record), recording(session, act)
+
+    commit_afresh(session, operations, f"withhold {fleet}")
+
+
+def release(session: Session, fleet: str, act: Act) -> None:
+    """Let a fleet take part in promotions again; raises ``RefusedError`` if it is not withheld."""
+
+    def operations() -> Iterable[Operation]:
+        if fleet not in read_withheld(session):
+            raise RefusedError(f"the fleet {fleet} is not withheld")
+        return Delete(_withheld_path(fleet)), recording(session, act)
+
+    commit_afresh(session, operations, f"release {fleet}")
+
+
+def _ensure(session: Session) -> None:
+    for path in _NODES:
+        session.ensure(path)
+
+
+# The promoter
+
+
+class PromoterStore:
+    """The records of promotions as a promoter reads and writes them, through one session.
+
+    ``changed`` (which must not block) is called when something changed that the promoter read. ``reach`` is called
+    before and after each write with the name of the place. Writes raise ``LockLostError`` unless this promoter
+    leads.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        changed: Callable[[], None],
+        *,
+        identity: str | None = None,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        self._session = session
+        self._changed = changed
+        self._lead = FencedLead(session, paths.PROMOTERS, reach, role="promoter", identity=identity)
+        self._version = 0
+        self._acts: Check | None = None
+        self._written: dict[str, bytes] = {}
+
+    def lead(self, timeout: float) -> bool:
+        """Queue for the lead for ``timeout`` seconds and return whether this promoter leads."""
+        before = self._lead.node
+        leads = self._lead.acquire(timeout)
+        if self._lead.node != before:
+            self._written = {}  # another promoter may have written in between
+        return leads
+
+    def resign(self) -> None:
+        """Leave the lead, or the queue for it; never raises."""
+        self._lead.release()
+
+    @property
+    def lead_node(self) -> str | None:
+        """The lock node of this promoter while it leads; other threads may ask for it."""
+        return self._lead.node
+
+    def confirm_lead(self) -> None:
+        """Raise ``LockLostError`` if this promoter does not lead any more."""
+        self._lead.commit("lead")
+
+    def snapshot(self) -> PromotionSnapshot:
+        """Return all records; the next order of an operator wakes the promoter."""
+        _ensure(self._session)
+        found = read_promotion(self._session, watch_orders=self._wake)
+        self._version, self._acts = found.version, None
+        if found.state is not None and found.acts_version is not None:
+            self._acts = Check(self._paths(found.state)[1], found.acts_version)
+        return found
+
+    def begin(self, state: RolloutState, entry: PromotionEntry) -> None:
+        """Make a promotion the newest one, with its entry in the history."""
+        path, directory = self._paths(state)
+        above = self._session.get(paths.PROMOTIONS)
+        self._lead.commit(
+            "begin",
+            Create(path, encode_state(state)),
+            Create(directory),
+            Create(_history_path(state.id), pack(entry.to_json())),
+            Set(paths.PROMOTIONS, encode({"current": state.id}), 0 if above is None else above.version),
+        )
+
+    def record(self, state: RolloutState) -> None:
+        """Replace the state of the newest promotion.
+
+        Raises ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are further acts.
+        """
+        path, _ = self._paths(state)
+        acts = () if self._acts is None else (self._acts,)
+        self._lead.commit("record", Set(path, encode_state(state), self._version), *acts)
+        self._version += 1
+
+    def write_entry(self, entry: PromotionEntry) -> None:
+        """Replace the entry of a promotion in the history, or add it."""
+        self._write("history", _history_path(entry.id), pack(entry.to_json()))
+
+    def write_standings(self, standings: Iterable[FleetStanding]) -> None:
+        """Replace the standings of all fleets, unless nothing changed."""
+        self._write("fleets", paths.PROMOTION_FLEETS, pack([standing.to_json() for standing in standings]))
+
+    def write_report(self, report: PromoterReport) -> None:
+        """Replace the report of the promoter."""
+        self._write("report", paths.PROMOTER_REPORT, pack(report.to_json()))
+
+    def tidy(self, current: str) -> None:
+        """Remove the records of all promotions but the current one, and the oldest entries of the history."""
+        for name in self._session.children(paths.PROMOTIONS) or ():
+            if name != current:
+                self._lead.commit_in_batches("tidy", self._removals(name))
+        entries = sorted(self._session.children(paths.PROMOTION_HISTORY) or (), key=_order, reverse=True)
+        self._lead.commit_in_batches("tidy", (Delete(_history_path(name)) for name in entries[HISTORY_LIMIT:]))
+
+    def _removals(self, name: str) -> Iterator[Operation]:
+        directory = paths.acts_path(name, paths.PROMOTIONS)
+        acts = self._session.children(directory)
+        if acts is not None:
+            yield from (Delete(f"{directory}/{act}") for act in acts)
+            yield Delete(directory)
+        yield Delete(paths.rollout_path(name, paths.PROMOTIONS))
+
+    def _write(self, place: str, path: str, data: bytes) -> None:
+        """Replace or create a node, unless this promoter wrote the same data to it."""
+        if self._written.get(path) == data:
+            return
+        node = self._session.get(path)
+        if node is None or node.data != data:
+            self._lead.commit(place, Create(path, data) if node is None else Set(path, data, node.version))
+        self._written[path] = data
+
+    def _paths(self, state: RolloutState) -> tuple[str, str]:
+        return paths.rollout_path(state.id, paths.PROMOTIONS), paths.acts_path(state.id, paths.PROMOTIONS)
+
+    def _wake(self, _event: object) -> None:
+        self._changed()
+
+
+def _withheld_path(fleet: str) -> str:
+    return f"{paths.PROMOTION_WITHHELD}/{quote(fleet, safe='')}"
+
+
+def _history_path(promotion: str) -> str:
+    return f"{paths.PROMOTION_HISTORY}/{promotion}"
+
+
+def _order(promotion: str) -> tuple[int, int]:
+    """Return the sequence and the attempt in the id of a promotion."""
+    sequence, _, attempt = promotion.partition("-")
+    return (int(sequence), int(attempt)) if sequence.isdecimal() and attempt.isdecimal() else (0, 0)
+
+
+def _sequence(promotion: str) -> int:
+    return _order(promotion)[0]
