@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.promotion.documents import Fleet, Fleets, Promotion
     from zkdeployment.promotion.records import DryRun
-    from zkdeployment.publishing.records import CommitSummary
     from zkdeployment.strategies.state import RolloutAct, RolloutState
     from zkdeployment.strategies.strategy import Strategy
 
@@ -103,8 +102,7 @@ def promotion_objection(state: RolloutState, directive: Directive, group: str | 
 def rollback_strategy(strategy: Strategy, bad: Collection[str]) -> Strategy:
     """Return the strategy of a rollback: first all ``bad`` fleets at once, then the usual groups.
 
-    The first group has no criteria, so that a fleet that cannot be reached does not hold up the others. It has no
-    bake time and no window.
+    The first group has no criteria, bake time and window: a fleet that cannot be reached delays no others.
     """
     if not bad:
         return strategy
@@ -123,7 +121,7 @@ def rollback_group_name(strategy: Strategy) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetReading:
+class FleetFacts:
     """The facts about one fleet at one moment, in relation to one revision.
 
     ``has``: the fleet's branch contains the revision. ``runs``: the commit that its service reports contains the
@@ -176,14 +174,37 @@ def _because(sentence: str, reason: str) -> str:
     return f"{sentence}: {reason}" if reason else sentence
 
 
-def standing(
-    fleet: Fleet,
-    reading: FleetReading,
-    withheld: Act | None,
-    before: FleetStanding | None,
-    now: float,
-) -> FleetStanding:
+@dataclass(frozen=True, slots=True)
+class PromotionFacts:
+    """The facts that a promotion is decided on, by fleet.
+
+    ``readings`` has all fleets of the promotion, ``withheld`` those that operators withhold. ``dry_runs`` are the
+    answers to dry runs of the revision, ``refused`` the words with which the git server refused a push.
+    """
+
+    fleets: Fleets
+    readings: Mapping[str, FleetFacts]
+    withheld: Mapping[str, Act] = field(default_factory=dict)
+    dry_runs: Mapping[str, DryRun] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The fleets whose services have neither answered nor failed to answer yet, since the promoter leads."""
+        return tuple(name for name, reading in self.readings.items() if reading.report is None)
+
+    @property
+    def members(self) -> Iterator[tuple[Fleet, FleetFacts]]:
+        """The fleets that are not withheld."""
+        for fleet in self.fleets.fleets:
+            if fleet.name not in self.withheld:
+                yield fleet, self.readings[fleet.name]
+
+
+def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, now: float) -> FleetStanding:
     """Return the standing of a fleet; ``before`` is the last one, from which times are kept."""
+    reading, withheld = facts.readings[fleet.name], facts.withheld.get(fleet.name)
     tip, report = reading.tip, reading.report
     if report is None:  # the service has not answered this promoter yet
         known = FleetStanding(fleet.name, problem="the service has not answered yet") if before is None else before
@@ -205,14 +226,14 @@ def standing(
         converged=report.converged if kept is None else kept.converged,
         since=since,
         by=report.by,
-        problem=_problem(fleet, reading, report),
+        problem=_problem(fleet, reading, report) or _dry_run_problem(facts.dry_runs.get(fleet.name)),
         behind=tip.behind,
         seen=(None if kept is None else kept.seen) if unreachable else report.read_at,
         withheld=withheld,
     )
 
 
-def _problem(fleet: Fleet, reading: FleetReading, report: FleetReport) -> str:
+def _problem(fleet: Fleet, reading: FleetFacts, report: FleetReport) -> str:
     """Return one sentence on what keeps a fleet from the tip of the main branch; empty if nothing does."""
     if reading.diverged:
         return (
@@ -231,39 +252,15 @@ def _problem(fleet: Fleet, reading: FleetReading, report: FleetReport) -> str:
     return report.problem
 
 
+def _dry_run_problem(answer: DryRun | None) -> str:
+    return f"the dry run has no answer: {answer.problem}" if answer is not None and answer.problem else ""
+
+
 def absent_since(before: FleetStanding | None, now: float) -> float:
     """Return since when a fleet that cannot be reached counts as absent, in seconds since the epoch."""
     if before is None or before.state is not FleetState.UNREACHABLE or before.since is None:
         return now
     return before.since
-
-
-@dataclass(frozen=True, slots=True)
-class PromotionFacts:
-    """The facts that a promotion is decided on, by fleet.
-
-    ``readings`` has all fleets of the promotion, ``withheld`` those that operators withhold. ``dry_runs`` are the
-    answers to dry runs of the revision, ``refused`` the words with which the git server refused a push.
-    """
-
-    fleets: Fleets
-    readings: Mapping[str, FleetReading]
-    withheld: Mapping[str, Act] = field(default_factory=dict)
-    dry_runs: Mapping[str, DryRun] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
-    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """The fleets whose services have neither answered nor failed to answer yet, since the promoter leads."""
-        return tuple(name for name, reading in self.readings.items() if reading.report is None)
-
-    @property
-    def members(self) -> Iterator[tuple[Fleet, FleetReading]]:
-        """The fleets that are not withheld."""
-        for fleet in self.fleets.fleets:
-            if fleet.name not in self.withheld:
-                yield fleet, self.readings[fleet.name]
 
 
 def first_observation(facts: PromotionFacts, strategy: Strategy, now: float) -> RolloutObservation:
@@ -286,7 +283,7 @@ def first_observation(facts: PromotionFacts, strategy: Strategy, now: float) -> 
 def observation(
     state: RolloutState, facts: PromotionFacts, now: float, *, acts: Sequence[RolloutAct] = (), halt: str = ""
 ) -> RolloutObservation:
-    """Return what branches and services mean for a promotion that has begun."""
+    """Return the observation of a promotion that has begun, from the facts about its fleets."""
     members = dict(_participants(state, facts))
     proven = proving(state)
     return RolloutObservation(
@@ -318,7 +315,7 @@ def observation(
     )
 
 
-def _participants(state: RolloutState, facts: PromotionFacts) -> Iterator[tuple[str, tuple[Fleet, FleetReading]]]:
+def _participants(state: RolloutState, facts: PromotionFacts) -> Iterator[tuple[str, tuple[Fleet, FleetFacts]]]:
     """Yield the fleets that take part: a fleet whose branch may have moved is not withheld from the promotion."""
     for fleet in facts.fleets.fleets:
         if fleet.name not in facts.withheld or fleet.name in state.rollout.hosts:
@@ -326,7 +323,7 @@ def _participants(state: RolloutState, facts: PromotionFacts) -> Iterator[tuple[
 
 
 def _report(
-    state: RolloutState, phase: Phase, fleet: Fleet, reading: FleetReading, facts: PromotionFacts, now: float
+    state: RolloutState, phase: Phase, fleet: Fleet, reading: FleetFacts, facts: PromotionFacts, now: float
 ) -> PhaseReport | None:
     """Return the report of a fleet on a phase; ``None`` while its outcome is open."""
     if phase is Phase.DEPLOY:
@@ -343,7 +340,7 @@ def _report(
     return PhaseReport(now, refusal if answer.refusal else None)
 
 
-def _refused_push(fleet: Fleet, reading: FleetReading, facts: PromotionFacts) -> str:
+def _refused_push(fleet: Fleet, reading: FleetFacts, facts: PromotionFacts) -> str:
     words = facts.refused.get(fleet.name)
     if words is None or reading.has:
         return ""
@@ -367,7 +364,7 @@ def wanted_moves(state: RolloutState, facts: PromotionFacts) -> dict[str, Branch
     predecessor could not complete.
     """
     fleets, moves = facts.fleets.by_name, {}
-    for phase, name in awaited(state):
+    for phase, name in sorted(awaited(state), key=lambda each: each[1]):
         reading = facts.readings.get(name)
         if phase is not Phase.DEPLOY or reading is None or name in facts.refused:
             continue
@@ -406,26 +403,13 @@ def _utc(time: float) -> str:
 
 
 def history_entry(
-    state: RolloutState,
-    summary: CommitSummary,
-    before: PromotionEntry | None,
-    readings: Mapping[str, FleetReading],
-    now: float,
-    *,
-    rolls_back: str = "",
+    before: PromotionEntry, state: RolloutState, readings: Mapping[str, FleetFacts], now: float
 ) -> PromotionEntry:
     """Return the entry of a promotion in the history; the times at which fleets reached the revision are kept."""
     reached = dict.fromkeys((name for name, reading in readings.items() if reading.has_converged), now)
-    known = before if before is not None and before.id == state.id else None
-    return PromotionEntry(
-        id=state.id,
-        revision=str(state.revision),
-        subject=summary.subject,
-        author=summary.author,
-        committed=summary.time,
-        begun=state.begun,
+    return replace(
+        before,
         ended=state.ended,
         result="" if state.ended is None else rollout_state(state).value,
-        reached=reached if known is None else {**reached, **known.reached},
-        rolls_back=rolls_back,
+        reached={**reached, **before.reached},
     )

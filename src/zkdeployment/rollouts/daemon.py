@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import short
-from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, DaemonLead, FailureKind, run_cycles
-from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge, labelled
+from zkdeployment.base.daemon.cycles import QUEUED, Backoff, FailureKind, LedCycles, run_cycles
+from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge
 from zkdeployment.base.errors import (
     ConfigurationError,
     ConflictError,
@@ -28,12 +28,10 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
     error_message,
 )
-from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.strategies.group_analysis import due_requests
-from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import (
     RecoveryEvent,
     advance,
@@ -50,27 +48,18 @@ from zkdeployment.strategies.progress import (
     supersede,
 )
 from zkdeployment.strategies.state import Ending, RecoveryStage
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
-from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors, rollout_metrics
 from zkdeployment.strategies.timekeeping import cycle_interval
 from zkdeployment.strategies.views import (
-    GroupState,
-    RolloutProgressState,
     final_report,
-    group_state,
-    last_movement,
-    rollout_state,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-
-    import structlog
 
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.daemon.metrics import Probe
-    from zkdeployment.base.host import Facts
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.fleet.operator import OperatorAdapters
@@ -79,7 +68,6 @@ if TYPE_CHECKING:
     from zkdeployment.rollouts.store import ZooKeeperRollouts
     from zkdeployment.strategies.criteria import OutsideCriterion
     from zkdeployment.strategies.state import (
-        ActivePhase,
         Recovery,
         RolloutSnapshot,
         RolloutState,
@@ -92,70 +80,18 @@ def coordinator_metrics(rollout: RolloutState | None, *, leads: bool) -> Iterato
     ``leads`` means that this coordinator is the leader, which alone knows the newest ``rollout``.
     """
     yield gauge("coordinator_leads", "1 if this coordinator is the leader.", leads)
-    yield from _rollout_metrics(rollout)
-
-
-def _rollout_metrics(state: RolloutState | None) -> Iterator[Metric]:
-    """Yield the metrics of the newest rollout; they have no samples without a rollout."""
-    begun, moved, waiting = None, None, None
-    labels: dict[tuple[str, ...], float] = {}
-    states: dict[str, float] = {}
-    groups: dict[str, float] = {}
-    hosts: dict[str, float] = {}
-    outcomes: dict[str, float] = {}
-    measured: float | None = None
-    if state is not None:
-        strategy, rollout = state.rollout.strategy, state.rollout
-        members = frozenset[str]().union(*rollout.members.values())
-        host_progress = [progress for host, progress in rollout.hosts.items() if host in members]
-        group_states = [group_state(state, group.name) for group in strategy.groups]
-        labels = {(str(state.revision), state.id, strategy.name): 1.0}
-        begun, moved, waiting = state.begun, last_movement(state), bool(state.waiting)
-        states = {known.value: float(known is rollout_state(state)) for known in RolloutProgressState}
-        groups = {known.value: group_states.count(known) for known in GroupState}
-        hosts = {known.value: host_progress.count(known) for known in HostProgress}
-        metrics = [each for analysis in state.analyses.values() for each in analysis.metrics.values()]
-        counts = ((each.passed, each.failed, each.no_data) for each in metrics)
-        outcomes = dict(zip(("passed", "failed", "no_data"), map(sum, zip(*counts, strict=True)), strict=False))
-        measured = max((each.measurements[-1].time for each in metrics if each.measurements), default=None)
-    yield Metric(
-        "zkdeployment_coordinator_rollout_info",
-        "The newest rollout, as labels.",
-        labels,
-        ("revision", "rollout", "strategy"),
-    )
-    yield labelled("coordinator_rollout_state", "1 for the state of the rollout.", "state", states)
-    yield gauge("coordinator_rollout_begun_timestamp_seconds", "When the rollout began.", begun)
-    yield gauge("coordinator_rollout_moved_timestamp_seconds", "When the rollout last changed.", moved)
-    yield gauge(
-        "coordinator_rollout_waiting",
-        "1 while the rollout waits: for a promotion, a window or a resume.",
-        waiting,
-    )
-    yield labelled("coordinator_rollout_groups", "The groups of the rollout, by state.", "state", groups)
-    yield labelled(
-        "coordinator_rollout_measurements",
-        "The measurements of metrics in the rollout, by outcome.",
-        "outcome",
-        outcomes,
-    )
-    yield gauge(
-        "coordinator_rollout_measured_timestamp_seconds",
-        "When a metric of the rollout was last measured.",
-        measured,
-    )
-    yield labelled("coordinator_rollout_hosts", "The hosts in groups of the rollout, by state.", "state", hosts)
+    yield from rollout_metrics("coordinator_rollout", rollout)
 
 
 #: The results of a coordinator's cycle that did not fail.
-_LED, _QUEUED = "led", "queued"
+_LED = "led"
 
 
 class CoordinatorTelemetry(CycleTelemetry):
     """Records the cycles of one coordinator, and the newest ``rollout`` while this coordinator leads."""
 
     def __init__(self, probe: Probe) -> None:
-        super().__init__("coordinator", probe, (_LED, _QUEUED, *(kind.event for kind in FAILURE_KINDS)))
+        super().__init__("coordinator", probe, (_LED, QUEUED, *(kind.event for kind in FAILURE_KINDS)))
         self.leads = False
         self.rollout: RolloutState | None = None
 
@@ -167,64 +103,6 @@ class CoordinatorTelemetry(CycleTelemetry):
     def report(self, *, up: bool = True) -> None:
         """Write all metrics; ``up``: whether the coordinator continues."""
         self.write(coordinator_metrics(self.rollout if up else None, leads=self.leads and up), up=up)
-
-
-def log_unmatched_selectors(state: RolloutState, known: Mapping[str, Facts]) -> None:
-    """Log the selectors of a new rollout's strategy that match none of the ``known`` hosts."""
-    for warning in unmatched_selectors(state.rollout.strategy, known):
-        get_logger().warning("selector-unmatched", rollout=state.id, reason=warning)
-
-
-def log_changes(before: RolloutState | None, after: RolloutState) -> None:
-    """Log the changes between two states of a rollout, or its begin if there is no state ``before``."""
-    log = get_logger().bind(rollout=after.id, revision=after.revision)
-    if before is None:
-        strategy = after.rollout.strategy
-        log.info(
-            "rollout-begun", strategy=strategy.name, groups=len(strategy.groups), hosts=len(after.rollout.hosts)
-        )
-        return
-    for act in after.acts[len(before.acts) :]:
-        log.info("act-applied", act=str(act.act), group=act.group)
-    _log_hosts(log, before, after)
-    _log_groups(log, before, after)
-    if after.active_phase is not None and _task(after.active_phase) != _task(before.active_phase):
-        task = after.active_phase.task
-        log.info("phase-begun", group=task.group, phase=task.phase.value, hosts=len(task.hosts))
-    if after.waiting and after.waiting != before.waiting:
-        log.info("rollout-blocked", reason=after.waiting)
-    if after.recovery is not None and after.recovery != before.recovery:
-        log.warning("recovery-changed", stage=after.recovery.stage.value, reason=str(after.recovery))
-    if after.ended is not None and before.ended is None:
-        log.info("rollout-ended", result=rollout_state(after).value, report=final_report(after))
-
-
-def _log_hosts(log: structlog.stdlib.BoundLogger, before: RolloutState, after: RolloutState) -> None:
-    for host in sorted(after.errors.keys() - before.errors.keys()):
-        log.warning("host-failed", host=host, reason=after.errors[host])
-    for host in sorted(restarted_hosts(before, after)):
-        log.warning(
-            "deployment-restarted", host=host, reason="the host no longer has the revision: it starts again"
-        )
-
-
-def _log_groups(log: structlog.stdlib.BoundLogger, before: RolloutState, after: RolloutState) -> None:
-    for name in (group.name for group in after.rollout.strategy.groups):
-        progress, former = after.rollout.progress[name], before.rollout.progress[name]
-        for phase in (phase for phase in Phase if phase in progress.submitted and phase not in former.submitted):
-            log.info("phase-judged", group=name, phase=phase.value, hosts=len(progress.submitted[phase]))
-        if progress.verdict is not former.verdict:
-            log_verdict = log.error if progress.verdict is GroupVerdict.FAILED else log.info
-            log_verdict(
-                "group-judged",
-                group=name,
-                verdict=progress.verdict and progress.verdict.value,
-                reason=progress.reason,
-            )
-
-
-def _task(active: ActivePhase | None) -> tuple[str, str] | None:
-    return None if active is None else (active.task.group, active.task.phase.value)
 
 
 #: Seconds for which the coordinator waits for a syncer before it runs its next cycle.
@@ -333,14 +211,21 @@ class Coordinator:
         self._store = store
         self._clock = clock
         self._control = control
-        self._connect = connect
         self._notifier = notifier
         self._recovery = recovery
         self._criteria = criteria
         self._telemetry = CoordinatorTelemetry(probe)
-        self._backoff = Backoff(first=2.0, most=_MOST_SECONDS)
-        self._failures = CycleFailures(FAILURE_KINDS, notifier.status, record_failure)
-        self._lead = DaemonLead(store.lead, notifier, otherwise="another coordinator leads")
+        self._cycles = LedCycles(
+            store.lead,
+            store.resign,
+            connect,
+            notifier,
+            otherwise="another coordinator leads",
+            pauses=PAUSES,
+            backoff=Backoff(first=2.0, most=_MOST_SECONDS),
+            record=lambda outcome, leads: self._telemetry.record(outcome, self._telemetry.rollout, leads=leads),
+            record_failure=record_failure,
+        )
         self._tidied = False
         self._interval = cycle_interval(0)
 
@@ -355,7 +240,7 @@ class Coordinator:
                 self._control,
                 self._clock,
                 self._notifier,
-                least=lambda: max(self._interval, self._backoff.seconds),
+                least=lambda: max(self._interval, self._cycles.backoff.seconds),
             )
         finally:
             self._notifier.stopping()
@@ -372,24 +257,9 @@ class Coordinator:
 
     def run_cycle(self) -> float:
         """Coordinate once if this coordinator leads; return the seconds until the next cycle."""
-        try:
-            self._connect()
-            if not self._lead.held:
-                self._tidied = False
-            if not self._lead.acquire():
-                self._telemetry.record(_QUEUED, leads=False)
-                self._failures.end()  # only the leading coordinator has to report failures
-                return 0.0
-            pause = self._coordinate()
-        except RestartError:
-            raise
-        except ZkdeploymentError as error:
-            return self._report(error)
-        except Exception as error:  # noqa: BLE001  a defect of the program must not end every coordinator
-            return self._resign_after(error)
-        self._backoff.reset()
-        self._failures.end()
-        return pause
+        if not self._cycles.lead.held:
+            self._tidied = False
+        return self._cycles.run(self._coordinate)
 
     def _coordinate(self) -> float:
         """Advance the newest rollout or begin the next one; return the seconds until the next cycle."""
@@ -475,22 +345,6 @@ class Coordinator:
             log_changes(before, after)
         self._store.grant(after, grants(after))
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_summary(after)}")
-
-    def _resign_after(self, error: Exception) -> float:
-        """Report an unexpected error and leave the lead to another coordinator; return the seconds to wait."""
-        self._report(error)
-        self._store.resign()
-        self._lead.lose()
-        return self._backoff.fail()
-
-    def _report(self, error: Exception) -> float:
-        """Report an error of a cycle; return the seconds until the next cycle."""
-        kind = self._failures.report(error)
-        if isinstance(error, LockLostError):
-            self._lead.lose()
-        leads = self._lead.held and not isinstance(error, UnreachableError)
-        self._telemetry.record(kind.event, self._telemetry.rollout, leads=leads)
-        return PAUSES[kind]
 
 
 def _stop(state: RolloutState) -> Stop:

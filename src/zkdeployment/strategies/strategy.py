@@ -118,17 +118,18 @@ class OnFailure(Enum):
 class MemberKind(Enum):
     """The kind of the members of groups: a coordinator deploys to hosts, a promoter promotes to fleets.
 
-    The value has the words of messages: the noun, a member that takes part, the reason of its absence, and the
-    group of verbs with which operators direct the rollout.
+    The value has the words of messages: the noun, a member that takes part, the reason of its absence, the rollout
+    as a ``whole``, and the group of verbs with which operators direct it.
     """
 
-    HOST = ("host", "registered", "its agent has been absent", "rollout")
-    FLEET = ("fleet", "reachable", "its service has been unreachable", "promote")
+    HOST = ("host", "registered", "its agent has been absent", "rollout", "rollout")
+    FLEET = ("fleet", "reachable", "its service has been unreachable", "promotion", "promote")
 
-    def __init__(self, noun: str, takes_part: str, is_absent: str, verb: str) -> None:
+    def __init__(self, noun: str, takes_part: str, is_absent: str, whole: str, verb: str) -> None:
         self.noun = noun
         self.takes_part = takes_part
         self.is_absent = is_absent
+        self.whole = whole
         self.verb = verb
 
 

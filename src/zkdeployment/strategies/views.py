@@ -215,8 +215,7 @@ def final_report(state: RolloutState) -> str:
     """Return the final report in one line: the result, counts of hosts, failed groups with reasons, some hosts."""
     aborted = f" ({state.acts[-1].act})" if state.ending is Ending.ABORTED and state.acts else ""
     kind = state.rollout.strategy.member_kind
-    name = "promotion" if kind is MemberKind.FLEET else "rollout"
-    head = f"{name} {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
+    head = f"{kind.whole} {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
     counts = host_counts(state.rollout.hosts.values(), kind)
     recovery = [] if state.recovery is None else [str(state.recovery)]
     return "; ".join([head, counts, *_failed_groups(state), *_unsuccessful_hosts(state), *recovery])

@@ -9,7 +9,9 @@ instead of relying on local state.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import socket
 import threading
 import time
 import uuid
@@ -90,6 +92,11 @@ def contender(path: str, node: Node) -> Contender:
     identity = _identity(node)
     host = _HOST.search(identity)
     return Contender(identity, node.created, path, None if host is None else host[1])
+
+
+def process_identity() -> str:
+    """Return the name of this process for operators: ``HOST (process PID)``."""
+    return f"{socket.gethostname()} (process {os.getpid()})"
 
 
 def _new_prefix() -> str:

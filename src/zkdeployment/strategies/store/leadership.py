@@ -6,12 +6,10 @@ cannot write.
 
 from __future__ import annotations
 
-import os
-import socket
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.base.errors import LockLostError
-from zkdeployment.zookeeper.contender_lock import ContenderLock
+from zkdeployment.zookeeper.contender_lock import ContenderLock, process_identity
 from zkdeployment.zookeeper.transactions import Check, TransactionError
 
 if TYPE_CHECKING:
@@ -29,8 +27,9 @@ _BATCH = 499
 class FencedLead:
     """One daemon's contention for the lead, and the transactions that it may commit as the leader.
 
-    The contenders queue in ``directory``; ``identity`` is this daemon's name in the queue, ``role`` what messages
-    call such daemons. ``reach`` is called before and after each commit with ``before:PLACE`` and ``after:PLACE``.
+    The contenders queue in ``directory``; ``identity`` is this daemon's name in the queue (default: its host and
+    process), ``role`` what messages call such daemons. ``reach`` is called before and after each commit with
+    ``before:PLACE`` and ``after:PLACE``.
     """
 
     def __init__(
@@ -45,8 +44,7 @@ class FencedLead:
         self._session = session
         self._reach = reach
         self._role = role
-        identity = identity or f"{socket.gethostname()} (process {os.getpid()})"
-        self._lock = ContenderLock(session, directory, identity)
+        self._lock = ContenderLock(session, directory, identity or process_identity())
         self._node: str | None = None
 
     @property

@@ -1,0 +1,546 @@
+"""The promoter: it leads the promotions, or queues until the leading promoter ends.
+
+A promoter only moves the branches of fleets forward to commits of the main branch: a promoter holds no right on
+any host, and makes no commits. Each fleet deploys by itself. The whole state is in the home ensemble, and is
+recorded before branches move. A successor repeats moves that its predecessor did not complete. The decisions are
+in ``rules`` and in ``strategies``; this module reads, decides, records and pushes.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.daemon.cycles import QUEUED, Backoff, FailureKind, LedCycles, run_cycles
+from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge, labelled
+from zkdeployment.base.errors import ConflictError, LockLostError, SourceError, UnreachableError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.text import listing
+from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.promotion.documents import promotion_in_force
+from zkdeployment.promotion.records import (
+    PROMOTION_ROLLBACK_TRAILER,
+    BranchTip,
+    FleetState,
+    MoveOutcome,
+    PromoterReport,
+    PromotionEntry,
+)
+from zkdeployment.promotion.rules import (
+    FleetFacts,
+    MainBranch,
+    PromotionFacts,
+    first_observation,
+    halt_reason,
+    history_entry,
+    next_promotion,
+    observation,
+    rollback_strategy,
+    standing,
+    wanted_dry_runs,
+    wanted_moves,
+)
+from zkdeployment.strategies.group_analysis import due_requests
+from zkdeployment.strategies.progress import advance, seconds_until_change, start, supersede, withdraw
+from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors, rollout_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from zkdeployment.base.daemon.control import Control
+    from zkdeployment.base.daemon.metrics import Probe
+    from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.machine.systemd import SystemdNotifier
+    from zkdeployment.promotion.branches import FleetBranches
+    from zkdeployment.promotion.documents import Fleets, Promotion
+    from zkdeployment.promotion.records import BranchMove, FleetReport, FleetStanding
+    from zkdeployment.promotion.rules import NextPromotion
+    from zkdeployment.promotion.services import FleetServices
+    from zkdeployment.promotion.store import PromoterStore, PromotionSnapshot
+    from zkdeployment.publishing.records import CommitSummary
+    from zkdeployment.strategies.criteria import OutsideCriterion
+    from zkdeployment.strategies.state import RolloutState
+
+#: The result of a cycle in which this promoter led.
+_LED = "led"
+
+#: The kinds of failures, each with the seconds until the next cycle.
+PAUSES = {
+    FailureKind(LockLostError, "lead-lost", logging.WARNING): 0.0,
+    FailureKind(ConflictError, "write-conflicted", logging.INFO): 0.0,
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING): 2.0,
+    FailureKind(SourceError, "git-failed", logging.WARNING): 5.0,
+    FailureKind(Exception, "promotion-failed", logging.ERROR): 2.0,
+}
+
+FAILURE_KINDS = tuple(PAUSES)
+
+#: Seconds between two cycles: at most without any change, at least, and while services have not answered yet.
+_MOST_SECONDS = 10.0
+_LEAST_SECONDS = 0.5
+_UNREAD_SECONDS = 1.0
+
+#: Seconds after which an unchanged report is written again, so that people see that the promoter works.
+_REPORT_AGE = 30.0
+
+#: The events of the log, by the outcome of a push.
+_EVENTS = {
+    MoveOutcome.MOVED: "branch-moved",
+    MoveOutcome.RACED: "push-raced",
+    MoveOutcome.REFUSED: "push-refused",
+}
+
+#: Commits of which the documents are kept, besides the newest one.
+_KEPT = 3
+
+#: Fleets that a sentence names.
+_NAMED = 5
+
+#: The begin of the reason for which a promotion waits for the first answers of services.
+_UNREAD = "the services of these fleets have not answered yet:"
+
+
+def promoter_metrics(
+    state: RolloutState | None, standings: Sequence[FleetStanding], *, leads: bool
+) -> Iterator[Metric]:
+    """Yield the metrics of a promoter, besides those of its process and its cycles.
+
+    ``leads`` means that this promoter is the leader, which alone knows the promotion and the fleets.
+    """
+    yield gauge("promoter_leads", "1 if this promoter is the leader.", leads)
+    yield from rollout_metrics("promoter_promotion", state)
+    found = [each.state for each in standings]
+    states = {known.value: float(found.count(known)) for known in FleetState} if leads else {}
+    yield labelled("promoter_fleets", "The fleets under promotion, by state.", "state", states)
+    behind = {each.name: float(each.behind) for each in standings}
+    yield labelled("promoter_fleet_commits_behind", "Commits behind the main branch, by fleet.", "fleet", behind)
+    withheld = sum(each.withheld is not None for each in standings) if leads else None
+    yield gauge("promoter_fleets_withheld", "The fleets that operators withhold.", withheld)
+
+
+class PromoterTelemetry(CycleTelemetry):
+    """Records the cycles of one promoter, and the newest promotion while this promoter leads."""
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__("promoter", probe, (_LED, QUEUED, *(kind.event for kind in FAILURE_KINDS)))
+        self.leads = False
+        self.state: RolloutState | None = None
+        self.standings: Sequence[FleetStanding] = ()
+
+    def record(self, outcome: str, leads: bool) -> None:  # noqa: FBT001
+        """Record a cycle, and whether this promoter leads."""
+        self.leads = leads
+        if not leads:
+            self.state, self.standings = None, ()
+        self.count(outcome)
+
+    def report(self, *, up: bool = True) -> None:
+        """Write all metrics; ``up``: whether the promoter continues."""
+        state, standings = (self.state, self.standings) if up else (None, ())
+        self.write(promoter_metrics(state, standings, leads=self.leads and up), up=up)
+
+
+@dataclass(frozen=True, slots=True)
+class _Governing:
+    """The documents of a revision: the fleets and their promotion, or the problem with them."""
+
+    fleets: Fleets | None = None
+    promotion: Promotion | None = None
+    problem: str = ""
+
+
+class _Repository:
+    """The facts about commits, each read from the mirror once, and the last state of the git server.
+
+    ``problem`` is why the last fetch failed, or empty; ``main`` is the tip of the main branch.
+    """
+
+    def __init__(self, branches: FleetBranches, clock: Clock, interval: float) -> None:
+        self.branches = branches
+        self._clock = clock
+        self._interval = interval
+        self._due = 0.0
+        self._governing: dict[str, _Governing] = {}
+        self._summaries: dict[str, CommitSummary] = {}
+        self._trailers: dict[str, str] = {}
+        self.main: str | None = None
+        self.problem = ""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the git server is to be read again."""
+        return self._clock.monotonic() >= self._due
+
+    def expire(self) -> None:
+        """Read the git server again in the next cycle."""
+        self._due = 0.0
+
+    def fetch(self) -> None:
+        """Read the git server; without an answer, what it answered before stays."""
+        self._due = self._clock.monotonic() + self._interval
+        try:
+            self.main, self.problem = self.branches.fetch(), ""
+        except SourceError as error:
+            if str(error) != self.problem:
+                get_logger().warning("git-failed", reason=str(error))
+            self.problem = str(error)
+
+    def governing(self, commit: str) -> _Governing:
+        """Return the documents of a commit."""
+        if commit not in self._governing:
+            try:
+                read = self._read(commit)
+            except SourceError as error:  # such as a commit that the main branch had before it was rewritten
+                return _Governing(problem=f"cannot read the documents of {short(commit)}: {error}")
+            self._governing = {commit: read, **dict([*self._governing.items()][:_KEPT])}
+        return self._governing[commit]
+
+    def _read(self, commit: str) -> _Governing:
+        found = read_documents(document_files(self.branches.documents(commit)))
+        if found.errors:
+            return _Governing(problem=f"the documents of {short(commit)} have errors: {found.errors[0]}")
+        governing = promotion_in_force(found)
+        if governing is None:
+            missing = "a document zkdeployment/Fleets/v1 and a document zkdeployment/Promotion/v1"
+            return _Governing(problem=f"{short(commit)} does not promote: expected {missing} in the top directory")
+        return _Governing(*governing)
+
+    def summary(self, commit: str) -> CommitSummary:
+        """Return the author, the subject and the time of a commit."""
+        if commit not in self._summaries:
+            self._summaries = {commit: self.branches.summary(commit)}
+        return self._summaries[commit]
+
+    def rolls_back(self, commit: str) -> str:
+        """Return the revision from which a commit leads away; empty for a commit that rolls back nothing."""
+        if commit not in self._trailers:
+            self._trailers = {commit: self.branches.trailer(commit, PROMOTION_ROLLBACK_TRAILER) or ""}
+        return self._trailers[commit]
+
+    def compared(self, tip: str, state: RolloutState | None) -> MainBranch:
+        """Return the main branch, compared with the newest promotion."""
+        if state is None:
+            return MainBranch(tip)
+        promoted = str(state.revision)
+        if not self.branches.contains(tip, promoted):
+            return MainBranch(tip, has_promoted=False)
+        rollbacks = () if tip == promoted else self.branches.rollbacks(promoted)
+        return MainBranch(tip, rollback=next((commit for commit, _ in rollbacks), None))
+
+    def readings(self, fleets: Fleets, reports: Mapping[str, FleetReport], revision: str) -> dict[str, FleetFacts]:
+        """Return the facts about all fleets, in relation to a revision."""
+        tips = self.branches.tips([fleet.branch for fleet in fleets.fleets])
+        return {
+            fleet.name: self._reading(tips[fleet.branch], reports.get(fleet.name), revision)
+            for fleet in fleets.fleets
+        }
+
+    def _reading(self, tip: BranchTip, report: FleetReport | None, revision: str) -> FleetFacts:
+        contains = self.branches.contains
+        published = None if report is None else report.revision
+        refused = None if report is None else report.refused
+        return FleetFacts(
+            tip,
+            report,
+            has=tip.commit is not None and contains(tip.commit, revision),
+            runs=published is not None and contains(published, revision),
+            refuses=refused is not None and contains(refused, revision),
+            follows=published is None or tip.commit is None or contains(tip.commit, published),
+        )
+
+
+class Promoter:
+    """Leads the promotions of ``store``; ``connect`` opens its session and does nothing when it is open.
+
+    ``interval`` is the number of seconds between two reads of the git server. ``reach`` is called before and after
+    each push. ``criteria`` are the criteria outside of the rollout, such as metrics.
+    """
+
+    def __init__(  # noqa: PLR0913  the adapters a promoter depends on
+        self,
+        store: PromoterStore,
+        branches: FleetBranches,
+        services: FleetServices,
+        clock: Clock,
+        control: Control,
+        *,
+        connect: Callable[[], None],
+        notifier: SystemdNotifier,
+        probe: Probe,
+        interval: float = 10.0,
+        criteria: Sequence[OutsideCriterion] = (),
+        record_failure: Callable[[str], None] = lambda _message: None,
+        reach: Callable[[str], None] = lambda _place: None,
+    ) -> None:
+        self._store = store
+        self._services = services
+        self._clock = clock
+        self._control = control
+        self._notifier = notifier
+        self._criteria = criteria
+        self._reach = reach
+        self._repository = _Repository(branches, clock, interval)
+        self._telemetry = PromoterTelemetry(probe)
+        self._cycles = LedCycles(
+            store.lead,
+            store.resign,
+            connect,
+            notifier,
+            otherwise="another promoter leads",
+            pauses=PAUSES,
+            backoff=Backoff(first=2.0, most=60.0),
+            record=self._telemetry.record,
+            record_failure=record_failure,
+        )
+        self._refused: dict[tuple[str, str], str] = {}
+        self._reported: PromoterReport | None = None
+        self._tidied = False
+
+    def run(self) -> None:
+        """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
+        self._notifier.ready()
+        for criterion in self._criteria:
+            criterion.start()
+        try:
+            run_cycles(
+                self._run_measured_cycle,
+                self._control,
+                self._clock,
+                self._notifier,
+                least=lambda: max(_LEAST_SECONDS, self._cycles.backoff.seconds),
+            )
+        finally:
+            self._notifier.stopping()
+            for criterion in self._criteria:
+                criterion.close()
+            self._store.resign()
+            self._telemetry.report(up=False)
+
+    def _run_measured_cycle(self) -> float:
+        pause = self.run_cycle()
+        if self._telemetry.is_due():
+            self._telemetry.report()
+        return pause
+
+    def run_cycle(self) -> float:
+        """Promote once if this promoter leads; return the seconds until the next cycle."""
+        if not self._cycles.lead.held:
+            self._tidied, self._reported = False, None
+            self._repository.expire()
+        return self._cycles.run(self._promote)
+
+    def _promote(self) -> float:
+        """Begin the next promotion, or advance the newest one; return the seconds until the next cycle."""
+        if self._repository.is_due:
+            with self._notifier.uninterrupted():
+                self._repository.fetch()
+        tip, found, now = self._repository.main, self._store.snapshot(), round(self._clock.now(), 1)
+        self._telemetry.record(_LED, leads=True)
+        self._telemetry.state = found.state
+        if tip is None:
+            self._report(now, problem=self._repository.problem)
+            return _MOST_SECONDS
+        state = found.state
+        wanted = next_promotion(
+            state, self._repository.compared(tip, state), found.acts, last_sequence=found.last_sequence
+        )
+        current = None if state is None else self._repository.governing(str(state.revision))
+        problem, waiting = self._repository.problem, ""
+        reports = self._read_services(current, wanted)
+        if wanted is not None and not problem:
+            problem, waiting, begun = self._begin(found, wanted, reports, now)
+            if begun:
+                return 0.0
+        pause = _MOST_SECONDS
+        if state is not None and current is not None and current.fleets is not None:
+            pause = self._advance(found, state, current, reports, now)
+        elif wanted is not None and (fleets := self._repository.governing(wanted.revision).fleets) is not None:
+            self._record_standings(found, fleets, self._facts(found, fleets, reports, wanted.revision), now)
+        self._report(now, problem=problem, waiting=waiting)
+        if state is not None and not self._tidied:
+            self._store.tidy(state.id)
+            self._tidied = True
+        return min(pause, _UNREAD_SECONDS) if waiting.startswith(_UNREAD) else pause
+
+    def _read_services(
+        self, current: _Governing | None, wanted: NextPromotion | None
+    ) -> Mapping[str, FleetReport]:
+        """Return the reports of all fleets of the newest promotion and of the next one."""
+        coming = None if wanted is None else self._repository.governing(wanted.revision)
+        addresses: dict[str, str] = {}
+        for governing in (current, coming):
+            if governing is not None and governing.fleets is not None:
+                addresses |= {fleet.name: fleet.service for fleet in governing.fleets.fleets}
+        return self._services.reports(addresses)
+
+    def _facts(
+        self, found: PromotionSnapshot, fleets: Fleets, reports: Mapping[str, FleetReport], revision: str
+    ) -> PromotionFacts:
+        return PromotionFacts(
+            fleets,
+            self._repository.readings(fleets, reports, revision),
+            withheld=found.withheld,
+            standings=found.standings,
+        )
+
+    def _begin(
+        self, found: PromotionSnapshot, wanted: NextPromotion, reports: Mapping[str, FleetReport], now: float
+    ) -> tuple[str, str, bool]:
+        """Begin a promotion; return the problem or the reason for which it waits, and whether it began."""
+        governing = self._repository.governing(wanted.revision)
+        fleets, promotion = governing.fleets, governing.promotion
+        if fleets is None or promotion is None:
+            return governing.problem, "", False
+        facts = self._facts(found, fleets, reports, wanted.revision)
+        if facts.unread:
+            return "", f"{_UNREAD} {listing(facts.unread, _NAMED)}", False
+        bad = self._bad_fleets(facts, wanted.revision)
+        if halt := halt_reason(promotion, now, rolls_back=bool(bad)):
+            return "", halt, False
+        strategy = rollback_strategy(promotion.strategy, bad)
+        before = found.state
+        if before is not None and before.ended is None:
+            self._write(before, supersede(before, now))
+            self._record_entry(found, supersede(before, now), facts, now)
+        first = first_observation(facts, strategy, now)
+        state = start(
+            strategy,
+            first,
+            sequence=wanted.sequence,
+            attempt=wanted.attempt,
+            revision=wanted.revision,
+            before=before,
+        )
+        self._store.begin(state, history_entry(self._entry(state), state, facts.readings, now))
+        self._refused, self._tidied = {}, False
+        self._services.dry_runs({}, "")  # answers of an earlier attempt do not count
+        log_changes(None, state)
+        log_unmatched_selectors(state, {**first.absent, **first.present})
+        return "", "", True
+
+    def _bad_fleets(self, facts: PromotionFacts, revision: str) -> frozenset[str]:
+        """Return the fleets that a rollback leads back first; none if the revision is no rollback."""
+        bad, contains = self._repository.rolls_back(revision), self._repository.branches.contains
+        return frozenset(
+            fleet.name
+            for fleet, reading in facts.members
+            if bad
+            and not (reading.has or reading.diverged)
+            and reading.tip.commit is not None
+            and contains(reading.tip.commit, bad)
+        )
+
+    def _advance(
+        self,
+        found: PromotionSnapshot,
+        state: RolloutState,
+        governing: _Governing,
+        reports: Mapping[str, FleetReport],
+        now: float,
+    ) -> float:
+        fleets, promotion = governing.fleets, governing.promotion
+        if fleets is None or promotion is None:
+            return _MOST_SECONDS
+        revision, blocked = str(state.revision), self._blocked(state)
+        facts = self._facts(found, fleets, reports, revision)
+        if facts.unread:
+            return _UNREAD_SECONDS
+        kept = withdraw(state, found.withheld.keys())
+        facts = replace(
+            facts,
+            dry_runs=self._services.dry_runs(wanted_dry_runs(kept, facts), revision),
+            refused={name: words for (of, name), words in self._refused.items() if of == state.id},
+        )
+        halt = blocked or halt_reason(promotion, now, state=state)
+        observed = replace(
+            observation(kept, facts, now, acts=found.acts, halt=halt),
+            outside={criterion.name: criterion.read(kept, now) for criterion in self._criteria},
+        )
+        after = advance(kept, observed)
+        self._write(state, after)
+        self._services.dry_runs(wanted_dry_runs(after, facts), revision)
+        moved = False if blocked else self._push(after, wanted_moves(after, facts))
+        self._record_entry(found, after, facts, now)
+        self._record_standings(found, fleets, facts, now)
+        asked, due = ({request.key for request in due_requests(each, now)} for each in (state, after))
+        if moved or due - asked:
+            return 0.0
+        pause = seconds_until_change(after, observed)
+        return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
+
+    def _blocked(self, state: RolloutState) -> str:
+        """Return why no branch can move; empty if branches can move."""
+        if self._repository.problem:
+            return f"the git server cannot be read: {self._repository.problem}"
+        tip = self._repository.main
+        if tip is None or not self._repository.branches.contains(tip, str(state.revision)):
+            return f"the main branch does not contain {short(state.revision)} any more"
+        return ""
+
+    def _push(self, state: RolloutState, moves: Mapping[str, BranchMove]) -> bool:
+        """Move branches as the recorded promotion demands; return whether there was anything to move."""
+        if not moves:
+            return False
+        self._store.confirm_lead()
+        self._reach("before:push")
+        with self._notifier.uninterrupted():
+            results = self._repository.branches.move([*moves.values()])
+        self._reach("after:push")
+        self._repository.expire()
+        for name, move in moves.items():
+            result = results[move.branch]
+            if result.outcome is MoveOutcome.REFUSED:
+                self._refused[state.id, name] = result.words
+            log = get_logger().bind(promotion=state.id, fleet=name, branch=move.branch, revision=move.new)
+            log.info(_EVENTS[result.outcome], reason=result.words)
+        return True
+
+    def _write(self, before: RolloutState, after: RolloutState) -> None:
+        """Record the state of a promotion, if it changed."""
+        if after != before:
+            self._store.record(after)
+            self._telemetry.state = after
+            log_changes(before, after)
+        summary = after.waiting or ("ended" if after.ended is not None else "under way")
+        self._notifier.status(f"promotion {after.id} of {short(after.revision)}: {summary}")
+
+    def _record_entry(
+        self, found: PromotionSnapshot, state: RolloutState, facts: PromotionFacts, now: float
+    ) -> None:
+        before = next((entry for entry in found.history if entry.id == state.id), None)
+        if before is None:
+            before = self._entry(state)
+        self._store.write_entry(history_entry(before, state, facts.readings, now))
+
+    def _entry(self, state: RolloutState) -> PromotionEntry:
+        """Return a new entry of the history, with the facts about the commit."""
+        revision = str(state.revision)
+        summary = self._repository.summary(revision)
+        return PromotionEntry(
+            id=state.id,
+            revision=revision,
+            subject=summary.subject,
+            author=summary.author,
+            committed=summary.time,
+            begun=state.begun,
+            rolls_back=self._repository.rolls_back(revision),
+        )
+
+    def _record_standings(
+        self, found: PromotionSnapshot, fleets: Fleets, facts: PromotionFacts, now: float
+    ) -> None:
+        standings = [standing(fleet, facts, found.standings.get(fleet.name), now) for fleet in fleets.fleets]
+        self._telemetry.standings = standings
+        self._store.write_standings(standings)
+
+    def _report(self, now: float, *, problem: str = "", waiting: str = "") -> None:
+        """Write the report of the promoter, if it changed or is old; log a new problem."""
+        before, report = self._reported, PromoterReport(now, self._repository.main, problem, waiting)
+        if before is not None and replace(before, time=now) == report and now - before.time < _REPORT_AGE:
+            return
+        if problem and (before is None or before.problem != problem):
+            get_logger().warning("promotion-impossible", reason=problem)
+        self._store.write_report(report)
+        self._reported = report

@@ -1,0 +1,498 @@
+"""The decisions of a promoter, on literal facts."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.fleets.promoted import NOON, SimulatedFleet, SimulatedFleets, commit, promotion
+from zkdeployment.base.act import Act
+from zkdeployment.promotion.documents import Fleet, Freeze
+from zkdeployment.promotion.records import (
+    BranchMove,
+    BranchTip,
+    DryRun,
+    FleetReport,
+    FleetStanding,
+    FleetState,
+    PromotionEntry,
+)
+from zkdeployment.promotion.rules import (
+    FleetFacts,
+    MainBranch,
+    NextPromotion,
+    PromotionFacts,
+    halt_reason,
+    history_entry,
+    next_promotion,
+    promotion_objection,
+    rollback_group_name,
+    rollback_strategy,
+    standing,
+    wanted_moves,
+)
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.progress import end, supersede
+from zkdeployment.strategies.state import Directive, Ending, RolloutAct
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
+from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Window
+from zkdeployment.strategies.views import RolloutProgressState, rollout_state
+
+ALL = Criteria(percent_successful=100)
+CANARY = Group("canary", critical=True, selectors=(Selector(tags=frozenset({"canary"})),), criteria=ALL)
+REST = Group("rest", critical=True, depends_on=("canary",), criteria=ALL)
+TWO = promotion(CANARY, REST)
+
+
+def fleets():
+    return SimulatedFleets.of("us", "asia", eu="canary")
+
+
+def ended(state, ending=Ending.COMPLETED):
+    return end(state, ending, NOON)
+
+
+def act(directive=Directive.RESUME, number=0):
+    return RolloutAct(directive, Act("op", directive.value, "why", NOON), None, number)
+
+
+class TestWhatIsPromotedNext:
+    def test_the_first_promotion_takes_the_tip_of_main(self):
+        assert next_promotion(None, MainBranch(commit(4))) == NextPromotion(commit(4), 1, 1)
+
+    def test_a_lost_state_does_not_reuse_a_sequence(self):
+        assert next_promotion(None, MainBranch(commit(4)), last_sequence=7) == NextPromotion(commit(4), 8, 1)
+
+    def test_newer_commits_wait_while_a_promotion_is_under_way(self):
+        state = fleets().start(TWO)
+        assert next_promotion(state, MainBranch(commit(9))) is None
+
+    @pytest.mark.parametrize("ending", Ending)
+    def test_a_newer_commit_begins_a_new_promotion_after_any_end(self, ending):
+        state = ended(fleets().start(TWO), ending)
+        assert next_promotion(state, MainBranch(commit(9))) == NextPromotion(commit(9), 2, 1)
+
+    def test_nothing_begins_twice_for_one_revision(self):
+        state = fleets().run(fleets().start(TWO))
+        assert next_promotion(ended(state), MainBranch(commit(1)), [act()]) is None
+
+    def test_a_rollback_supersedes_the_promotion_under_way(self):
+        state = fleets().start(TWO)
+        main = MainBranch(commit(9), rollback=commit(8))
+        assert next_promotion(state, main) == NextPromotion(commit(8), 2, 1)
+
+    def test_a_rollback_does_not_supersede_itself(self):
+        state = fleets().start(TWO, 8)
+        assert next_promotion(state, MainBranch(commit(9), rollback=commit(8))) is None
+
+    def test_a_main_branch_that_lost_the_revision_supersedes_the_promotion(self):
+        state = fleets().start(TWO)
+        assert next_promotion(state, MainBranch(commit(9), has_promoted=False)) == NextPromotion(commit(9), 2, 1)
+
+    def test_a_failed_promotion_is_tried_again_only_after_its_resumption(self):
+        state = ended(fleets().start(TWO), Ending.ABORTED)
+        main = MainBranch(commit(1))
+        assert next_promotion(state, main) is None
+        assert next_promotion(state, main, [act()]) == NextPromotion(commit(1), 1, 2)
+        assert next_promotion(state, main, [act(Directive.PAUSE)]) is None
+        assert next_promotion(replace(state, last_act_number=0), main, [act()]) is None
+
+    def test_a_revision_that_returns_to_main_is_promoted_again(self):
+        state = supersede(fleets().start(TWO), NOON)
+        assert next_promotion(state, MainBranch(commit(1))) == NextPromotion(commit(1), 1, 2)
+
+    def test_the_resumption_of_a_failed_promotion_is_no_mistake(self):
+        state = ended(fleets().start(TWO), Ending.ABORTED)
+        assert promotion_objection(state, Directive.RESUME) is None
+        assert promotion_objection(state, Directive.PAUSE) == "the rollout 1-1 is over: aborted"
+        assert promotion_objection(fleets().start(TWO), Directive.RESUME) == "the rollout 1-1 is not paused"
+
+
+class TestTheOrderOfGroups:
+    def test_the_canary_has_the_revision_before_any_other_branch_moves(self):
+        simulated = fleets()
+        state = simulated.run(simulated.start(TWO))
+        assert simulated.moved == [("eu", 1), ("asia", 1), ("us", 1)]
+        assert rollout_state(state) is RolloutProgressState.SUCCESS
+
+    def test_a_fleet_is_asked_before_its_branch_moves(self):
+        simulated = fleets()
+        simulated.fleets["eu"].refusal = "lint: unknown property"
+        state = simulated.run(simulated.start(TWO))
+        assert simulated.moved == []
+        assert state.errors == {"eu": f"its syncer would refuse {'0' * 12}: lint: unknown property"}
+        assert rollout_state(state) is RolloutProgressState.FAILED
+
+    def test_a_dry_run_without_an_answer_is_waited_for(self):
+        simulated = fleets()
+        simulated.fleets["eu"].dry_run_problem = "the service is away"
+        state = simulated.run(simulated.start(TWO))
+        assert (simulated.moved, state.ended) == ([], None)
+        simulated.fleets["eu"].dry_run_problem = ""
+        assert simulated.run(state).ended is not None
+
+    def test_max_parallel_limits_the_branches_that_move_at_once(self):
+        simulated = SimulatedFleets.of("a", "b", "c")
+        one = promotion(Group("all", critical=True, pace=Pace(max_parallel=ParallelLimit(1))))
+        state = simulated.start(one)
+        for _ in range(5):
+            state = simulated.decide(state)
+        simulated.move(state)
+        assert simulated.moved == [("a", 1)]
+        state = simulated.run(state)
+        assert simulated.moved == [("a", 1), ("b", 1), ("c", 1)]
+
+    def test_a_manual_group_waits_for_the_verb_of_promotions(self):
+        simulated = fleets()
+        manual = promotion(CANARY, replace(REST, pace=Pace(manual=True)))
+        state = simulated.run(simulated.start(manual))
+        assert state.waiting == "rest waits for 'zkdeployment promote promote rest'"
+        simulated.act(Directive.PROMOTE, "rest")
+        assert simulated.run(state).ended is not None
+
+    def test_a_fleet_that_fails_in_its_bake_time_fails_the_group(self):
+        simulated = fleets()
+        baking = promotion(replace(CANARY, pace=Pace(bake_time=600.0)), REST)
+        state = simulated.run(simulated.start(baking))
+        simulated.fleets["eu"].state = FleetState.STOPPED
+        state = simulated.wait(state, 601)
+        assert state.errors == {"eu": "the fleet showed an error or lost the revision after its deployment"}
+        assert simulated.moved == [("eu", 1)]
+
+    def test_messages_speak_of_fleets(self):
+        simulated = SimulatedFleets.of("a", "b")
+        for fleet in simulated.fleets.values():
+            fleet.refusal = "no"
+        state = simulated.run(simulated.start(promotion(Group("all", critical=True, criteria=ALL))))
+        assert state.rollout.progress["all"].reason == (
+            "prepare: 0 of 2 fleets successful (0 %), expected at least 100 %"
+        )
+
+
+class TestWhatServicesAndBranchesMean:
+    def test_a_service_that_lies_about_its_revision_is_no_success(self):
+        simulated = fleets()
+        state = simulated.start(TWO)
+        simulated.fleets["eu"].published = 1  # its branch is at 0
+        simulated.fleets["eu"].state = FleetState.CONVERGED
+        for _ in range(5):
+            state = simulated.decide(state)
+        assert state.rollout.hosts["eu"] is HostProgress.PREPARED
+        assert wanted_moves(state, simulated.facts(1)) == {
+            "eu": BranchMove("fleets/eu", commit(0), commit(1)),
+        }
+
+    def test_a_fleet_that_has_the_revision_needs_no_push(self):
+        simulated = fleets()
+        simulated.fleets["us"] = SimulatedFleet(tip=2, published=2)
+        state = simulated.run(simulated.start(TWO))
+        assert simulated.moved == [("eu", 1), ("asia", 1)]
+        assert state.rollout.hosts["us"] is HostProgress.SUCCESS
+
+    def test_a_branch_that_a_person_moved_still_has_to_converge(self):
+        simulated = fleets()
+        simulated.fleets["eu"] = SimulatedFleet(tip=1, published=0, state=FleetState.ROLLING_OUT)
+        state = simulated.run(simulated.start(TWO))
+        assert (simulated.moved, simulated.asked, state.ended) == ([], set(), None)
+
+    def test_a_missing_branch_is_created(self):
+        simulated = fleets()
+        simulated.fleets["eu"] = SimulatedFleet(tip=None, published=None)
+        state = simulated.start(TWO)
+        for _ in range(3):
+            state = simulated.decide(state)
+        assert wanted_moves(state, simulated.facts(1)) == {"eu": BranchMove("fleets/eu", None, commit(1))}
+
+    @pytest.mark.parametrize(
+        ("fleet", "error"),
+        [
+            (
+                SimulatedFleet(1, 1, FleetState.STOPPED, by="host1", problem="no package hello 9.9"),
+                "the fleet was stopped by host1: no package hello 9.9",
+            ),
+            (SimulatedFleet(1, 1, FleetState.STOPPED), "the fleet was stopped"),
+            (
+                SimulatedFleet(1, 0, FleetState.REFUSED, refused=1, problem="not signed"),
+                "its syncer refuses the revision: not signed",
+            ),
+            (
+                SimulatedFleet(1, 1, own=True),
+                f"its branch has diverged from the main branch at {commit(1)[:12]}",
+            ),
+        ],
+    )
+    def test_fleets_that_cannot_reach_the_revision_fail(self, fleet, error):
+        simulated = fleets()
+        simulated.fleets["eu"].state = FleetState.ROLLING_OUT
+        state = simulated.run(simulated.start(TWO))
+        simulated.fleets["eu"] = fleet
+        state = simulated.run(state)
+        assert state.errors == {"eu": error}
+        assert rollout_state(state) is RolloutProgressState.FAILED
+        assert simulated.moved == [("eu", 1)]
+
+    @pytest.mark.parametrize(
+        "fleet",
+        [
+            SimulatedFleet(1, 0, FleetState.STOPPED),
+            SimulatedFleet(1, 0, FleetState.HELD),
+            SimulatedFleet(1, 1, FleetState.HELD),
+            SimulatedFleet(1, 0, FleetState.REFUSED, refused=0),
+            SimulatedFleet(1, 1, FleetState.ROLLING_OUT),
+            SimulatedFleet(1, 0, FleetState.CONVERGED),
+        ],
+    )
+    def test_fleets_that_may_still_reach_the_revision_are_waited_for(self, fleet):
+        simulated = fleets()
+        simulated.fleets["eu"].state = FleetState.ROLLING_OUT
+        state = simulated.run(simulated.start(TWO))
+        simulated.fleets["eu"] = fleet
+        state = simulated.run(state)
+        assert (state.errors, state.ended) == ({}, None)
+
+    def test_a_push_that_the_server_refuses_fails_the_fleet_with_its_words(self):
+        simulated = fleets()
+        state = simulated.start(TWO)
+        for _ in range(3):
+            state = simulated.decide(state)
+        simulated.refused["eu"] = "hook: not today"
+        state = simulated.run(state)
+        assert state.errors == {"eu": "the git server refused the push to fleets/eu: hook: not today"}
+        assert simulated.moved == []
+
+    def test_a_diverged_branch_is_never_moved(self):
+        simulated = fleets()
+        simulated.fleets["eu"].own = True
+        state = simulated.run(simulated.start(TWO))
+        assert simulated.moved == []
+        assert rollout_state(state) is RolloutProgressState.FAILED
+
+    def test_a_branch_that_was_set_back_is_promoted_again(self):
+        simulated = SimulatedFleets.of(eu="canary", us="rest")
+        others = (Selector(tags=frozenset({"rest"})),)
+        baking = promotion(CANARY, replace(REST, selectors=others, pace=Pace(bake_time=600.0)))
+        state = simulated.run(simulated.start(baking))
+        simulated.fleets["eu"] = SimulatedFleet(tip=0, published=0)
+        state = simulated.run(state)
+        assert simulated.moved == [("eu", 1), ("us", 1), ("eu", 1)]
+
+    def test_a_late_revert_after_the_verdict_leaves_the_promotion_as_it_is(self):
+        simulated = fleets()
+        baking = promotion(CANARY, replace(REST, pace=Pace(bake_time=600.0)))
+        state = simulated.run(simulated.start(baking))
+        simulated.fleets["eu"].own = True
+        assert simulated.run(state).rollout.hosts["eu"] is HostProgress.SUCCESS
+
+
+class TestUnreachableAndWithheldFleets:
+    def test_an_unreachable_fleet_is_waited_for_until_absent_after(self):
+        simulated = fleets()
+        simulated.fleets["us"].state = FleetState.UNREACHABLE
+        state = simulated.run(simulated.start(TWO))
+        state = simulated.wait(state, 299)
+        assert state.ended is None
+        state = simulated.wait(state, 2)
+        assert state.rollout.progress["rest"].verdict is GroupVerdict.FAILED
+        assert simulated.moved == [("eu", 1)]
+
+    def test_a_fleet_that_was_away_before_the_promotion_counts_from_then_on(self):
+        simulated = SimulatedFleets.of("a", "b")
+        simulated.fleets["b"].state = FleetState.UNREACHABLE
+        simulated.note_standings(1)
+        simulated.now += 400
+        state = simulated.run(simulated.start(promotion(Group("all", critical=True))))
+        assert state.ended is not None
+        assert simulated.moved == [("a", 1)]
+        simulated.fleets["b"].state = None
+        state = simulated.run(state)
+        assert simulated.moved == [("a", 1), ("b", 1)]
+        assert state.rollout.hosts["b"] is HostProgress.SUCCESS
+
+    def test_a_granted_fleet_that_vanishes_fails(self):
+        simulated = fleets()
+        simulated.fleets["eu"].state = FleetState.ROLLING_OUT
+        state = simulated.run(simulated.start(TWO))
+        simulated.fleets["eu"].state = FleetState.UNREACHABLE
+        state = simulated.wait(state, 321)
+        assert state.errors == {"eu": "its service has been unreachable for 300 s"}
+
+    def test_a_withheld_fleet_is_no_member(self):
+        simulated = fleets()
+        simulated.withhold("us")
+        state = simulated.run(simulated.start(TWO))
+        assert simulated.moved == [("eu", 1), ("asia", 1)]
+        assert state.rollout.hosts.keys() == {"eu", "asia"}
+
+    def test_a_fleet_that_is_withheld_before_its_branch_moves_leaves_the_promotion(self):
+        simulated = fleets()
+        state = simulated.decide(simulated.start(TWO))
+        simulated.withhold("us", "eu")
+        state = simulated.run(state)
+        assert simulated.moved == [("asia", 1)]
+        assert rollout_state(state) is RolloutProgressState.SUCCESS
+
+    def test_a_fleet_that_is_withheld_after_its_branch_moved_stays(self):
+        simulated = fleets()
+        simulated.fleets["eu"].state = FleetState.ROLLING_OUT
+        state = simulated.run(simulated.start(TWO))
+        simulated.withhold("eu")
+        simulated.fleets["eu"].state = None
+        state = simulated.run(state)
+        assert state.rollout.hosts["eu"] is HostProgress.SUCCESS
+
+    def test_a_released_fleet_joins_late(self):
+        simulated = fleets()
+        simulated.withhold("us")
+        state = simulated.run(simulated.start(TWO))
+        simulated.withheld = {}
+        state = simulated.run(state)
+        assert simulated.moved == [("eu", 1), ("asia", 1), ("us", 1)]
+
+    def test_a_withheld_fleet_that_was_set_back_stays_there(self):
+        simulated = fleets()
+        baking = promotion(CANARY, replace(REST, pace=Pace(bake_time=600.0)))
+        state = simulated.run(simulated.start(baking))
+        simulated.withhold("eu")
+        simulated.fleets["eu"] = SimulatedFleet(tip=0, published=0)
+        simulated.run(state)
+        assert simulated.moved[-1] != ("eu", 1)
+
+
+class TestRollbacks:
+    def test_the_bad_fleets_come_first_and_wait_for_nothing(self):
+        slow = Pace(bake_time=3600.0, manual=True, windows=(Window(frozenset({0}), 0, 1, "UTC"),))
+        strategy = promotion(replace(CANARY, pace=slow), REST).strategy
+        found = rollback_strategy(strategy, {"us", "eu"})
+        assert found.groups == (
+            Group("rollback", critical=False, selectors=(Selector(names=frozenset({"eu", "us"})),)),
+            replace(CANARY, pace=slow, depends_on=("rollback",)),
+            REST,
+        )
+
+    def test_without_bad_fleets_the_usual_groups_take_the_rollback(self):
+        assert rollback_strategy(TWO.strategy, ()) == TWO.strategy
+
+    def test_the_name_of_the_first_group_is_its_own(self):
+        strategy = promotion(replace(CANARY, name="rollback"), replace(REST, depends_on=("rollback",))).strategy
+        assert rollback_group_name(strategy) == "rollback-first"
+
+    def test_a_rollback_reaches_the_bad_fleets_during_a_freeze_and_then_waits(self):
+        simulated = fleets()
+        frozen = replace(TWO, freezes=(Freeze(NOON - 10, NOON + 1000, "holidays"),))
+        state = simulated.start(frozen, strategy=rollback_strategy(frozen.strategy, {"us"}))
+        state = simulated.run(state, frozen)
+        assert simulated.moved == [("us", 1)]
+        assert state.waiting == "promotions are frozen until 2027-01-15 08:16 UTC: holidays"
+        simulated.now += 1000
+        simulated.run(state, frozen)
+        assert simulated.moved == [("us", 1), ("eu", 1), ("asia", 1)]
+
+
+class TestFreezesAndWindows:
+    def test_a_freeze_halts_with_its_reason(self):
+        frozen = replace(TWO, freezes=(Freeze(NOON, NOON + 60, "audit"),))
+        assert halt_reason(frozen, NOON - 1) == ""
+        assert halt_reason(frozen, NOON) == "promotions are frozen until 2027-01-15 08:01 UTC: audit"
+        assert halt_reason(frozen, NOON + 60) == ""
+        assert halt_reason(frozen, NOON, rolls_back=True) == ""
+
+    def test_a_closed_window_halts_until_it_opens(self):
+        closed = replace(TWO, windows=(Window(frozenset(range(7)), 9 * 60, 17 * 60, "UTC"),))
+        assert halt_reason(closed, NOON) == "the window of the promotion opens at 2027-01-15 09:00 UTC"
+        assert halt_reason(closed, NOON + 3600) == ""
+
+    def test_nothing_new_is_pushed_during_a_halt(self):
+        simulated = fleets()
+        state = simulated.run(simulated.start(TWO), replace(TWO, freezes=(Freeze(NOON, NOON + 60, "audit"),)))
+        assert simulated.moved == []
+        assert simulated.run(state, TWO).ended is not None
+
+
+class TestTheStandingOfAFleet:
+    FLEET = Fleet("eu", "fleets/eu", "https://eu")
+
+    def standing(self, tip, report, before=None, *, withheld=None, dry_run=None, follows=True):
+        reading = FleetFacts(tip, report, follows=follows)
+        facts = PromotionFacts(
+            SimulatedFleets.of("eu").document,
+            {"eu": reading},
+            withheld={} if withheld is None else {"eu": withheld},
+            dry_runs={} if dry_run is None else {"eu": dry_run},
+        )
+        return standing(self.FLEET, facts, before, NOON)
+
+    def test_a_converged_fleet(self):
+        report = FleetReport(FleetState.CONVERGED, commit(1), 3, 3, since=5.0, read_at=9.0)
+        assert self.standing(BranchTip(commit(1), in_main=True, behind=2), report) == FleetStanding(
+            "eu", FleetState.CONVERGED, commit(1), commit(1), 3, 3, since=5.0, behind=2, seen=9.0
+        )
+
+    def test_a_fleet_that_has_not_published_its_tip_rolls_out(self):
+        report = FleetReport(FleetState.CONVERGED, commit(0), 3, 3, since=5.0, read_at=9.0)
+        found = self.standing(BranchTip(commit(1), in_main=True), report)
+        assert (found.state, found.since) == (FleetState.ROLLING_OUT, NOON)
+
+    def test_the_time_of_a_state_is_kept(self):
+        report = FleetReport(FleetState.CONVERGED, commit(0), 3, 3, read_at=9.0)
+        before = FleetStanding("eu", FleetState.ROLLING_OUT, since=77.0)
+        assert self.standing(BranchTip(commit(1), in_main=True), report, before).since == 77.0
+
+    def test_a_service_that_reports_a_foreign_revision(self):
+        report = FleetReport(FleetState.CONVERGED, commit(9), 3, 3, read_at=9.0)
+        found = self.standing(BranchTip(commit(1), in_main=True), report, follows=False)
+        assert found.state is FleetState.ROLLING_OUT
+        assert found.problem == (
+            f"the service reports {commit(9)[:12]}, which branch fleets/eu does not contain; does the fleet's"
+            " syncer follow this branch, and is this the service of the fleet?"
+        )
+
+    def test_a_diverged_branch_names_the_way_back(self):
+        report = FleetReport(FleetState.CONVERGED, commit(1), 3, 3, since=1.0, read_at=9.0)
+        found = self.standing(BranchTip(commit(1)), report)
+        assert (found.state, found.since) == (FleetState.DIVERGED, NOON)
+        assert "zkdeployment promote rollback" in found.problem
+        assert found.problem.endswith("then run 'zkdeployment promote reset eu'")
+
+    def test_an_unreachable_fleet_keeps_what_was_seen(self):
+        before = FleetStanding("eu", FleetState.CONVERGED, commit(1), commit(1), 3, 3, since=1.0, seen=9.0)
+        report = FleetReport(FleetState.UNREACHABLE, problem="no answer")
+        assert self.standing(BranchTip(commit(1), in_main=True), report, before) == replace(
+            before, state=FleetState.UNREACHABLE, since=NOON, problem="no answer"
+        )
+
+    def test_a_missing_branch_and_a_silent_dry_run_are_problems(self):
+        report = FleetReport(FleetState.HELD, None, by="op", read_at=9.0)
+        found = self.standing(BranchTip(), report)
+        assert (found.problem, found.by) == (
+            "there is no branch fleets/eu; the first promotion creates it",
+            "op",
+        )
+        answer = DryRun(problem="too slow")
+        tip = BranchTip(commit(1), in_main=True)
+        assert self.standing(tip, report, dry_run=answer).problem == "the dry run has no answer: too slow"
+
+    def test_a_fleet_that_has_not_answered_yet_keeps_its_standing(self):
+        before = FleetStanding("eu", FleetState.CONVERGED, commit(0), commit(0), 3, 3, seen=9.0)
+        tip, withheld = BranchTip(commit(1), in_main=True, behind=4), Act("op", "withhold")
+        assert self.standing(tip, None, before, withheld=withheld) == replace(
+            before, tip=commit(1), behind=4, withheld=withheld
+        )
+        assert self.standing(tip, None).problem == "the service has not answered yet"
+
+
+def test_the_history_keeps_the_first_time_at_which_a_fleet_reached_the_revision():
+    simulated = fleets()
+    state = simulated.start(TWO)
+    entry = PromotionEntry("1-1", commit(1), "subject", "me", 3.0, begun=NOON)
+    simulated.fleets["eu"] = SimulatedFleet(1, 1)
+    entry = history_entry(entry, state, simulated.facts(1).readings, NOON)
+    simulated.fleets["us"] = SimulatedFleet(1, 1)
+    entry = history_entry(entry, ended(state), simulated.facts(1).readings, NOON + 5)
+    assert entry.reached == {"eu": NOON, "us": NOON + 5}
+    assert (entry.ended, entry.result, entry.subject) == (NOON, "success", "subject")
+
+
+def test_the_phase_deploy_is_what_moves_branches():
+    simulated = fleets()
+    state = simulated.decide(simulated.start(TWO))
+    assert state.active_phase.task.phase is Phase.PREPARE
+    assert wanted_moves(state, simulated.facts(1)) == {}
