@@ -6,7 +6,7 @@ GitHub, GitLab and Gitea show these statuses beside each commit.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.fleet.views.status import FleetStatus
@@ -55,6 +55,15 @@ class CommitState(Enum):
     CONVERGED = "converged"
     FAILED = "failed"
     REFUSED = "refused"
+    REPLACED = "replaced"
+
+
+#: The states that are not sent after a state in the same publication: hosts may join and leave a fleet many times,
+#: but forges keep every status, and GitHub accepts 1000 for a commit.
+_WITHOUT_NEWS = {
+    CommitState.PUBLISHED: {CommitState.PUBLISHED},
+    CommitState.CONVERGED: {CommitState.PUBLISHED, CommitState.ROLLING_OUT, CommitState.CONVERGED},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,13 @@ class CommitStatus:
     @property
     def is_final(self) -> bool:
         """Whether the status changes only by a further act or push."""
-        return self.state in {CommitState.CONVERGED, CommitState.FAILED, CommitState.REFUSED}
+        return self.state not in {CommitState.PUBLISHED, CommitState.ROLLING_OUT}
+
+    def is_news_after(self, known: CommitStatus | None) -> bool:
+        """Whether the forge needs this status after the ``known`` one of the same commit."""
+        if known is None or known.sequence != self.sequence:
+            return True
+        return self != known and self.state not in _WITHOUT_NEWS.get(known.state, ())
 
 
 def commit_statuses(reading: FleetReading) -> tuple[CommitStatus, ...]:
@@ -88,9 +103,27 @@ def commit_statuses(reading: FleetReading) -> tuple[CommitStatus, ...]:
     return tuple(found)
 
 
+def changed_statuses(
+    present: Sequence[CommitStatus], known: Mapping[str, CommitStatus]
+) -> tuple[CommitStatus, ...]:
+    """Return the statuses that the forge needs: ``present`` ones with news, and the ends of replaced commits.
+
+    ``known`` are the last statuses by commit. The end of a commit is needed if its known status is not final.
+    """
+    commits = {status.commit for status in present}
+    replaced = [
+        replace(status, state=CommitState.REPLACED, description=f"replaced by {short(wanted.commit)}")
+        for wanted in present
+        if wanted.state is not CommitState.REFUSED
+        for status in known.values()
+        if status.commit not in commits and not status.is_final
+    ]
+    return (*replaced, *(status for status in present if status.is_news_after(known.get(status.commit))))
+
+
 def _state(status: FleetStatus) -> tuple[CommitState, str]:
-    failed = [host for host in status.hosts if host.state is HostState.FAILED]
     expected = [host for host in status.hosts if host.expected]
+    failed = [host for host in expected if host.state is HostState.FAILED]
     done = sum(host.state is HostState.CONVERGED for host in expected)
     count = f"{done} of {counted(len(expected), 'host')}"
     state = None if status.cluster is None else status.cluster.state
@@ -118,6 +151,7 @@ _STATES = {
         CommitState.CONVERGED: "success",
         CommitState.FAILED: "failure",
         CommitState.REFUSED: "error",
+        CommitState.REPLACED: "error",
     },
     Forge.GITLAB: {
         CommitState.PUBLISHED: "pending",
@@ -125,6 +159,7 @@ _STATES = {
         CommitState.CONVERGED: "success",
         CommitState.FAILED: "failed",
         CommitState.REFUSED: "failed",
+        CommitState.REPLACED: "canceled",
     },
     Forge.GITEA: {
         CommitState.PUBLISHED: "pending",
@@ -132,6 +167,7 @@ _STATES = {
         CommitState.CONVERGED: "success",
         CommitState.FAILED: "failure",
         CommitState.REFUSED: "error",
+        CommitState.REPLACED: "error",
     },
 }
 

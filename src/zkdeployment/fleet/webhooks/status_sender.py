@@ -9,6 +9,7 @@ import urllib3
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.feed.elected import ElectedThread
 from zkdeployment.fleet.webhooks.commit_status import (
+    changed_statuses,
     commit_statuses,
     describe_commit,
     is_set_already,
@@ -81,9 +82,8 @@ class CommitStatusSender:
     def _add(self) -> None:
         """Let the statuses wait that changed since they were added last."""
         snapshot = self._feed.snapshot()
-        for status in commit_statuses(snapshot.reading) if snapshot.zxid else ():
-            if self._known.get(status.commit) != status:
-                self._known[status.commit] = self._waiting[status.commit] = status
+        for status in changed_statuses(commit_statuses(snapshot.reading), self._known) if snapshot.zxid else ():
+            self._known[status.commit] = self._waiting[status.commit] = status
         for statuses in (self._known, self._waiting):
             for commit in [*statuses][:-_MOST_WAITING]:
                 del statuses[commit]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,11 +16,15 @@ from zkdeployment.fleet.webhooks.commit_status import (
     CommitStatus,
     Forge,
     ForgeRepository,
+    changed_statuses,
     commit_statuses,
     is_set_already,
     status_request,
 )
 from zkdeployment.publishing.records import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 OLD, NEW, TIP = "a" * 40, "b" * 40, "c" * 40
 
@@ -55,6 +59,11 @@ def test_a_failure_names_the_host_and_its_error():
     assert statuses(*failed, version=None) == [(NEW, CommitState.FAILED, "failed on app1 and 1 more: no space")]
 
 
+def test_a_host_that_the_fleet_does_not_wait_for_is_no_failure():
+    leasable = make_host(9, OLD, error="no space", idle_role="spare")
+    assert statuses(*hosts(2, 2), leasable) == [(NEW, CommitState.CONVERGED, "converged: 2 hosts")]
+
+
 def test_a_stop_by_an_operator_is_a_failure_without_a_host():
     assert statuses(*hosts(1, 2), version=None) == [(NEW, CommitState.FAILED, "stopped with 1 of 2 hosts")]
 
@@ -67,6 +76,41 @@ def test_a_refused_tip_has_a_status_beside_the_wanted_commit():
 def test_revisions_of_subversion_have_no_status():
     fleet = FleetSnapshot(Cluster(7), 7, hosts=(make_host(1, 7),))
     assert commit_statuses(FleetReading(fleet)) == ()
+
+
+def changed(*known: CommitStatus, present: Sequence[CommitStatus]) -> list[tuple[str, str]]:
+    found = changed_statuses(present, {status.commit: status for status in known})
+    return [(status.commit, status.description) for status in found]
+
+
+@pytest.mark.parametrize(
+    ("former", "state", "sequence", "is_sent"),
+    [
+        (CommitState.PUBLISHED, CommitState.PUBLISHED, 7, False),
+        (CommitState.PUBLISHED, CommitState.ROLLING_OUT, 7, True),
+        (CommitState.ROLLING_OUT, CommitState.ROLLING_OUT, 7, True),
+        (CommitState.CONVERGED, CommitState.CONVERGED, 7, False),
+        (CommitState.CONVERGED, CommitState.ROLLING_OUT, 7, False),
+        (CommitState.CONVERGED, CommitState.FAILED, 7, True),
+        (CommitState.CONVERGED, CommitState.CONVERGED, 8, True),
+        (CommitState.FAILED, CommitState.ROLLING_OUT, 7, True),
+    ],
+)
+def test_hosts_that_join_or_leave_cost_no_status(former, state, sequence, is_sent):
+    known, status = CommitStatus(NEW, former, "before", 7), CommitStatus(NEW, state, "after", sequence)
+    assert changed(known, present=[status]) == ([(NEW, "after")] if is_sent else [])
+
+
+@pytest.mark.parametrize(
+    ("state", "is_replaced"),
+    [(state, state in {CommitState.PUBLISHED, CommitState.ROLLING_OUT}) for state in CommitState],
+)
+def test_a_commit_that_is_replaced_while_it_rolls_out_has_an_end(state, is_replaced):
+    known, wanted = CommitStatus(OLD, state, "before", 7), CommitStatus(NEW, CommitState.PUBLISHED, "new", 8)
+    replaced = [(OLD, f"replaced by {NEW[:12]}")] if is_replaced else []
+    assert changed(known, present=[wanted]) == [*replaced, (NEW, "new")]
+    refused = CommitStatus(TIP, CommitState.REFUSED, "refused: wrong")
+    assert changed(known, present=[refused]) == [(TIP, "refused: wrong")]
 
 
 STATUS = CommitStatus(NEW, CommitState.ROLLING_OUT, "rolling out 40 %", 7)
