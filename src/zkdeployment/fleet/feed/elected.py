@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.daemon.cycles import CycleFailures, FailureKind
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.base.log import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,8 @@ class ElectedThread:
     """Calls ``begin`` when this service is elected by ``lock``, and then ``work`` after each change of ``feed``.
 
     ``work`` returns the seconds until its next call if nothing changes. Both may raise any error: the service then
-    gives up its election and contends again. ``name`` names the thread and its logs.
+    gives up its election and contends again. An error is logged once while it persists. ``name`` names the thread
+    and its logs.
     """
 
     def __init__(
@@ -35,7 +37,9 @@ class ElectedThread:
         work: Callable[[], float],
         begin: Callable[[], object] = lambda: None,
     ) -> None:
-        self._name, self._feed, self._lock, self._work, self._begin = name, feed, lock, work, begin
+        self._feed, self._lock, self._work, self._begin = feed, lock, work, begin
+        paused = FailureKind(ZkdeploymentError, f"{name}-paused", logging.WARNING)
+        self._failures = CycleFailures([paused, FailureKind(Exception, f"{name}-failed", logging.ERROR)])
         self._wake, self._closed = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -51,22 +55,16 @@ class ElectedThread:
         if self._thread.is_alive():
             self._thread.join(_CLOSING)
 
-    def pause(self, seconds: float) -> None:
-        """Wait within ``work`` regardless of changes; return at once when the thread is to end."""
-        self._closed.wait(seconds)
-
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
                 if self._is_elected():
                     self._follow()
-                continue
-            except ZkdeploymentError as error:
-                get_logger().warning(f"{self._name}-paused", reason=str(error))
-            except Exception:  # noqa: BLE001  the other parts of the service continue, and this thread tries again
-                get_logger().exception(f"{self._name}-failed")
-            self._lock.release()
-            self._closed.wait(_QUEUED)
+                self._failures.end()
+            except Exception as error:  # noqa: BLE001  the service's other parts continue
+                self._failures.report(error)
+                self._lock.release()
+                self._closed.wait(_QUEUED)
         self._lock.release()
 
     def _is_elected(self) -> bool:
@@ -83,4 +81,6 @@ class ElectedThread:
         while not self._closed.is_set():
             self._wake.clear()
             self._lock.check()
-            self._wake.wait(self._work())
+            pause = self._work()
+            self._failures.end()
+            self._wake.wait(pause)

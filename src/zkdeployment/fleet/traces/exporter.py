@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import urllib3
@@ -64,7 +65,7 @@ class TraceExporter:
         self._session = session
         self._lock = ContenderLock(session, paths.TRACES, identity)
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
-        self._failures = 0
+        self._failures, self._due = 0, 0.0
         self._thread = ElectedThread("traces", feed=feed, lock=self._lock, work=self._export_finished)
 
     def start(self) -> None:
@@ -77,6 +78,8 @@ class TraceExporter:
 
     def _export_finished(self) -> float:
         """Export the publications that are over, and return the seconds until the next attempt."""
+        if time.monotonic() < self._due:
+            return _INTERVAL
         reading = self._feed.snapshot().reading
         last = self._exported()
         over = reading.sequence if reading.status.converged else reading.fleet.since - 1
@@ -110,7 +113,7 @@ class TraceExporter:
                 self._failures += 1
                 if self._failures == 1:
                     log.warning("trace-not-exported", reason=problem)
-                self._thread.pause(retry_delay(self._failures))
+                self._due = time.monotonic() + retry_delay(self._failures)
                 return False
             if problem:
                 log.warning("trace-refused", reason=problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import urllib3
@@ -61,7 +62,7 @@ class CommitStatusSender:
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
         self._waiting: dict[str, CommitStatus] = {}
         self._known: dict[str, CommitStatus] = {}
-        self._failures = 0
+        self._failures, self._due = 0, 0.0
         self._thread = ElectedThread(
             "commit-statuses", feed=feed, lock=lock, begin=self._known.clear, work=self._send_changed
         )
@@ -77,7 +78,8 @@ class CommitStatusSender:
     def _send_changed(self) -> float:
         """Send the statuses that changed, and return the seconds until the next attempt."""
         self._add()
-        return self._send_waiting()
+        left = self._due - time.monotonic()
+        return min(left, _INTERVAL) if left > 0 else self._send_waiting()
 
     def _add(self) -> None:
         """Let the statuses wait that changed since they were added last."""
@@ -97,8 +99,8 @@ class CommitStatusSender:
                 if self._failures == 1:
                     get_logger().warning("commit-status-failed", forge=self._repository.origin, reason=problem)
                 # A changed status does not shorten the pause: the forge may be overloaded.
-                self._thread.pause(min(retry_delay(self._failures), _INTERVAL))
-                return 0.0
+                self._due = time.monotonic() + retry_delay(self._failures)
+                return min(retry_delay(self._failures), _INTERVAL)
             self._failures = 0
             del self._waiting[commit]
         return _INTERVAL
