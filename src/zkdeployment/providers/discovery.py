@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from zkdeployment.base.records import Key, Record
 from zkdeployment.providers.selection import provider_version
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import is_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -88,7 +90,8 @@ def host_of(properties: Properties) -> str:
 
 def hosts_of(instances: Collection[Properties]) -> list[str]:
     """Return the ids of the hosts of instances that can be names of nodes."""
-    return sorted({host for properties in instances if (host := host_of(properties)) and "/" not in host})
+    found = {host_of(properties) for properties in instances}
+    return sorted(host for host in found if "/" not in host and is_path(f"{paths.HOSTS}/{host}"))
 
 
 def split_address(address: str) -> tuple[str, int]:

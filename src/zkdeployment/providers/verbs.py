@@ -251,7 +251,7 @@ def _keep_targets(write: Callable[[], tuple[str, ...]], changed: threading.Event
         while True:
             try:
                 problems, pause = write(), _MOST_SECONDS
-            except (UnreachableError, LinkError) as error:
+            except (UnreachableError, LinkError, ConfigurationError) as error:
                 problems, pause = (str(error),), _RETRY
             if problems != told:
                 _print_problems(problems)

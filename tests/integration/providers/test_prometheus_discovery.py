@@ -139,6 +139,24 @@ def test_prometheus_finds_instances_loses_them_and_survives_an_empty_list(servic
     assert name == "prometheus"
 
 
+def test_one_bad_instance_and_a_service_without_a_list_do_not_end_the_verb(shop, client, zookeeper, tmp_path):
+    file, errors = tmp_path / "api.json", tmp_path / "errors"
+    client.create("/shop/api/deploy", makepath=True)
+    client.set("/shop/api", encode({"type": "web"}))
+    argv = ["providers", "-z", zookeeper, "/shop/api", "--format", "prometheus", "--file", str(file), "--watch"]
+    with errors.open("w") as output:
+        writer = subprocess.Popen([sys.executable, "-m", "zkdeployment", *argv], stderr=output)
+    try:
+        wait_until(lambda: "/shop/api is a service" in errors.read_text(), "the problem")
+        client.create("/shop/api/providers")
+        register(shop, "/shop/api", "app1:80", host="..")
+        register(shop, "/shop/api", "app2:80", host="h1")
+        wait_until(lambda: file.exists() and len(json.loads(file.read_text())) == 2, "both targets")
+    finally:
+        writer.terminate()
+        writer.wait()
+
+
 def test_the_verb_prints_targets_once_and_names_what_is_left_out(shop, zookeeper, tmp_path):
     register(shop, WEB, "app1:8080", metrics=9100, host="h1", version="1.4")
     register(shop, WEB, "app2:8080")

@@ -85,6 +85,11 @@ def test_an_instance_without_a_usable_port_is_left_out_with_the_reason(address, 
     assert only(address, properties, port) == ([], [f"instance {address} of /shop/web is no target: {problem}"])
 
 
+@pytest.mark.parametrize("host", ["", ".", "..", "x/y", "h\0", "h\ud800"])
+def test_a_host_that_can_be_no_node_is_not_read(host):
+    assert hosts_of([{"host": host}, {"host": "a"}]) == ["a"]
+
+
 def test_services_and_hosts_are_found():
     assert [
         service_of(path) for path in ("/shop/web", "/shop/web/providers", "/in-service/web", "/providers")
