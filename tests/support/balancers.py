@@ -58,11 +58,13 @@ http {{
 """
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """Return the path of a load balancer's program."""
     return shutil.which(name) or str(_UNPACKED / "usr" / "sbin" / name)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """Return the variables with which the programs find their libraries."""
     libraries = ":".join(map(str, (_UNPACKED / "usr" / "lib").glob("*-linux-gnu")))
     return {**os.environ, "LD_LIBRARY_PATH": libraries}
 
@@ -103,17 +105,17 @@ def running_haproxy(place: Path) -> Iterator[Balancer]:
     short = Path(tempfile.mkdtemp(prefix="haproxy-"))  # the path of a socket has at most 97 characters
     main.write_text(_HAPROXY.format(socket=short / "socket", port=port), encoding="utf-8")
     file.write_text("backend web\n", encoding="utf-8")
-    argv = [_program("haproxy"), "-W", "-db", "-f", str(main), "-f", str(file.parent)]
+    argv = [program("haproxy"), "-W", "-db", "-f", str(main), "-f", str(file.parent)]
     with (place / "haproxy.log").open("w") as log:
-        process = subprocess.Popen(argv, env=_environment(), stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(argv, env=environment(), stdout=log, stderr=subprocess.STDOUT)
     try:
         wait_until(lambda: _listens(port), "HAProxy listens")
-        check = f"{_program('haproxy')} -c -f {main} -f {file.parent}"
+        check = f"{program('haproxy')} -c -f {main} -f {file.parent}"
         yield Balancer(
             port,
             "haproxy.cfg.j2",
             file,
-            f"env LD_LIBRARY_PATH={_environment()['LD_LIBRARY_PATH']} {check}",
+            f"env LD_LIBRARY_PATH={environment()['LD_LIBRARY_PATH']} {check}",
             f"kill -USR2 {process.pid}",
         )
     finally:
@@ -129,7 +131,7 @@ def running_nginx(place: Path) -> Iterator[Balancer]:
     file.parent.mkdir(parents=True)
     main.write_text(_NGINX.format(place=place, port=port), encoding="utf-8")
     file.write_text("upstream web { server 127.0.0.1:9 max_fails=0; }\n", encoding="utf-8")
-    argv = [_program("nginx"), "-c", str(main), "-e", str(place / "error.log")]
+    argv = [program("nginx"), "-c", str(main), "-e", str(place / "error.log")]
     process = subprocess.Popen([*argv, "-g", "daemon off;"])
     try:
         wait_until(lambda: _listens(port), "nginx listens")

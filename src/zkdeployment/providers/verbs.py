@@ -104,7 +104,8 @@ def _properties(_context: click.Context, _parameter: click.Parameter, given: tup
     metavar="SECONDS",
     type=SECONDS,
     default=0.0,
-    help="On SIGTERM, remove the node first, and pass the signal on to COMMAND after so many seconds.",
+    help="On SIGTERM, remove the node first, and pass the signal on to COMMAND after so many seconds. In a unit of"
+    " systemd, set KillMode=mixed, and TimeoutStopSec to a longer time.",
 )
 @zookeeper_options
 def provide(
