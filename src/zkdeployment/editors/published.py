@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ZkdeploymentError
@@ -31,17 +32,11 @@ class PublishedFleet:
         self._report = report
         self._session: Session | None = None
         self._live = Live()
-        self._ended = threading.Event()
-        self.ready = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="published", daemon=True)
 
     def start(self) -> None:
         """Begin to read."""
         self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread and its session."""
-        self._ended.set()
 
     def live(self, path: str | None = None) -> Live:
         """Return the hosts that were read last, with the published properties of the node at ``path``.
@@ -59,7 +54,7 @@ class PublishedFleet:
 
     def _follow(self) -> None:
         reported = False
-        while not self._ended.is_set():
+        while True:
             try:
                 with verb_session(self._servers) as session:
                     reported = False
@@ -70,12 +65,11 @@ class PublishedFleet:
                 reported = True
             finally:
                 self._session = None
-            self._ended.wait(_INTERVAL)
+            time.sleep(_INTERVAL)
 
     def _read(self, session: Session) -> None:
         fleet = ZooKeeperFleetReader(session)
-        while not self._ended.is_set():
+        while True:
             self._live = Live(fleet.known_hosts())
             self._session = session
-            self.ready.set()
-            self._ended.wait(_INTERVAL)
+            time.sleep(_INTERVAL)
