@@ -116,8 +116,10 @@ def template_renderer(file: Path) -> Callable[[ProviderSelection], tuple[bytes, 
         template = environment.from_string(file.read_text(encoding="utf-8"))
     except TemplateSyntaxError as error:
         raise ConfigurationError(f"{file}:{error.lineno}: the template is invalid: {error.message}") from error
-    except (OSError, UnicodeError) as error:
-        raise ConfigurationError(f"cannot read the template {file}: {error}") from error
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the template {file}: {error.strerror}") from error
+    except UnicodeError as error:
+        raise ConfigurationError(f"cannot read the template {file}: expected UTF-8, found {error}") from error
 
     def render(selection: ProviderSelection) -> tuple[bytes, tuple[str, ...]]:
         servers, problems = servers_of(selection)
