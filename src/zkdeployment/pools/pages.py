@@ -48,6 +48,7 @@ def show_pools(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         user,
         "pools.html",
         events=_EVENTS,
+        cached=cached,
         view=view,
         notice=notice,
         may_read_fleet=user.may(Right.READ_FLEET),

@@ -18,4 +18,6 @@ def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response
     cached = adapters.feed.snapshot()
     may_act = cached.connected and user.may_act(DirectRollout.RIGHT)
     view = rollout_view(cached.fleet, now=adapters.clock.now(), may_act=may_act)
-    return show_page(request, adapters, user, "rollout.html", events="rollout publication stop", view=view)
+    return show_page(
+        request, adapters, user, "rollout.html", events="rollout publication stop", cached=cached, view=view
+    )

@@ -44,7 +44,9 @@ def show_commit(
     tip = waiting[0].id if waiting else job.commit
     link = PublishFleet.link("Publish now", "primary", commit_page(job.commit), commit=tip)
     acts = (link,) if may_publish else ()
-    return show_page(request, adapters, user, "commit.html", events=FLEET_EVENTS, view=view, acts=acts)
+    return show_page(
+        request, adapters, user, "commit.html", events=FLEET_EVENTS, cached=cached, view=view, acts=acts
+    )
 
 
 def _find(

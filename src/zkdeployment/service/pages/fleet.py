@@ -13,6 +13,7 @@ from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.text import printable
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
 from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostState, HostStatus
@@ -75,7 +76,7 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         stale=not cached.connected,
     )
     query = _host_query(request)
-    arrangement = _arrangement(request, adapters, query)
+    arrangement = _arrangement(request, adapters, cached, query)
     changed = changed_hosts(request, map_mark(arrangement, query))
     view = fleet_view(data, query, arrangement, now=now, changed=changed)
     back = view_address(request)
@@ -90,6 +91,7 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         user,
         "fleet.html",
         events=FLEET_EVENTS,
+        cached=cached,
         view=view,
         acts=acts if cached.connected else (),
         whole_map=changed is None,
@@ -109,9 +111,7 @@ def _host_query(request: Request) -> HostQuery:
     return HostQuery.of_parameters(values)
 
 
-def _arrangement(request: Request, adapters: ServerAdapters, query: HostQuery) -> Arrangement:
-    cached = adapters.feed.snapshot()
-
+def _arrangement(request: Request, adapters: ServerAdapters, cached: CachedFleet, query: HostQuery) -> Arrangement:
     def services() -> dict[str, Collection[str]]:
         found = find_services(cached.fleet, read_targets(request, adapters))
         return {path: service.assignments.keys() for path, service in found.items()}
@@ -143,13 +143,14 @@ def show_found(
         page_frame("/find", user, now=adapters.clock.now()).tabs,
         fleet_acts(cached.fleet, "/", user) if cached.connected else (),
     )
-    return show_page(request, adapters, user, "find.html", text=text.strip(), groups=groups)
+    return show_page(request, adapters, user, "find.html", cached=cached, text=text.strip(), groups=groups)
 
 
 @router.get("/map/{place}", dependencies=[Depends(require(Right.READ_FLEET))])
 def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(ge=0)]) -> Response:
     """Redirect to the page of the host at a place of the map; answer a page's refresh with a line of text."""
-    host = _arrangement(request, adapters, _host_query(request)).host_at(place)
+    cached = adapters.feed.snapshot()
+    host = _arrangement(request, adapters, cached, _host_query(request)).host_at(place)
     if host is None:
         raise HTTPException(404, f"the map has no host at the place {place}")
     if not is_fragment(request):
@@ -158,10 +159,9 @@ def show_place(request: Request, adapters: Adapters, place: Annotated[int, Path(
     return PlainTextResponse(printable(f"{host.name}: {host.state.value}{f': {detail}' if detail else ''}"))
 
 
-def _status_of(adapters: ServerAdapters, host: str) -> HostStatus:
+def _status_of(cached: CachedFleet, host: str) -> HostStatus:
     """Return the status of the host with this id or name."""
-    hosts = adapters.feed.snapshot().status.hosts
-    status = next((each for each in hosts if host in {each.id, each.name}), None)
+    status = next((each for each in cached.status.hosts if host in {each.id, each.name}), None)
     if status is None:
         raise HTTPException(404, f"no host with the id or name {host} is known")
     return status
@@ -179,10 +179,15 @@ _PAGES = {"fleet": ActLink("All hosts", "/"), "rollout": ActLink("The rollout", 
 
 
 def _advice_lines(
-    adapters: ServerAdapters, user: User, host: str, advice: Sequence[str], records: Sequence[PublicationRecord]
+    adapters: ServerAdapters,
+    cached: CachedFleet,
+    user: User,
+    host: str,
+    advice: Sequence[str],
+    records: Sequence[PublicationRecord],
 ) -> tuple[AdviceLine, ...]:
     """Return the advice of an explanation with links to pages, and to the acts that the user may perform now."""
-    back, cached = host_page(host), adapters.feed.snapshot()
+    back = host_page(host)
 
     def link_of(target: str, values: Mapping[str, str]) -> ActLink | None:
         if target in _PAGES:
@@ -202,17 +207,20 @@ def _advice_lines(
 @router.get("/hosts/{host}/output")
 def show_output(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
     """Return the part of a host's page with the output of the script that the host runs now."""
-    status = _status_of(adapters, host)
+    cached = adapters.feed.snapshot()
+    status = _status_of(cached, host)
     if not is_fragment(request):
         return RedirectResponse(host_page(status.id), 303)
-    return show_page(request, adapters, user, "live_output.html", live=_live_view(adapters, status))
+    live = _live_view(adapters, status)
+    return show_page(request, adapters, user, "live_output.html", cached=cached, live=live)
 
 
 @router.get("/hosts/{host}")
 def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> Response:
     """Return the page of the host with this id or name."""
     feed, now = adapters.feed, adapters.clock.now()
-    cached, last, status = feed.snapshot(), last_known(request), _status_of(adapters, host)
+    cached, last = feed.snapshot(), last_known(request)
+    status = _status_of(cached, host)
     known = read_or(lambda: feed.known_hosts([status.id]), ())
     explanation = explain_host(cached.fleet, last.read(Known.LOCKS, feed.locks, ()), status.id, now=now)
     if explanation.cause is Cause.FAILED:
@@ -238,8 +246,9 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         user,
         "host.html",
         events=FLEET_EVENTS,
+        cached=cached,
         view=view,
-        advice=_advice_lines(adapters, user, status.id, explanation.advice, records),
+        advice=_advice_lines(adapters, cached, user, status.id, explanation.advice, records),
         live=_live_view(adapters, status),
         withheld=withheld,
     )
@@ -256,7 +265,9 @@ def show_locks(request: Request, adapters: Adapters, user: Reader) -> Response:
         now=adapters.clock.now(),
         user=user if may_act else None,
     )
-    return show_page(request, adapters, user, "locks.html", events=FLEET_EVENTS, rows=rows, may_act=may_act)
+    return show_page(
+        request, adapters, user, "locks.html", events=FLEET_EVENTS, cached=cached, rows=rows, may_act=may_act
+    )
 
 
 #: The longest name of a branch that is read.
@@ -273,7 +284,8 @@ def show_plan(
     """Return the page with the plan of a branch or a commit, or with the form that asks for one."""
     revision, view, mistake, missing, status = revision.strip(), None, "", "", 200
     revision_id = revision
-    recent, syncer = read_or(adapters.feed.summaries, ()), adapters.feed.snapshot().reading.syncer
+    cached, recent = adapters.feed.snapshot(), read_or(adapters.feed.summaries, ())
+    syncer = cached.reading.syncer
     if adapters.read_revision is None:
         missing = "The service reads no repository yet: set url and tree-directory in [sync] to see plans here."
     elif revision:
@@ -291,6 +303,7 @@ def show_plan(
         user,
         "plan.html",
         status=status,
+        cached=cached,
         revision=revision,
         view=view,
         mistake=mistake,

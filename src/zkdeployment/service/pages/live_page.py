@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from fastapi import Request
 
     from zkdeployment.base.publication import LeftService
+    from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
@@ -189,26 +190,28 @@ def show_page(  # noqa: PLR0913  the facts that all pages show
     events: str = "",
     status: int = 200,
     address: str = "",
+    cached: CachedFleet | None = None,
     **values: object,
 ) -> HTMLResponse:
     """Return a page, or its parts; ``events`` are the kinds of events after which it refreshes itself.
 
     ``address`` is that of the page which shows the parts, if it differs from the address of the request.
+    ``cached`` is the fleet that the page shows, if it shows one: the frame then shows the same one.
     """
+    cached = cached or adapters.feed.snapshot()
     fragment = is_fragment(request)
     layout = {
         "layout": "fragment.html" if fragment else "page.html",
         "fragment": fragment,
         "oob": _MORPH if fragment else "",
-        "frame": _frame(request, adapters, user, events, address or view_address(request)),
+        "frame": _frame(request, user, cached, adapters.clock.now(), events, address or view_address(request)),
         "site": cookies.site_of(request),
     }
     return HTMLResponse(render(template, **layout, **values), status)
 
 
-def _frame(request: Request, adapters: ServerAdapters, user: User, events: str, address: str) -> PageFrame:
+def _frame(request: Request, user: User, cached: CachedFleet, now: float, events: str, address: str) -> PageFrame:
     """Return the frame of the page at an address, with the state of the fleet and the acts on it."""
-    cached, now = adapters.feed.snapshot(), adapters.clock.now()
     offered = fleet_acts(cached.fleet, address, user) if cached.connected else ()
     return page_frame(
         address.partition("?")[0],

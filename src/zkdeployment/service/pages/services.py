@@ -73,7 +73,16 @@ def show_services(
     services = find_services(cached.fleet, read_targets(request, adapters))
     view = services_view(services, cached.status, text=text.strip(), page=page)
     withheld = withheld_services_view(read_withheld(request, adapters), text.strip())
-    return show_page(request, adapters, user, "services.html", events=FLEET_EVENTS, view=view, withheld=withheld)
+    return show_page(
+        request,
+        adapters,
+        user,
+        "services.html",
+        events=FLEET_EVENTS,
+        cached=cached,
+        view=view,
+        withheld=withheld,
+    )
 
 
 @router.get("/services/{path:path}")
@@ -105,7 +114,9 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         page=page,
     )
     events = f"{FLEET_EVENTS} check intent"
-    return show_page(request, adapters, user, "service.html", events=events, view=view, withheld=withheld)
+    return show_page(
+        request, adapters, user, "service.html", events=events, cached=cached, view=view, withheld=withheld
+    )
 
 
 def _deployed(records: Sequence[PublicationRecord]) -> dict[str, float]:

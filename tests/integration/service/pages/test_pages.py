@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import chain, repeat
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -14,6 +16,7 @@ from support.waiting import wait_until
 from support.web.forms import follow, submit
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.service.users.user import Role
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
@@ -213,6 +216,18 @@ def test_the_frame_that_a_page_asks_for_is_that_of_the_page(service):
         person = browser.get("/frame?page=/locks%3Fa=1", follow_redirects=False)
 
     assert (person.status_code, person.headers["location"]) == (303, "/locks?a=1")
+
+
+@pytest.mark.parametrize("path", ["/hosts/h2", "/locks", "/services", "/services/shop/web", "/rollout", "/plan"])
+def test_all_parts_of_a_page_show_the_fleet_of_one_moment(service, monkeypatch, path):
+    feed = service.adapters.feed
+    first = feed.snapshot()
+    with service.browser(service.add_user(Role.OPERATOR)) as browser:
+        moments = chain([first], repeat(replace(first, reading=FleetReading())))
+        monkeypatch.setattr(feed, "snapshot", moments.__next__)
+        page = browser.get(path)
+    assert page.status_code == 200
+    assert "Nothing is published yet" not in page.text
 
 
 def test_an_act_returns_to_its_view_and_the_page_shows_it(service):
