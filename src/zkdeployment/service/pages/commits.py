@@ -6,14 +6,21 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from zkdeployment.base.errors import BusyError, NotFoundError, RefusedError, SourceError, ZkdeploymentError
+from zkdeployment.base.errors import (
+    BusyError,
+    NotFoundError,
+    RefusedError,
+    SourceError,
+    UnreachableError,
+    ZkdeploymentError,
+)
 from zkdeployment.fleet.views.requests import Job, job_of
-from zkdeployment.publishing.records import CommitSummary, PublicationSummary
+from zkdeployment.publishing.records import CommitSummary, PublicationSummary, Refusal
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.acts import PublishFleet
 from zkdeployment.service.api.commits import find_job
-from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
-from zkdeployment.service.pages.live_page import FLEET_EVENTS, show_page
+from zkdeployment.service.dependencies import Adapters, ServerAdapters
+from zkdeployment.service.pages.live_page import FLEET_EVENTS, Known, last_known, show_page
 from zkdeployment.service.views.commits import CommitFacts, commit_view
 from zkdeployment.service.views.fleet import unpublished_commits
 from zkdeployment.service.views.frame import commit_page
@@ -24,14 +31,16 @@ router = APIRouter(include_in_schema=False)
 @router.get("/commits/{commit}")
 def show_commit(
     request: Request,
-    adapters: ConnectedAdapters,
+    adapters: Adapters,
     user: Reader,
     commit: Annotated[str, Path(pattern="^[0-9a-f]{4,64}$|^[0-9]{1,9}$")],
 ) -> Response:
     """Return the page of the commit with this id, which may be shortened: how far it has come."""
-    cached, summaries = adapters.feed.snapshot(), adapters.feed.summaries()
+    cached, last = adapters.feed.snapshot(), last_known(request)
+    summaries = last.read(Known.SUMMARIES, adapters.feed.summaries, ())
+    refusals = last.read(Known.REFUSALS, adapters.feed.refusals, ())
     waiting = unpublished_commits(cached.fleet, cached.reading.syncer)
-    job = _find(adapters, commit, waiting, summaries)
+    job = _find(adapters, commit, waiting, summaries, refusals)
     facts = CommitFacts(
         job,
         _summary(adapters, job, waiting, summaries),
@@ -40,7 +49,7 @@ def show_commit(
         next((each for each in summaries if each.sequence == job.sequence), None),
     )
     view = commit_view(facts, adapters.clock.now())
-    may_publish = view.may_publish and user.may_act(PublishFleet.RIGHT)
+    may_publish = view.may_publish and cached.connected and user.may_act(PublishFleet.RIGHT)
     tip = waiting[0].id if waiting else job.commit
     link = PublishFleet.link("Publish now", "primary", commit_page(job.commit), commit=tip)
     acts = (link,) if may_publish else ()
@@ -54,16 +63,19 @@ def _find(
     name: str,
     waiting: Sequence[CommitSummary],
     summaries: Sequence[PublicationSummary],
+    refusals: Sequence[Refusal],
 ) -> Job:
-    """Return the state of a commit; without a repository, only published, refused and waiting ones are known."""
+    """Return the state of a commit.
+
+    Without the repository or without ZooKeeper, only published, refused and waiting ones are known.
+    """
     problem: ZkdeploymentError = NotFoundError(f"neither the branch nor the history has the commit {name}")
     try:
         return find_job(adapters, name)
     except (NotFoundError, RefusedError):
         pass  # a revision of a former repository may still be in the history
-    except (SourceError, BusyError) as error:
+    except (SourceError, BusyError, UnreachableError) as error:
         problem = error
-    refusals = adapters.feed.refusals()
     known = [each.id for each in waiting] + [str(each.revision) for each in summaries]
     known += [str(each.revision) for each in refusals]
     found = next((each for each in known if each == name or (len(each) >= 40 and each.startswith(name))), None)

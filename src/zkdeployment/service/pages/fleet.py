@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
+from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.text import printable
@@ -56,6 +57,7 @@ from zkdeployment.service.views.hosts import AdviceLine, HostQuery, LiveView, ad
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
 from zkdeployment.service.views.services import find_services, withheld_of_host
+from zkdeployment.strategies.state import RolloutState
 
 router = APIRouter(include_in_schema=False)
 
@@ -325,9 +327,10 @@ def show_history(
     day: Annotated[str, Query(pattern=r"^(\d{4}-\d{2}-\d{2})?$")] = "",
 ) -> Response:
     """Return the page of the publications, newest first, with pictures of them; ``day`` selects one day."""
-    recent = adapters.feed.summaries()
-    wanted = page * PAGE_SIZE + 1
-    listed = recent if wanted <= SUMMARIES else tuple(map(PublicationSummary.of, adapters.feed.history(wanted)))
+    recent = last_known(request).read(Known.SUMMARIES, adapters.feed.summaries, ())
+    wanted, listed = page * PAGE_SIZE + 1, recent
+    if wanted > SUMMARIES:
+        listed = read_or(lambda: tuple(map(PublicationSummary.of, adapters.feed.history(wanted))), recent)
     view = history_view(listed, recent, page, adapters.clock.now(), day)
     return show_page(request, adapters, user, "history.html", events="publication host", view=view)
 
@@ -343,7 +346,11 @@ def show_publication(
 ) -> Response:
     """Return the page of one publication; with ``changes``, the page shows the changes of the tree."""
     feed = adapters.feed
-    records = feed.publication(sequence)
+
+    def read() -> tuple[tuple[PublicationRecord, ...], tuple[Act, ...], tuple[RolloutState, ...]]:
+        return feed.publication(sequence), feed.acts(), feed.rollouts(sequence)
+
+    records, acts, rollouts = last_known(request).read_of(Known.PUBLICATION, sequence, read)
     if not records:
         raise HTTPException(404, f"the history has no publication {sequence}")
     before = previous_record(read_or(lambda: feed.history(RECENT), ()), sequence)
@@ -353,8 +360,8 @@ def show_publication(
     view = publication_view(
         records,
         records[-1],
-        feed.acts(),
-        feed.rollouts(sequence),
+        acts,
+        rollouts,
         difference,
         page=page,
         now=adapters.clock.now(),

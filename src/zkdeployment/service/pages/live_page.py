@@ -139,6 +139,10 @@ class Known(Enum):
     USES = "the use of pools"
     ACTS = "acts"
     FAILED_LOGINS = "failed logins"
+    SUMMARIES = "summaries"
+    REFUSALS = "refusals"
+    PUBLICATION = "publication"
+    TRACE = "trace"
 
 
 class LastKnown:
@@ -154,6 +158,13 @@ class LastKnown:
         except UnreachableError:
             value = self._values.get(kind, default)
         return value
+
+    def read_of(self, kind: Known, subject: object, read: Callable[[], V]) -> V:
+        """Return the result of ``read``; while ZooKeeper is unreachable, the last one for the same subject."""
+        value = self.read(kind, lambda: (subject, read()), None)
+        if value is None or value[0] != subject:
+            raise UnreachableError("ZooKeeper does not answer; the service tries again by itself")
+        return value[1]
 
 
 #: The number of publications that a page searches for the wanted revision and for results of a host.

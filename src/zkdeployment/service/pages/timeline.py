@@ -9,7 +9,7 @@ from zkdeployment.fleet.traces.spans import Trace, publication_trace
 from zkdeployment.fleet.views.history import acts_during
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
-from zkdeployment.service.pages.live_page import render, show_page
+from zkdeployment.service.pages.live_page import Known, last_known, render, show_page
 from zkdeployment.service.views.frame import publication_page
 from zkdeployment.service.views.timeline import TimelineSection, timeline_view
 
@@ -33,7 +33,7 @@ def show_timeline(
     request: Request, adapters: Adapters, user: Reader, sequence: Sequence, section: Section
 ) -> Response:
     """Return the page with the timeline of a publication."""
-    view = timeline_view(_trace(adapters, sequence), section, adapters.clock.now())
+    view = timeline_view(_trace(request, adapters, sequence), section, adapters.clock.now())
     return show_page(
         request,
         adapters,
@@ -46,17 +46,24 @@ def show_timeline(
 
 
 @router.get("/history/{sequence}/timeline.svg")
-def save_timeline(adapters: Adapters, user: Reader, sequence: Sequence, section: Section) -> Response:
+def save_timeline(
+    request: Request, adapters: Adapters, user: Reader, sequence: Sequence, section: Section
+) -> Response:
     """Return the same picture as a file."""
     del user
-    view = timeline_view(_trace(adapters, sequence), section, adapters.clock.now())
+    view = timeline_view(_trace(request, adapters, sequence), section, adapters.clock.now())
     text = render("timeline_picture.svg", view=view, standalone=True)
     headers = {"Content-Disposition": f'attachment; filename="timeline-{sequence}.svg"'}
     return Response(text, media_type="image/svg+xml", headers=headers)
 
 
-def _trace(adapters: ServerAdapters, sequence: int) -> Trace:
-    """Return the spans of a publication; raises ``HTTPException`` if the history does not have it."""
+def _trace(request: Request, adapters: ServerAdapters, sequence: int) -> Trace:
+    """Return the spans of a publication, or the last known ones while ZooKeeper is away."""
+    return last_known(request).read_of(Known.TRACE, sequence, lambda: _read_trace(adapters, sequence))
+
+
+def _read_trace(adapters: ServerAdapters, sequence: int) -> Trace:
+    """Read the spans of a publication; raises ``HTTPException`` if the history does not have it."""
     feed = adapters.feed
     records = feed.publication(sequence)
     record = next((record for record in records if record.sequence == sequence), None)

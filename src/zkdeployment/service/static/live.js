@@ -62,13 +62,20 @@
       headers["X-Changed-Hosts"] = hosts.map(encodeURIComponent).join(" ");
     }
     const begun = performance.now();
+    let wait = 0;
     try {
-      const response = await fetch(address, {headers, signal: own.signal, cache: "no-store"});
+      const get = from => fetch(from, {headers, signal: own.signal, cache: "no-store"});
+      let response = await get(address);
+      if (response.status === 503 && !framed) { // the frame shows why, and how old the page is
+        everything = true;
+        wait = RETRY;
+        response = await get(frameAddress());
+      }
       if (response.status === 401 || response.redirected) { location.reload(); return; }
       if (!response.ok) throw new Error(`${response.status}`);
       const text = await response.text();
       if (fetching !== own) return;
-      if (push) history.pushState(null, "", address);
+      if (push && !wait) history.pushState(null, "", address);
       await htmx.swap({text, swap: "none", sourceElement: body});
       showState();
       expire();
@@ -83,13 +90,13 @@
       }
       if (framed) frame = true; else everything = true;
       lost(true);
-      setTimeout(plan, RETRY);
+      wait = RETRY;
     } finally {
       if (fetching === own) fetching = null;
       fetched = performance.now();
       took = fetched - begun;
     }
-    if (changed.size || everything || frame) plan();
+    if (changed.size || everything || frame) setTimeout(plan, wait);
   }
 
   // The title and the icon of the tab show the state of the fleet.

@@ -443,6 +443,34 @@ def test_without_zookeeper_the_page_shows_its_age_and_recovers(stage):
         expect(page.locator("h1")).to_have_text("130 of 130 hosts have the wanted revision")
 
 
+def test_without_zookeeper_the_last_known_history_is_shown(stage):
+    sequence = stage.service.adapters.feed.snapshot().reading.sequence
+    commit = stage.service.adapters.feed.snapshot().fleet.published
+    paths = ["/history", f"/history/{sequence}", f"/history/{sequence}/timeline", f"/commits/{commit}"]
+    with stage.page() as page:
+        before = [page.request.get(path).status for path in paths]
+        stage.proxy.cut()
+        try:
+            expect(page.locator("#freshness")).to_contain_text("ZooKeeper is unreachable")
+            assert [page.request.get(path).status for path in paths] == before == [200] * 4
+            assert page.request.get(f"/history/{sequence - 1}").status == 503
+        finally:
+            stage.proxy.heal()
+
+
+def test_an_open_page_without_known_data_says_that_zookeeper_is_away(stage):
+    newest, former = (each.sequence for each in stage.service.adapters.feed.summaries()[:2])
+    with stage.page(f"/history/{former}") as page:
+        page.request.get(f"/history/{newest}")
+        stage.proxy.cut()
+        try:
+            expect(page.locator("#freshness")).to_contain_text("ZooKeeper is unreachable")
+            expect(page.locator("#connection")).to_be_hidden()
+        finally:
+            stage.proxy.heal()
+        expect(page.locator("#freshness")).to_be_empty()
+
+
 def test_a_lost_connection_to_the_service_is_shown_until_it_is_back(stage):
     with stage.page() as page:
         page.context.set_offline(True)
