@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from starlette.exceptions import HTTPException
 
-from zkdeployment.fleet.traces.spans import Trace, publication_trace
+from zkdeployment.fleet.traces.spans import Trace, is_publication_over, publication_trace
 from zkdeployment.fleet.views.history import acts_during
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
@@ -69,7 +69,8 @@ def _read_trace(adapters: ServerAdapters, sequence: int) -> Trace:
     record = next((record for record in records if record.sequence == sequence), None)
     if record is None:
         raise HTTPException(404, f"the history has no publication {sequence}")
-    reading = feed.snapshot().reading
-    is_over = sequence < reading.fleet.since or reading.status.converged
+    reading, rollouts = feed.snapshot().reading, feed.rollouts(sequence)
+    converged = reading.status.converged
+    is_over = is_publication_over(sequence, rollouts, since=reading.fleet.since, converged=converged)
     steps, acts = adapters.recorder.steps(sequence), acts_during(records, record, feed.acts())
-    return publication_trace(record, feed.rollouts(sequence), steps, acts, is_over=is_over)
+    return publication_trace(record, rollouts, steps, acts, is_over=is_over)

@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.strategies import begun_rollout, group, plain_hosts, strategy
+from support.strategies import begun_rollout, ended_rollout, group, plain_hosts, strategy
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.fleet.traces.otlp import otlp_requests
-from zkdeployment.fleet.traces.spans import SpanKind, StepTime, Trace, publication_trace
+from zkdeployment.fleet.traces.spans import SpanKind, StepTime, Trace, is_publication_over, publication_trace
 from zkdeployment.publishing.records import PublicationRecord
+from zkdeployment.strategies.state import Ending
 
 
 def record(*results: HostResult, **fields: Any) -> PublicationRecord:
@@ -111,3 +112,13 @@ def test_spans_stand_inside_their_parents_and_ids_are_unique(results, shown, is_
             assert list(spans).index(parent.key) < list(spans).index(span.key)
             assert parent.start <= span.start or span.kind is SpanKind.STEP
     assert publication_trace(made, [], steps, is_over=is_over).id == trace.id
+
+
+def test_a_publication_is_over_when_hosts_are_no_longer_led_to_it():
+    running = begun_rollout()
+    aborted = ended_rollout(running, Ending.ABORTED)
+    assert not is_publication_over(7, (), since=7, converged=False)
+    assert not is_publication_over(7, (aborted, running), since=7, converged=False)
+    assert is_publication_over(7, (running, aborted), since=7, converged=False)
+    assert is_publication_over(7, (running,), since=8, converged=False)
+    assert is_publication_over(7, (), since=7, converged=True)
