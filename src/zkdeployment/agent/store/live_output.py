@@ -42,6 +42,7 @@ class LiveOutputWriter:
         self._is_requested = False
         self._written: tuple[str, str] | None = None  # the step and its output
         self._written_at = 0.0
+        self._next_at = 0.0  # after a failure: when ZooKeeper is contacted again
 
     def show(self, revision: str, step: str, output: ScriptOutput, is_over: bool) -> None:  # noqa: FBT001  a fact
         """Write the end of the output of a script, if it is asked for and due.
@@ -49,20 +50,22 @@ class LiveOutputWriter:
         The last output of a script that ``is_over`` is always due. Never raises, and does not wait for ZooKeeper
         without a connection: a script is running, which the agent has to watch.
         """
-        session_id = self._session.id
-        if session_id is None:
+        session_id, now = self._session.id, self._clock.monotonic()
+        if session_id is None or (now < self._next_at and not is_over):
             return
         try:
             if session_id != self._watching or (self._changed.is_set() and not self._is_requested):
+                self._watching = None  # a failure leaves no watch
                 self._changed.clear()
                 self._is_requested = self._session.exists(self._path, WatchHandler(self._changed.set))
                 self._watching, self._written = session_id, None
-            waited = self._clock.monotonic() - self._written_at
+            waited = now - self._written_at
             if self._is_requested and (is_over or self._written is None or waited >= _PACE):
                 text = _shown(output.tail(MAX_LIVE_BYTES))
                 if (step, text) != self._written or waited >= _CONFIRMED:
                     self._write(LiveOutput(self._host_id, revision, step, self._clock.now(), text))
         except (OSError, ZkdeploymentError) as error:
+            self._next_at = self._clock.monotonic() + _PACE
             get_logger().debug("output-not-shown", reason=str(error))
 
     def _write(self, output: LiveOutput) -> None:

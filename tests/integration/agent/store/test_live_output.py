@@ -12,6 +12,7 @@ from support.waiting import ManualClock, wait_until
 from support.zookeeper import renew_session, sent_requests
 from zkdeployment.agent.scripts import ScriptOutput
 from zkdeployment.agent.store.live_output import LiveOutputWriter
+from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.stop import MAX_LIVE_BYTES
 from zkdeployment.fleet.feed import live_outputs
 from zkdeployment.fleet.feed.live_outputs import LiveOutputs
@@ -185,6 +186,25 @@ def test_a_script_is_watched_while_zookeeper_is_away(session, script, page):
     asked(page, script)
     session.close()
     script.prints("nobody sees this\n")
+
+
+def test_a_request_is_noticed_although_zookeeper_answered_once_too_late(script, page, monkeypatch):
+    calls, exists = [], Session.exists
+
+    def late(session: Session, path: str, watch: object) -> bool:
+        calls.append(path)
+        if len(calls) == 2:
+            raise UnreachableError("no answer in time")
+        return exists(session, path, watch)
+
+    monkeypatch.setattr(Session, "exists", late)
+    script.prints("unpacking\n")
+    assert page.ask("h1") is None
+    wait_until(lambda: script.passes(0.0) or len(calls) == 2, "the agent notices the request")
+    script.passes(0.5)
+    assert len(calls) == 2, "a script is watched: one attempt a second"
+    script.passes(0.5)
+    assert shown(page) == "unpacking\n"
 
 
 def test_a_service_asks_only_so_many_hosts(page, client, monkeypatch):
