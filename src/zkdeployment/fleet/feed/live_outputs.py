@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.errors import DeniedError
+from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import LiveOutput
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Create, Delete, TransactionError
@@ -35,12 +37,22 @@ class LiveOutputs:
     def ask(self, host_id: str) -> LiveOutput | None:
         """Return the output of a host's running script; ask the host for it if this service does not ask yet.
 
-        ``None`` until the host has answered, and if this service asks too many other hosts.
+        ``None`` until the host has answered, if this service asks too many other hosts, and if it lacks the
+        rights to ask.
         """
         with self._lock:
             if host_id not in self._shown and len(self._shown) >= MOST_REQUESTS:
                 return None
             self._shown[host_id] = time.monotonic()
+        try:
+            return self._ask(host_id)
+        except DeniedError as error:
+            get_logger().debug("output-not-requested", host=host_id, reason=str(error))
+            with self._lock:
+                self._shown.pop(host_id, None)
+            return None
+
+    def _ask(self, host_id: str) -> LiveOutput | None:
         path = paths.live_output_path(host_id)
         node = self._session.get(path)
         if node is None:
@@ -58,7 +70,7 @@ class LiveOutputs:
         with self._lock:
             outdated = [name for name, shown in self._shown.items() if time.monotonic() - shown > LINGER]
         for host_id in outdated:
-            with contextlib.suppress(TransactionError):
+            with contextlib.suppress(TransactionError, DeniedError):
                 self._session.commit(Delete(paths.live_output_path(host_id)))
             with self._lock:
-                del self._shown[host_id]
+                self._shown.pop(host_id, None)

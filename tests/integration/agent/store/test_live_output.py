@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from kazoo.security import make_acl
 
 from support.agents import called
 from support.waiting import ManualClock, wait_until
@@ -205,6 +206,20 @@ def test_a_request_is_noticed_although_zookeeper_answered_once_too_late(script, 
     assert len(calls) == 2, "a script is watched: one attempt a second"
     script.passes(0.5)
     assert shown(page) == "unpacking\n"
+
+
+def test_a_service_without_the_rights_to_ask_shows_no_output_and_continues(page, client, monkeypatch):
+    client.ensure_path("/zkdeployment/live-output")
+    only_read = [make_acl("world", "anyone", read=True, admin=True)]
+    client.set_acls("/zkdeployment/live-output", only_read)
+    assert page.ask("h1") is None
+    monkeypatch.setattr(live_outputs, "LINGER", -1.0)
+    page.withdraw_outdated()
+    client.set_acls("/zkdeployment/live-output", [make_acl("world", "anyone", all=True)])
+    assert page.ask("h1") is None
+    client.set_acls("/zkdeployment/live-output", only_read)
+    page.withdraw_outdated()
+    assert client.exists(NODE) is not None
 
 
 def test_a_service_asks_only_so_many_hosts(page, client, monkeypatch):
