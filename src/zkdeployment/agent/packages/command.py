@@ -393,22 +393,31 @@ _GENERATIONS = {"4.": 4, "dnf5 version 5.": 5}
 
 
 def find_program(generations: Collection[int] = (4, 5)) -> DnfProgram:
-    """Return the first installed dnf of these generations; raise ``PackageError`` if none is installed."""
+    """Return the first installed dnf of these generations; raise ``PackageError`` if none is installed.
+
+    A dnf that cannot print its version, as during its own upgrade, may be able to at the next attempt.
+    """
     expected = " or ".join(f"dnf {generation}" for generation in sorted(generations))
-    others = []
+    others, has_failed = [], False
     for name in _NAMES:
         found = shutil.which(name)
         if found is None:
             continue
         path = Path(found)
-        said = _version(found, path.stat().st_mtime_ns)
+        try:
+            said = _version(found, path.stat().st_mtime_ns)
+        except PackageError as error:
+            others.append(f"a dnf that fails ({error})")
+            has_failed = True
+            continue
         generation = next((value for start, value in _GENERATIONS.items() if said.startswith(start)), 0)
         version = said.removeprefix("dnf5 version ")
         if generation in generations:
             return DnfProgram(path, version, generation)
         others.append(f"{f'dnf {version}' if version else 'a dnf of unknown version'} as {path}")
     if others:
-        raise PackageError(f"expected {expected}, found {', '.join(others)}; install {expected}")
+        message = f"expected {expected}, found {', '.join(others)}; install {expected}"
+        raise PackageError(message, retry_helps=has_failed)
     raise PackageError(
         f"cannot find dnf: expected it on the PATH; install {expected}, or set packages = none in the"
         " configuration"
@@ -431,19 +440,26 @@ def tools() -> tuple[str, list[str]]:
     rpm = shutil.which("rpm")
     if rpm is None:
         missing.append("cannot find rpm: expected it on the PATH; install rpm, or set packages = none")
-    else:
-        found.append(f"rpm {_version(rpm, Path(rpm).stat().st_mtime_ns).removeprefix('RPM version ')} as {rpm}")
+        return ", ".join(found), missing
+    try:
+        version = _version(rpm, Path(rpm).stat().st_mtime_ns).removeprefix("RPM version ")
+        found.append(f"rpm {version} as {rpm}")
+    except PackageError as error:
+        missing.append(f"cannot use rpm: {error}; install rpm again")
     return ", ".join(found), missing
 
 
 @functools.cache
 def _version(program: str, changed: int) -> str:  # noqa: ARG001  a changed file needs a new call
-    """Return the first line that the program prints, such as ``4.14.0`` or ``dnf5 version 5.2.6``."""
+    """Return the first line that the program prints, such as ``4.14.0`` or ``dnf5 version 5.2.6``.
+
+    Raises ``PackageError``, which is not cached, if the program fails.
+    """
     try:
-        output = process.run([program, "--version"], env=_environment(), timeout=_TIMEOUT).stdout
+        done = process.run([program, "--version"], env=_environment(), timeout=_TIMEOUT).check()
     except ProgramError as error:
         raise PackageError(f"{error}") from error
-    return next(iter(output.splitlines()), "").strip()
+    return next(iter(done.stdout.splitlines()), "").strip()
 
 
 def _environment() -> dict[str, str]:

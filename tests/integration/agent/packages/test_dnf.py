@@ -610,6 +610,30 @@ def test_a_dnf_of_another_generation_is_passed_over(tmp_path, monkeypatch):
     assert (found.path.name, found.version, found.generation) == ("dnf5", "5.4.6.0", 5)
 
 
+def test_a_program_that_fails_once_is_tried_again(tmp_path, monkeypatch):
+    broken = tmp_path / "broken"
+    names = ("dnf", "dnf5", "dnf-3", "rpm")
+    shadow(monkeypatch, tmp_path / "bin", dict.fromkeys(names, "4.24.0"))
+    for name in names:
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/sh\ntest ! -e {broken} || {{ echo no library >&2; exit 127; }}\necho 4.24.0\n")
+    broken.touch()
+    with pytest.raises(
+        PackageError, match=r"found a dnf that fails \(.*/dnf --version failed .*: no library\)"
+    ) as info:
+        find_program()
+    assert info.value.retry_helps
+    found, missing = command.tools()
+    assert found == ""
+    assert [message.partition(":")[0] for message in missing] == [
+        f"expected dnf 4 or dnf 5, found a dnf that fails ({tmp_path}/bin/dnf --version failed with status 127",
+        "cannot use rpm",
+    ]
+    broken.unlink()
+    assert find_program().version == "4.24.0"
+    assert command.tools()[0] == f"dnf 4.24.0 as {tmp_path}/bin/dnf, rpm 4.24.0 as {tmp_path}/bin/rpm"
+
+
 def test_an_upgrade_of_dnf_is_noticed(tmp_path, monkeypatch):
     command_line = Dnf(tmp_path)._dnf
     shadow(monkeypatch, tmp_path / "bin", {"dnf": "4.24.0"})
