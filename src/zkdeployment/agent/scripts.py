@@ -28,7 +28,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files, process
 from zkdeployment.base.machine.program import late_import
 from zkdeployment.base.machine.systemd import Scope, new_scope
-from zkdeployment.base.stop import MAX_OUTPUT_BYTES
+from zkdeployment.base.stop import MAX_OUTPUT_BYTES, end_of_output
 from zkdeployment.base.text import printable_lines
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class ScriptOutput:
             self._cut()
 
     def tail(self, size: int) -> str:
-        """Return the last ``size`` bytes as text; control characters except line ends are escaped."""
-        start = max(0, os.fstat(self._descriptor).st_size - size)
-        return printable_lines(os.pread(self._descriptor, size, start).decode("utf-8", errors="replace"))
+        """Return the end of the output, at most ``size`` bytes, as ``end_of_output`` does."""
+        start = max(0, os.fstat(self._descriptor).st_size - size - 1)
+        return end_of_output(os.pread(self._descriptor, size + 1, start), size)
 
     def _read(self, start: int, limit: int) -> bytes:
         return os.pread(self._descriptor, min(_CHUNK, limit - start), start)

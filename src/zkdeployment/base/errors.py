@@ -156,7 +156,7 @@ class AbandonedError(ProgramError):
 
 
 class ScriptError(ProgramError):
-    """A package's script failed; ``tail`` is the end of its output."""
+    """A package's script failed; ``tail`` is the end of its output, without secrets."""
 
     def __init__(self, message: str, tail: str = "") -> None:
         super().__init__(message)

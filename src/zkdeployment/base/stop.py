@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.errors import without_secrets
 from zkdeployment.base.records import APART, OMITTED, Key, Record
+from zkdeployment.base.text import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,6 +86,23 @@ class FailureOutput(Record):
     step: str
     time: float
     text: Annotated[str, Key("output")] = ""
+
+
+_LINE_END = re.compile(rb"[\r\n]")
+
+
+def end_of_output(output: bytes, most: int) -> str:
+    """Return the end of an output without secrets, at ``most`` this many bytes of printable lines.
+
+    If the output is longer, an incomplete first line is omitted, because it may lack the word by which a secret is
+    recognised. A carriage return ends a line, too: programs show their progress with it.
+    """
+    start = max(0, len(output) - most)
+    if start:
+        line_end = _LINE_END.search(output, start - 1)
+        start = len(output) if line_end is None else line_end.end()
+    shown = printable_lines(without_secrets(output[start:].decode("utf-8", errors="replace")))
+    return shown.encode("utf-8")[-most:].decode("utf-8", errors="ignore")
 
 
 #: The most lines of an output that a host shows with its error, and the most characters of each.

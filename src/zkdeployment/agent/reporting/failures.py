@@ -22,8 +22,8 @@ from zkdeployment.base.errors import (
     without_secrets,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.stop import MAX_OUTPUT_BYTES, FailureOutput, GroupStop, Stop, last_lines
-from zkdeployment.base.text import printable, printable_lines
+from zkdeployment.base.stop import FailureOutput, GroupStop, Stop, last_lines
+from zkdeployment.base.text import printable
 from zkdeployment.strategies.permission import Failure, PhaseReport
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class FailureReporter:
                 obsolete = not self._attempt(failure)
                 reported = True
         finally:  # operators are informed although ZooKeeper does not answer
-            output = _output_of(error)
+            output = getattr(error, "tail", "")
             self._adapters.mailer.send(*failure_mail(failure, output, reported=reported, obsolete=obsolete))
         if not reported:
             self._presence.retry_until_overdue(lambda: self._attempt(failure))
@@ -179,7 +179,7 @@ class FailureReporter:
         The failure is not kept on disk: after a restart of the agent, the host tries again.
         """
         stop = self._show(revision, failed, error)
-        output = _output_of(error)
+        output = getattr(error, "tail", "")
         self._adapters.mailer.send(*failure_mail(Failure(stop, failed), output, reported=True, alone=True))
         self._presence.refresh()
         self._publish_output(stop, output)
@@ -200,7 +200,7 @@ class FailureReporter:
         cause = reason(error)
         get_logger().error("deployment-error", reason=cause, exc_info=error)
         self._presence.telemetry.end(DeploymentResult.FAILED)
-        self._set_failure(cause, failed, last_lines(_output_of(error)))
+        self._set_failure(cause, failed, last_lines(getattr(error, "tail", "")))
         self._presence.end_deployment()
         try:
             self._adapters.run.write_status(revision, "error")
@@ -274,12 +274,6 @@ class FailureReporter:
             get_logger().warning("failure-obsolete", failed=failure.stop.revision)
             self._presence.refresh()
         return stopped
-
-
-def _output_of(error: Exception) -> str:
-    """Return the end of the output of the script that failed, without secrets; empty for other errors."""
-    text = without_secrets(getattr(error, "tail", "")).encode("utf-8", errors="replace")[-MAX_OUTPUT_BYTES:]
-    return printable_lines(text.decode("utf-8", errors="ignore"))
 
 
 def reason(error: Exception) -> str:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.errors import ZkdeploymentError, without_secrets
+from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import MAX_LIVE_BYTES, LiveOutput
-from zkdeployment.base.text import printable_lines
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.nodes import encode
@@ -61,7 +60,7 @@ class LiveOutputWriter:
                 self._watching, self._written = session_id, None
             waited = now - self._written_at
             if self._is_requested and (is_over or self._written is None or waited >= _PACE):
-                text = _shown(output.tail(MAX_LIVE_BYTES))
+                text = output.tail(MAX_LIVE_BYTES)
                 if (step, text) != self._written or waited >= _CONFIRMED:
                     self._write(LiveOutput(self._host_id, revision, step, self._clock.now(), text))
         except (OSError, ZkdeploymentError) as error:
@@ -75,14 +74,3 @@ class LiveOutputWriter:
         except TransactionError:  # the service no longer asks
             self._is_requested = False
             self._changed.set()
-
-
-def _shown(tail: str) -> str:
-    """Return the end of an output without secrets, within the limit of bytes.
-
-    An incomplete first line is omitted, because it may lack the word by which a secret is recognised.
-    """
-    if len(tail.encode("utf-8", errors="replace")) >= MAX_LIVE_BYTES:
-        tail = tail.partition("\n")[2]
-    cut = without_secrets(tail).encode("utf-8", errors="replace")[-MAX_LIVE_BYTES:]
-    return printable_lines(cut.decode("utf-8", errors="ignore"))
