@@ -80,10 +80,10 @@ class HostPresence:
         self.host = replace(self.host, deploying=None, step=None, steps=None)
 
     def set_error(self, error: str | None) -> None:
-        """Replace the host's error; ``None`` also clears the failure."""
-        self.host = replace(self.host, error=error)
+        """Replace the host's error and drop the output of a script; ``None`` also clears the failure."""
+        self.host = replace(self.host, error=error, output=None)
         if error is None:
-            self.host = replace(self.host, failed=None, output=None)
+            self.host = replace(self.host, failed=None)
 
     def retry_until_reachable(self, call: Callable[[], T]) -> T:
         """Repeat a call until ZooKeeper answers and return its result.
