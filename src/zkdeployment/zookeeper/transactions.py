@@ -159,16 +159,20 @@ _ATTEMPTS = 50
 def commit_afresh(session: Session, make: Callable[[], Iterable[Operation] | None], aim: str) -> bool:
     """Commit the operations that ``make`` returns after it has read the nodes; read again after each conflict.
 
-    Returns ``False`` when ``make`` returns ``None``: the nodes no longer need the change. ``aim`` completes the
-    ``ConflictError`` "cannot …", which is raised after many attempts.
+    Returns ``False`` when ``make`` returns ``None``: the nodes no longer need the change. Without operations, the
+    nodes are already as wanted and nothing is sent. ``aim`` completes the ``ConflictError`` "cannot …", which is
+    raised after many attempts.
     """
+    reason: ConflictError | None = None
     for _ in range(_ATTEMPTS):
-        operations = make()
-        if operations is None:
-            return False
         try:
-            session.commit(*operations)
-        except ConflictError:
-            continue
-        return True
-    raise ConflictError(f"cannot {aim}: other writers changed its nodes during each of {_ATTEMPTS} attempts")
+            made = make()
+            if operations := tuple(made or ()):
+                session.commit(*operations)
+        except ConflictError as error:
+            reason = error
+        else:
+            return made is not None
+    raise ConflictError(
+        f"cannot {aim}: other writers changed its nodes during each of {_ATTEMPTS} attempts ({reason}); try again"
+    )

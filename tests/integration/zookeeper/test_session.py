@@ -14,7 +14,14 @@ from kazoo.security import make_acl
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, sent_requests, through
-from zkdeployment.base.errors import ConfigurationError, DeniedError, RestartError, TreeError, UnreachableError
+from zkdeployment.base.errors import (
+    ConfigurationError,
+    ConflictError,
+    DeniedError,
+    RestartError,
+    TreeError,
+    UnreachableError,
+)
 from zkdeployment.zookeeper.reads import Read, _MultiRead
 from zkdeployment.zookeeper.servers import ConnectionStatus
 from zkdeployment.zookeeper.session import Session
@@ -26,6 +33,7 @@ from zkdeployment.zookeeper.transactions import (
     Delete,
     Set,
     TransactionError,
+    commit_afresh,
 )
 
 
@@ -497,3 +505,30 @@ def test_threads_that_find_a_dead_client_share_one_new_client(zookeeper):
             thread.join()
         assert len(nodes) == 5
         assert session.alive
+
+
+def test_a_change_is_made_of_the_nodes_as_other_writers_left_them(session, client):
+    client.create("/counter", b"0")
+    reads = []
+
+    def make():
+        node = session.get("/counter")
+        reads.append(node.data)
+        if len(reads) < 3:
+            client.set("/counter", b"%d" % len(reads))
+        return [Set("/counter", node.data + b"!", node.version)]
+
+    assert commit_afresh(session, make, "count")
+    assert (reads, client.get("/counter")[0]) == ([b"0", b"1", b"2"], b"2!")
+
+
+def test_nothing_is_sent_if_the_nodes_need_no_change(session, monkeypatch):
+    sent = sent_requests(session, monkeypatch)
+    assert commit_afresh(session, list, "stop a group that is stopped")
+    assert not commit_afresh(session, lambda: None, "stop a group that is gone")
+    assert sent == []
+
+
+def test_the_error_after_many_conflicts_names_the_last_one(session):
+    with pytest.raises(ConflictError, match=r"cannot count: .* attempts \(cannot set /gone: .*\); try again"):
+        commit_afresh(session, lambda: [Set("/gone", b"")], "count")

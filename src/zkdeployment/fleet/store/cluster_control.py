@@ -28,18 +28,15 @@ from zkdeployment.publishing.store.cluster import (
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
-from zkdeployment.zookeeper.transactions import Check, Operation
+from zkdeployment.zookeeper.transactions import Check, Operation, commit_afresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from zkdeployment.base.act import Act
     from zkdeployment.base.cluster import Revision
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-#: Attempts of a write while other processes write to the same nodes.
-_ATTEMPTS = 20
+_AIM = "change the cluster version"
 
 
 class ZooKeeperClusterControl:
@@ -58,7 +55,7 @@ class ZooKeeperClusterControl:
         If the fleet is already stopped, the act is recorded as a further stop. Raises ``RefusedError`` before the
         first publication.
         """
-        self._commit_with_retries(lambda: self._halting(act, self._hosts("stop"), ClusterEvent.STOP))
+        commit_afresh(self._session, lambda: self._halting(act, self._hosts("stop"), ClusterEvent.STOP), _AIM)
 
     def hold(self, act: Act) -> None:
         """Hold all hosts until the next publication.
@@ -66,7 +63,7 @@ class ZooKeeperClusterControl:
         Raises ``RefusedError`` if the cluster is stopped (a hold would end the stop), during a publication (which
         would end the hold), and before the first publication.
         """
-        self._commit_with_retries(lambda: self._halting(act, self._hosts("hold"), ClusterEvent.HOLD))
+        commit_afresh(self._session, lambda: self._halting(act, self._hosts("hold"), ClusterEvent.HOLD), _AIM)
 
     def resume(self, act: Act) -> Revision:
         """End a stop or a hold: set the published revision again, forget all stops, and return the revision.
@@ -89,7 +86,7 @@ class ZooKeeperClusterControl:
                 recording(self._session, act),
             ]
 
-        self._commit_with_retries(resuming)
+        commit_afresh(self._session, resuming, _AIM)
         return cast("Revision", published)  # in all other cases the event was refused
 
     def resume_group(self, group: str, act: Act) -> None:
@@ -104,7 +101,7 @@ class ZooKeeperClusterControl:
                 raise RefusedError(f"group {group} is not stopped, so there is nothing to resume")
             return [*resuming_group(hosts, group), recording(self._session, act)]
 
-        self._commit_with_retries(resuming)
+        commit_afresh(self._session, resuming, _AIM)
 
     def resume_latest(self, act: Act, *, timeout: float, overrides: GuardOverrides | None = None) -> Revision:
         """Ask the syncer to publish the tip of the branch, and return the revision when it is published.
@@ -123,7 +120,9 @@ class ZooKeeperClusterControl:
             age_limit=timeout,
         )
         try:
-            self._commit_with_retries(lambda: [asking(self._session, request), recording(self._session, act)])
+            commit_afresh(
+                self._session, lambda: [asking(self._session, request), recording(self._session, act)], _AIM
+            )
             return self._wait_for_answer(request, timeout)
         except BaseException:
             with contextlib.suppress(ZkdeploymentError):
@@ -166,19 +165,6 @@ class ZooKeeperClusterControl:
             *recording_stop(self._session, Stop.of_operator(act)),
             recording(self._session, act),
         ]
-
-    def _commit_with_retries(self, operations: Callable[[], list[Operation]]) -> None:
-        """Commit the operations, which are built anew from current reads for each attempt."""
-        for _ in range(_ATTEMPTS):
-            try:
-                self._session.commit(*operations())
-            except ConflictError:
-                continue
-            return
-        raise ConflictError(
-            f"cannot change the cluster version: other writers changed it during each of {_ATTEMPTS} attempts;"
-            " see 'zkdeployment status', then try again"
-        )
 
     def _revision_after(self, newer_request: PublicationRequest | None) -> Revision:
         """Return the revision that was published for a request that was removed, or replaced by a newer one."""

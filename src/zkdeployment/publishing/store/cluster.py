@@ -22,7 +22,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, commit_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -133,28 +133,22 @@ def _touch(recorded: RecordedStops) -> Operation:
 #: The most hosts whose outputs are kept; if many hosts fail in the same way, a few outputs are enough.
 OUTPUTS_LIMIT = 20
 
-#: Attempts of a write while other hosts write.
-_ATTEMPTS = 20
-
 
 def write_output(session: Session, output: FailureOutput) -> bool:
     """Write the output of a host's failed script, in place of an earlier one; return whether there was room."""
     path, data = paths.output_path(output.host_id), encode(output.to_json())
-    for _ in range(_ATTEMPTS):
+
+    def make() -> list[Operation] | None:
         session.ensure(paths.OUTPUTS)
         (above, node), (names,) = session.look([paths.OUTPUTS, path], [paths.OUTPUTS])
-        if above is None:
-            continue
-        if node is None and len(names or ()) >= OUTPUTS_LIMIT:
-            return False
-        try:
-            # The new version of the parent node makes every other host count the outputs again.
-            counted = Set(paths.OUTPUTS, b"", above.version)
-            session.commit(*((Create(path, data), counted) if node is None else (Set(path, data),)))
-        except ConflictError:
-            continue
-        return True
-    return False
+        if node is not None:
+            return [Set(path, data)]
+        if len(names or ()) >= OUTPUTS_LIMIT:
+            return None
+        # The new version of the parent node makes every other host count the outputs again.
+        return [Create(path, data), Set(paths.OUTPUTS, b"", 0 if above is None else above.version)]
+
+    return commit_afresh(session, make, f"write {path}")
 
 
 def read_output(session: Session, host_id: str) -> FailureOutput | None:
