@@ -54,12 +54,6 @@ def decode_signed(names: Iterable[str], nodes: Sequence[Node | None]) -> SignedN
     return SignedNodes(statement, buckets)
 
 
-def read_signed(session: Session, names: Iterable[str]) -> SignedNodes:
-    """Return the statement and the buckets of these targets, read in one request."""
-    listed = list(names)
-    return decode_signed(listed, session.get_many(signed_paths(listed)))
-
-
 def _buckets(names: Iterable[str]) -> list[str]:
     return sorted({bucket_of(name) for name in names})
 
