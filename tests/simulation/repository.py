@@ -11,6 +11,7 @@ from support.hosts.packages import AvailablePackage
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile
+from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.targets.compilation import order_problems
 from zkdeployment.publishing.targets.compiler import compile_targets, wanted_for
 from zkdeployment.tree.layers import merge
@@ -235,6 +236,16 @@ class SimulatedRepository:
         """Return who made a revision."""
         commit = self._commit(revision)
         return Origin("ann <ann@example.com>", f"revision {commit.number}", commit.time)
+
+    def newer(self, revision: str, than: str, most: int) -> Sequence[CommitSummary]:
+        """Return the newest commits up to a revision that another one lacks, newest first."""
+        tip, other = self._commit(revision), self.commits.get(than)
+        lacking = {revision} if other is None else {revision, *tip.parents} - {than, *other.parents}
+        commits = sorted(map(self._commit, lacking), key=lambda commit: commit.number, reverse=True)
+        return [
+            CommitSummary(commit.revision, "ann", f"revision {commit.number}", commit.time)
+            for commit in commits[:most]
+        ]
 
     def descends(self, revision: str, ancestor: str) -> bool:
         """Return whether a revision is another one or descends from it."""

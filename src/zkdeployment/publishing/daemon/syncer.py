@@ -347,7 +347,9 @@ class Syncer:
         )
         self._packages = packages
         self._refusals = RefusalRecorder(store, clock)
-        self._newer = functools.lru_cache(maxsize=1)(source.newer)
+        self._newer = functools.lru_cache(maxsize=1)(
+            lambda tip, published: source.newer(tip, published or "", MOST_WAITING)
+        )
         self._unpublished: tuple[Revision, Revision | None] | None = None
         self.fetched: float | None = None
 
@@ -373,10 +375,7 @@ class Syncer:
 
     def waiting(self) -> Sequence[CommitSummary]:
         """Return the commits that the last run found and did not publish, newest first; raises ``SourceError``."""
-        if self._unpublished is None:
-            return ()
-        tip, published = self._unpublished
-        return self._newer(tip, published or "", MOST_WAITING)
+        return () if self._unpublished is None else self._newer(*self._unpublished)
 
     def preview(self, options: SyncOptions | None = None) -> SyncReport:
         """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""
