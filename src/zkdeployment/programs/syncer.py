@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.config.settings import Settings
+    from zkdeployment.publishing.acts.containment import Containment
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
     from zkdeployment.publishing.records import SyncerReport
     from zkdeployment.publishing.section import ApprovalVerifier
@@ -163,7 +164,21 @@ def _syncer(
         signing=signing_file(mirror.with_name(f".{mirror.name}.signed")),
         publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
         governed=sync.governed_paths,
+        containment=_containment(sync, source),
     )
+
+
+def _containment(sync: SyncSettings, source: TreeSource) -> Containment | None:
+    """Return the rule of ``contained-in``; ``None`` without that key."""
+    if sync.contained_in is None:
+        return None
+    if not isinstance(source, GitSource):
+        raise ConfigurationError(
+            "contained-in: expected a git repository, found another one; remove the key contained-in"
+        )
+    from zkdeployment.publishing.acts.containment import Containment  # noqa: PLC0415  most syncers do not need it
+
+    return Containment(source, sync.contained_in)
 
 
 def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | None:
@@ -186,7 +201,11 @@ def _publications(settings: Settings, session: Session, signer: PublicationSigne
 def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:
     sync = settings.require_sync()
     return open_source(
-        sync.url, mirror or sync.tree_directory, branch=sync.branch, allowed_signers=sync.allowed_signers
+        sync.url,
+        mirror or sync.tree_directory,
+        branch=sync.branch,
+        allowed_signers=sync.allowed_signers,
+        every_branch=sync.contained_in is not None,
     )
 
 

@@ -463,3 +463,21 @@ def test_a_file_with_other_content_is_an_error(file: Path, content: bytes, probl
 def test_a_directory_is_an_error(tmp_path: Path):
     with pytest.raises(ConfigurationError, match=r"cannot read the configuration .*: Is a directory"):
         load(tmp_path)
+
+
+def test_a_branch_cannot_be_contained_in_itself(file: Path):
+    text = "[sync]\nurl = x\ntree-directory = /t\nbranch = main\ncontained-in = {}"
+    assert (
+        refused(file, text.format("main")) == "contained-in: expected another branch than branch, found the same"
+    )
+    assert loaded(file, text.format("trunk")).require_sync().contained_in == "trunk"
+
+
+def test_the_section_of_the_promoter_names_its_missing_keys(file: Path):
+    message = refused(file, "[promote]\nurl = git@git.example.com:ops/tree.git")
+    assert "directory: not specified in [promote]" in message
+    assert "token-directory: not specified in [promote]" in message
+    settings = loaded(file, "[promote]\nurl = x\ndirectory = /d\ntoken-directory = /t").require_promote()
+    assert (settings.branch, settings.interval, settings.operator_token_directory) == ("main", 10.0, None)
+    with pytest.raises(ConfigurationError, match=r"the section \[promote\] not specified"):
+        loaded(file, "").require_promote()

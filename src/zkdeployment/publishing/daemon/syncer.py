@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.files import JsonFile
+    from zkdeployment.publishing.acts.containment import Containment
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
     from zkdeployment.publishing.records import CommitSummary, PublicationRequest
     from zkdeployment.publishing.rules.changes import Draft
@@ -317,7 +318,8 @@ class Syncer:
     syncer, and ``publishers`` are the keys of all syncers. With ``packages``, hosts must be able to install the
     packages of a publication. The ``keeper`` judges the section of governance (default: one that remembers what it
     accepted as long as it lives, and verifies no approvals). Services at and below the ``governed`` paths need
-    governance. ``fetched`` is the time of the last read of the source, in seconds since the epoch.
+    governance. With a ``containment``, only commits of another branch and rollbacks are published. ``fetched`` is
+    the time of the last read of the source, in seconds since the epoch.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -333,8 +335,10 @@ class Syncer:
         signing: JsonFile[SigningRecord] | None = None,
         publishers: PublisherKeys | None = None,
         governed: Collection[str] = (),
+        containment: Containment | None = None,
     ) -> None:
         self._source = source
+        self._containment = containment
         self._store = store
         self._clock = clock
         self._watermark = Watermark(memory)
@@ -448,6 +452,7 @@ class Syncer:
             case Refuse(reason):
                 raise RefusedError(reason)
             case Publish() as decision:
+                _refuse(None if self._containment is None else self._containment.refusal(str(tip)))
                 standing = self._keeper.standing(state.published, self._signature.record)
                 return _Candidate(decision, standing, self._next_sequence(state.published))
         return None
@@ -473,7 +478,10 @@ class Syncer:
         if before is None:
             return Ancestry(origin)
         if not self._source.descends(tip, before):
-            return Ancestry(origin, descends=False)
+            containment = self._containment
+            return Ancestry(
+                origin, descends=containment is not None and containment.returns(str(tip), str(before))
+            )
         return Ancestry(origin, previous=None if origin.signer is None else self._source.origin(before))
 
     def _act(self, candidate: _Candidate) -> SyncReport:

@@ -26,13 +26,23 @@ if TYPE_CHECKING:
 
 
 def open_source(
-    url: str, tree_directory: Path, *, branch: str | None = None, allowed_signers: Path | None = None
+    url: str,
+    tree_directory: Path,
+    *,
+    branch: str | None = None,
+    allowed_signers: Path | None = None,
+    every_branch: bool = False,
 ) -> TreeSource:
     """Return the source for the repository at ``url``, without using the network.
 
+    ``every_branch``: the commits of all branches can be read (git only).
+
     Raises ``ConfigurationError`` if the repository's system does not support an option.
     """
-    return SYSTEMS[system_of(url)](url, tree_directory, branch=branch, allowed_signers=allowed_signers)
+    open_system = SYSTEMS[system_of(url)]
+    return open_system(
+        url, tree_directory, branch=branch, allowed_signers=allowed_signers, every_branch=every_branch
+    )
 
 
 def system_of(url: str) -> str:
@@ -48,10 +58,10 @@ def _is_in_subversion(url: str) -> bool:
 
 
 def _open_subversion(
-    url: str, tree_directory: Path, *, branch: str | None, allowed_signers: Path | None
+    url: str, tree_directory: Path, *, branch: str | None, allowed_signers: Path | None, every_branch: bool
 ) -> TreeSource:
     """Return the source for a Subversion directory; the prefix ``svn:`` marks any URL as a Subversion URL."""
-    del tree_directory  # Subversion is read without a mirror
+    del tree_directory, every_branch  # Subversion is read without a mirror, and its branches are directories
     shown = without_passwords(url)
     if branch is not None:
         raise ConfigurationError(

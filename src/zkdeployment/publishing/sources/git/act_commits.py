@@ -206,6 +206,27 @@ def _with_input(git: Git, text: bytes, *arguments: str) -> str:
         return git.run(*arguments, stdin=file).check().text
 
 
+#: The number of newest commits among which the last one with a valid signature is searched.
+_SEARCHED = 200
+
+
+def last_verified(source: GitSource, past: str, tip: str) -> str:
+    """Return the last commit up to ``tip`` with a valid signature; ``past`` if all since then lack one."""
+    if _is_verified(source, tip):
+        return tip
+    span = ("rev-list", "--first-parent", f"--max-count={_SEARCHED}", "--end-of-options", f"{past}..{tip}")
+    candidates = source.mirror.run(*span).check().text.split()
+    return next((commit for commit in candidates if _is_verified(source, commit)), past)
+
+
+def _is_verified(source: GitSource, commit: str) -> bool:
+    try:
+        source.verify(commit)
+    except SourceError:
+        return False
+    return True
+
+
 class PushResult(Enum):
     """The result of a push, according to the server's answer, which may be lost."""
 
@@ -272,9 +293,6 @@ def _refusal(messages: str) -> str:
 
 #: Attempts to commit an act while other users push to the branch.
 ATTEMPTS = 5
-
-#: The number of newest commits among which the last one with a valid signature is searched.
-_SEARCHED = 200
 
 #: Seconds for which a fetched tip is recent enough to search for a commit.
 _RECENT = 5.0
@@ -488,7 +506,7 @@ class TreeCommits:
         for text in fields:
             if is_commit(text):
                 commit = text
-            elif text.strip() == value and self._is_verified(commit):
+            elif text.strip() == value and _is_verified(self.source, commit):
                 return commit
         return None
 
@@ -507,16 +525,7 @@ class TreeCommits:
                 ) from error
         else:
             return tip
-        span = ("rev-list", "--first-parent", f"--max-count={_SEARCHED}", "--end-of-options", f"{past}..{tip}")
-        candidates = [*self._git.run(*span).check().text.split(), past]
-        return next((commit for commit in candidates if self._is_verified(commit)), past)
-
-    def _is_verified(self, commit: str) -> bool:
-        try:
-            self.source.verify(commit)
-        except SourceError:
-            return False
-        return True
+        return last_verified(self.source, past, tip)
 
     def _snapshot(self, order: CommitOrder, tip: str, base: str, past: str | None) -> BranchSnapshot:
         if past is None:
@@ -536,7 +545,7 @@ class TreeCommits:
     def _newer_files(self, newer: Sequence[CommitSummary]) -> Iterator[Sequence[SourceFile]]:
         """Yield the files of verified commits, oldest first."""
         for commit in reversed(newer):
-            if self._is_verified(commit.id):
+            if _is_verified(self.source, commit.id):
                 yield read_usable_files(GitObjects(self._git), f"{commit.id}^{{tree}}")[0]
 
     def _newer(self, past: str, tip: str) -> Iterator[CommitSummary]:
