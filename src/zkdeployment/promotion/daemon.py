@@ -402,8 +402,7 @@ class Promoter:
         strategy = rollback_strategy(promotion.strategy, bad)
         before = found.state
         if before is not None and before.ended is None:
-            self._write(before, supersede(before, now))
-            self._record_entry(found, supersede(before, now), facts, now)
+            self._write(found, before, supersede(before, now), {}, now)
         first = first_observation(facts, strategy, now)
         state = start(
             strategy,
@@ -459,10 +458,9 @@ class Promoter:
             outside={criterion.name: criterion.read(kept, now) for criterion in self._criteria},
         )
         after = advance(kept, observed)
-        self._write(state, after)
+        self._write(found, state, after, facts.readings, now)
         self._services.dry_runs(wanted_dry_runs(after, facts), revision)
         moved = False if blocked else self._push(after, wanted_moves(after, facts))
-        self._record_entry(found, after, facts, now)
         self._record_standings(found, fleets, facts, now)
         asked, due = ({request.key for request in due_requests(each, now)} for each in (state, after))
         if moved or due - asked:
@@ -497,22 +495,25 @@ class Promoter:
             log.info(_EVENTS[result.outcome], reason=result.words)
         return True
 
-    def _write(self, before: RolloutState, after: RolloutState) -> None:
-        """Record the state of a promotion, if it changed."""
+    def _write(
+        self,
+        found: PromotionSnapshot,
+        before: RolloutState,
+        after: RolloutState,
+        facts: Mapping[str, FleetFacts],
+        now: float,
+    ) -> None:
+        """Record the state of a promotion with its entry in the history, if one of them changed."""
+        known = next((entry for entry in found.history if entry.id == after.id), None)
+        entry = history_entry(known or self._entry(after), after, facts, now)
         if after != before:
-            self._store.record(after)
+            self._store.record(after, entry)
             self._telemetry.state = after
             log_changes(before, after)
+        elif entry != known:
+            self._store.write_entry(entry)
         summary = after.waiting or ("ended" if after.ended is not None else "under way")
         self._notifier.status(f"promotion {after.id} of {short(after.revision)}: {summary}")
-
-    def _record_entry(
-        self, found: PromotionSnapshot, state: RolloutState, facts: PromotionFacts, now: float
-    ) -> None:
-        before = next((entry for entry in found.history if entry.id == state.id), None)
-        if before is None:
-            before = self._entry(state)
-        self._store.write_entry(history_entry(before, state, facts.readings, now))
 
     def _entry(self, state: RolloutState) -> PromotionEntry:
         """Return a new entry of the history, with the facts about the commit."""

@@ -1,8 +1,25 @@
 """The contributions of promotion to the frames."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from zkdeployment.base.features import Feature, value_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.cli.verb_group import LazyVerb
+
+
+def _verbs() -> Mapping[str, LazyVerb]:
+    from zkdeployment.cli.verb_group import LazyVerb
+
+    return {"promote": LazyVerb("promotion.verbs.groups", "Promote revisions from fleet to fleet.", "promote")}
+
 
 FEATURE = Feature(
     document_kinds=value_in("promotion.documents", "DOCUMENT_KINDS"),
     document_rules=value_in("promotion.documents", "DOCUMENT_RULES"),
+    verbs=_verbs,
 )

@@ -285,14 +285,15 @@ class PromoterStore:
             Set(paths.PROMOTIONS, encode({"current": state.id}), 0 if above is None else above.version),
         )
 
-    def record(self, state: RolloutState) -> None:
-        """Replace the state of the newest promotion.
+    def record(self, state: RolloutState, entry: PromotionEntry) -> None:
+        """Replace the state of the newest promotion, and its entry in the history.
 
         Raises ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are further acts.
         """
         path, _ = self._paths(state)
         acts = () if self._acts is None else (self._acts,)
-        self._lead.commit("record", Set(path, encode_state(state), self._version), *acts)
+        history = self._replacing(_history_path(entry.id), pack(entry.to_json()))
+        self._lead.commit("record", Set(path, encode_state(state), self._version), history, *acts)
         self._version += 1
 
     def write_entry(self, entry: PromotionEntry) -> None:
@@ -327,10 +328,12 @@ class PromoterStore:
         """Replace or create a node, unless this promoter wrote the same data to it."""
         if self._written.get(path) == data:
             return
-        node = self._session.get(path)
-        if node is None or node.data != data:
-            self._lead.commit(place, Create(path, data) if node is None else Set(path, data, node.version))
+        self._lead.commit(place, self._replacing(path, data))
         self._written[path] = data
+
+    def _replacing(self, path: str, data: bytes) -> Operation:
+        node = self._session.get(path)
+        return Create(path, data) if node is None else Set(path, data, node.version)
 
     def _paths(self, state: RolloutState) -> tuple[str, str]:
         return paths.rollout_path(state.id, paths.PROMOTIONS), paths.acts_path(state.id, paths.PROMOTIONS)

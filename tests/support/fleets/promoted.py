@@ -179,8 +179,8 @@ class SimulatedFleets:
     def run(self, state: RolloutState, governing: Promotion | None = None) -> RolloutState:
         """Return the state after decisions until nothing changes."""
         for _ in range(100):
-            after = self.step(state, governing)
-            if after == state:
+            moved, after = len(self.moved), self.step(state, governing)
+            if after == state and moved == len(self.moved):
                 return after
             state = after
         raise AssertionError("the promotion does not come to rest")
