@@ -119,6 +119,7 @@ install_debian() {
     local -a wanted=()
     { has rpm && has rpmbuild && has rpmsign; } || wanted+=(rpm)
     has dnf || has dnf5 || wanted+=(dnf)
+    [ -z "$1" ] || ! has dnf5 || has_libdnf5 || wanted+=(python3-libdnf5)
     has createrepo_c || wanted+=(createrepo-c)
     has git || wanted+=(git)
     has gpg || wanted+=(gnupg)
@@ -151,6 +152,7 @@ install_fedora() {
     local -a wanted=()
     has rpmbuild || wanted+=(rpm-build)
     has rpmsign || wanted+=(rpm-sign)
+    [ -z "$1" ] || ! has dnf5 || has_libdnf5 || wanted+=(python3-libdnf5)
     has createrepo_c || wanted+=(createrepo_c)
     has git || wanted+=(git-core)
     has gpg || wanted+=(gnupg2)
@@ -174,6 +176,11 @@ install_fedora() {
 
 has() {
     command -v "$1" >/dev/null
+}
+
+# Whether checks of repositories can use dnf 5.
+has_libdnf5() {
+    /usr/bin/python3 -c 'import libdnf5' 2>/dev/null
 }
 
 refresh_apt() {

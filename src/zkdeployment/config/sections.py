@@ -244,8 +244,8 @@ class SyncSettings(SectionSettings):
     repositories: tuple[str, ...] = setting(WORDS, ())
     """Where hosts get their packages from, separated by blanks: directories of ``.repo`` files, URLs, ids of
     repositories to enable, or the path of a configuration of dnf. The syncer then refuses a revision with packages
-    that no repository has, or that some hosts could not install. The check needs dnf 4. Default: packages are not
-    checked before a publication.
+    that no repository has, or that some hosts could not install. The check needs dnf 4, or dnf 5 and
+    python3-libdnf5. Default: packages are not checked before a publication.
 
     The exclusions and repositories of a configuration of dnf then count. ``plan`` and ``lint --packages`` check
     the same. The repositories of the syncer's own machine are not used unless they are named. See

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from zkdeployment.agent.packages import command as package_command
-from zkdeployment.agent.packages.host_repositories import CHECKING_GENERATIONS
 from zkdeployment.base.errors import PackageError, without_passwords
 from zkdeployment.base.features import installed
 from zkdeployment.cli.options import emit, output_option
@@ -77,7 +76,7 @@ def _check_packages(settings: Settings) -> list[str]:
         echo(f"packages are changed with {found or 'no program'}", err=True)
     if settings.sync is not None and settings.sync.repositories:
         try:
-            package_command.find_program(CHECKING_GENERATIONS)
+            package_command.find_checking_program()
         except PackageError as error:
             problems.append(f"repositories in [sync] cannot be checked: {error}")
     return problems

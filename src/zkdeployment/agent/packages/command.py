@@ -165,8 +165,8 @@ class DnfCommand:
     this machine; the directory ``home`` then holds the files that dnf and rpm need. ``patience`` is the number of
     seconds for which ``retry_while_locked`` retries, ``gap`` the number between two attempts to reach a
     repository. ``tick`` is called a few times a second during calls that change nothing, and during waits; when
-    ``tick`` raises, dnf is killed. A call that changes nothing may take ``limit`` seconds. ``plugins`` is a
-    directory of plugins for a root that is not ``/``. ``generations`` are the major versions of dnf that may run.
+    ``tick`` raises, dnf is killed. A call that changes nothing may take ``limit`` seconds. ``paper`` is the
+    directory of the programs that know the command ``zkdeployment-paper``, for a root that is not ``/``.
     """
 
     def __init__(  # noqa: PLR0913  one for each limit
@@ -178,8 +178,7 @@ class DnfCommand:
         patience: float,
         gap: float,
         tick: Callable[[], None],
-        plugins: Path | None = None,
-        generations: Collection[int] = (4, 5),
+        paper: Path | None = None,
         limit: float = _TIMEOUT,
     ) -> None:
         self._root = root
@@ -188,8 +187,7 @@ class DnfCommand:
         self._patience = patience
         self._gap = gap
         self.tick = tick
-        self._plugins = plugins
-        self._generations = generations
+        self._paper = paper
         self._limit = limit
 
     @cached_property
@@ -215,7 +213,7 @@ class DnfCommand:
         except ProgramError as error:
             raise PackageError(f"{error}", retry_helps=True) from error
         if done.status:
-            raise failures.explain(done.status, f"{done.stderr}\n{done.stdout}")
+            raise self.explain(done.status, f"{done.stderr}\n{done.stdout}")
         return done.stdout
 
     def run_apart(self, *arguments: str, output: Path, alone: bool = False) -> str:
@@ -231,8 +229,12 @@ class DnfCommand:
             raise PackageError(f"{error}") from error
         printed = output.read_text(encoding="utf-8", errors="replace")
         if status:
-            raise failures.explain(status, printed)
+            raise self.explain(status, printed)
         return printed
+
+    def explain(self, status: int, output: str) -> PackageError:
+        """Return the error that explains why dnf failed, as ``failures.explain``, with the version of dnf."""
+        return failures.explain(status, output, f"dnf {self.version}")
 
     def converse(self, program: Path, *arguments: str, output: Path) -> process.Conversation:
         """Start a program with dnf's Python and the arguments of dnf, in its own session and scope.
@@ -310,7 +312,7 @@ class DnfCommand:
     @property
     def _program(self) -> DnfProgram:
         """The dnf to run. An upgrade of the host may replace it at any time."""
-        return find_program(self._generations)
+        return find_program() if self._paper is None else find_checking_program()
 
     @property
     def has_interpreter(self) -> bool:
@@ -331,8 +333,9 @@ class DnfCommand:
 
     def _argv(self, *arguments: str, alone: bool = False) -> list[str]:
         program = self._program
+        is_library = self._paper is not None and program.generation == 5
         return [
-            str(program.path),
+            *([_PYTHON, "-B", f"{self._paper}/libdnf5_paper.py"] if is_library else [str(program.path)]),
             "-y",
             *([] if self._is_system else self._isolating_options(program.generation)),
             *(f"--setopt={option}" for option in _OPTIONS),
@@ -342,12 +345,18 @@ class DnfCommand:
 
     def _isolating_options(self, generation: int) -> Sequence[str]:
         """Return the options that keep dnf from reading this machine's configuration."""
-        no_plugins = ["--use-host-config", "--no-plugins"] if generation == 5 else ["--noplugins"]
+        if generation == 5:
+            plugins = ["--use-host-config", "--no-plugins"]
+        elif self._paper is None:
+            plugins = ["--noplugins"]
+        else:
+            path = f"--setopt=pluginpath={self._paper}/plugin"
+            plugins = ["--setopt=plugins=True", path, "--setopt=pluginconfpath=/dev/null"]
         return (
             f"--installroot={self._root}",
             f"--config={self._home / 'dnf.conf'}",
             f"--releasever={_release()}",
-            *(no_plugins if self._plugins is None else _plugin_options(self._plugins)),
+            *plugins,
             "--setopt=varsdir=/dev/null",
         )
 
@@ -372,11 +381,6 @@ class DnfCommand:
             files.replace(macros, b"%_dbpath /var/lib/rpm\n" if in_home else b"")
 
 
-def _plugin_options(directory: Path) -> Sequence[str]:
-    """Return the options that make dnf load the plugins in a directory, and no others."""
-    return "--setopt=plugins=True", f"--setopt=pluginpath={directory}", "--setopt=pluginconfpath=/dev/null"
-
-
 @dataclass(frozen=True)
 class DnfProgram:
     """An installed dnf; ``generation`` is its major version."""
@@ -390,6 +394,9 @@ class DnfProgram:
 _NAMES = ("dnf", "dnf5", "dnf-3")
 
 _GENERATIONS = {"4.": 4, "dnf5 version 5.": 5}
+
+#: The Python for which distributions have the library of dnf 5.
+_PYTHON = "/usr/bin/python3"
 
 
 def find_program(generations: Collection[int] = (4, 5)) -> DnfProgram:
@@ -422,6 +429,24 @@ def find_program(generations: Collection[int] = (4, 5)) -> DnfProgram:
         f"cannot find dnf: expected it on the PATH; install {expected}, or set packages = none in the"
         " configuration"
     )
+
+
+def find_checking_program() -> DnfProgram:
+    """Return the dnf that resolves transactions of other hosts; raise ``PackageError`` if none can.
+
+    dnf 4 needs nothing else and is preferred. dnf 5 needs its library for Python.
+    """
+    try:
+        return find_program((4,))
+    except PackageError:
+        found = find_program()
+    try:
+        process.run([_PYTHON, "-c", "import libdnf5"], env=_environment(), timeout=_TIMEOUT).check()
+    except ProgramError as error:
+        raise PackageError(
+            f"dnf {found.version} needs its library for Python, which {_PYTHON} lacks; install python3-libdnf5"
+        ) from error
+    return found
 
 
 def tools() -> tuple[str, list[str]]:
@@ -544,7 +569,7 @@ class HeldDnf:
             status = conversation.close()
             printed = _output(directory).read_text(encoding="utf-8", errors="replace")
             if status != _NOT_BEGUN:
-                raise failures.explain(status, printed)
+                raise self._dnf.explain(status, printed)
             _log.warning("packages-dnf-not-held", reason=printed[-1000:])
             return False
         report = json.loads(line)
@@ -582,7 +607,7 @@ class HeldDnf:
             _log.info("packages-dnf-not-begun", reason=_reason(status, printed))
             return None
         if status:
-            raise failures.explain(status, printed)
+            raise self._dnf.explain(status, printed)
         return printed
 
     def release(self, directory: Path | None = None) -> None:

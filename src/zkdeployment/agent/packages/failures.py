@@ -142,8 +142,11 @@ def has_begun(output: str) -> bool:
     return _BEGUN.search(output) is not None or scriptlet_failure(output) is not None
 
 
-def explain(status: int, output: str) -> PackageError:
-    """Return the error that explains why dnf failed, from its exit status and all its output."""
+def explain(status: int, output: str, program: str = "dnf") -> PackageError:
+    """Return the error that explains why dnf failed, from its exit status and all its output.
+
+    A failure of an unknown kind names the ``program``.
+    """
     if status == LOCKED_STATUS:
         return _LOCKED.error(output) or LockedError(_LOCKED.message.format("dnf is locked"), retry_helps=True)
     if (scriptlets := scriptlet_failure(output)) is not None:
@@ -155,7 +158,7 @@ def explain(status: int, output: str) -> PackageError:
         if (error := rule.error(output)) is not None:
             return error
     ending = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
-    return PackageError(f"dnf {ending}: {_shortened(output[-1000:]) or 'no output'}")
+    return PackageError(f"{program} {ending}: {_shortened(output[-1000:]) or 'no output'}")
 
 
 def scriptlet_failure(output: str) -> str | None:

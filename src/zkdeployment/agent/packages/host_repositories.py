@@ -1,6 +1,7 @@
 """The repositories of other hosts: their packages, and whether simulated transactions can be resolved.
 
-dnf answers both with the plugin in ``dnf_plugin``, in an empty root directory, which keeps the cache of metadata.
+dnf answers both with the programs in ``dnf_paper``: dnf 4 with a plugin, dnf 5 with its library for Python. An
+empty root directory keeps the cache of metadata.
 """
 
 from __future__ import annotations
@@ -30,10 +31,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.sections import SyncSettings
 
 
-#: The major versions of dnf that have plugins of this kind.
-CHECKING_GENERATIONS = (4,)
-
-_PLUGIN = Path(__file__).parent / "dnf_plugin"
+_PAPER = Path(__file__).parent / "dnf_paper"
 
 #: The time limits for dnf; it abandons a silent server after some seconds.
 _PATIENCE = ("--setopt=timeout=5", "--setopt=retries=1")
@@ -43,7 +41,7 @@ _LIMIT = 90.0
 
 
 class DnfHostRepositories:
-    """Repositories that hosts install packages from, read by dnf 4 whose root and cache are below ``directory``.
+    """Repositories that hosts install packages from, read by a dnf whose root and cache are below ``directory``.
 
     ``offers`` raises ``PackageError`` if the repositories cannot be read at all.
 
@@ -70,8 +68,7 @@ class DnfHostRepositories:
             patience=patience,
             gap=0,
             tick=tick,
-            plugins=_PLUGIN,
-            generations=CHECKING_GENERATIONS,
+            paper=_PAPER,
             limit=_LIMIT,
         )
 
@@ -135,7 +132,7 @@ class DnfHostRepositories:
 
     @contextlib.contextmanager
     def _written(self, request: Mapping[str, object]) -> Iterator[Path]:
-        """Yield a temporary directory with a request to the plugin, which writes its answers there."""
+        """Yield a temporary directory with a request to dnf, which writes its answers there."""
         self._tick()
         for name in ("root", "log"):
             (self._directory / name).mkdir(mode=0o700, parents=True, exist_ok=True)

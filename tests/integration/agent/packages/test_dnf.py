@@ -376,10 +376,10 @@ def test_a_repository_that_is_briefly_unreachable_is_tried_again(host, monkeypat
     host.lose_repository()
     explain, failed = failures.explain, []
 
-    def come_back_later(status, output):
+    def come_back_later(status, output, program):
         failed.append(status)
         host.find_repository()
-        return explain(status, output)
+        return explain(status, output, program)
 
     monkeypatch.setattr(failures, "explain", come_back_later)
     deploy(host, {"foo": "1.1"})
