@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from zkdeployment.checks.feed import check_reading_of
+from zkdeployment.checks.feed import CHECKS_PART, check_reading_of
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.findings import CheckReading
 from zkdeployment.checks.views.page import checks_view, service_part
@@ -30,7 +30,10 @@ def show_checks(request: Request, adapters: Adapters, user: Reader) -> Response:
 
 def service_page(visit: ServiceVisit) -> tuple[PagePart, ...]:
     """Return the part with the checks of a service on the hosts of its page."""
-    found = check_adapters_of(visit.adapters).findings(visit.hosts, visit.now, visit.path)
+    feed, checks = visit.adapters.feed, check_adapters_of(visit.adapters)
+    changes = feed.snapshot().reading.of(CHECKS_PART)
+    key = ("service checks", visit.path, *visit.hosts, 0 if changes is None else changes.number)
+    found = feed.read(key, lambda _session: checks.findings(visit.hosts, visit.now, visit.path))
     return service_part(found, visit.deployed)
 
 

@@ -99,7 +99,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
     records = last.read(Known.HISTORY, lambda: feed.history(RECENT), ())
     hosts = page_hosts(service, cached.status, page)
     subtree = read_or(lambda: feed.subtree(service.path), None)
-    visit = ServiceVisit(adapters, service.path, [host.id for host in hosts], _deployed(records), now)
+    visit = ServiceVisit(adapters, service.path, [host.id for host in hosts.rows], _deployed(records), now)
     view = service_view(
         service,
         cached.status,
@@ -111,7 +111,6 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         queue=lock_queue(last.read(Known.LOCKS, feed.locks, ()), service.path, now),
         order=service_order(service, targets, cached.status),
         parts=tuple(_parts(visit)),
-        page=page,
     )
     events = f"{FLEET_EVENTS} check intent"
     return show_page(

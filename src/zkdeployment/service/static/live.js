@@ -143,6 +143,7 @@
     });
     for (const kind of watched) {
       stream.addEventListener(kind, event => {
+        if (kind === "check" && isForeign(JSON.parse(event.data))) return;
         if (!kinds.includes(kind)) frame = true;
         else if (kind === "host") changed.add(JSON.parse(event.data).id);
         else everything = true;
@@ -152,6 +153,12 @@
     for (const kind of ["feed", "reset"]) {
       stream.addEventListener(kind, () => { missed(); plan(); });
     }
+  }
+
+  // The page of a service shows its own checks; an event for many checks names no path.
+  function isForeign({path}) {
+    const own = document.querySelector("[data-service]")?.dataset.service;
+    return Boolean(own && path && path !== own);
   }
 
   // Everything on the page may have changed; a form keeps what a person has typed, and renews only its frame.

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.host import ORDER_PREFIX
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
-from zkdeployment.service.views.frame import host_page, moment, publication_page, service_page
+from zkdeployment.service.views.frame import (
+    ListPart,
+    host_page,
+    list_part,
+    moment,
+    publication_page,
+    service_page,
+)
 from zkdeployment.service.views.hosts import SIGNS, count_text
-from zkdeployment.service.views.services import PAGE_SIZE, page_address, page_range, service_row
+from zkdeployment.service.views.services import PAGE_SIZE, page_address, service_row
 from zkdeployment.tree.diff import format_value
 
 if TYPE_CHECKING:
@@ -107,10 +115,12 @@ class OrderedService:
 
 @dataclass(frozen=True, slots=True)
 class ServiceNeighbours:
-    """The services before and after this one, and the hosts that wait for it now."""
+    """The services before and after this one, the hosts that wait for it now, and how many more there are."""
 
     before: tuple[OrderedService, ...] = ()
+    more_before: int = 0
     after: tuple[OrderedService, ...] = ()
+    more_after: int = 0
     waiting: tuple[PageCell, ...] = ()
     more_waiting: int = 0
 
@@ -143,30 +153,27 @@ class ServiceView:
     """The page of a service."""
 
     row: ServiceRow
-    hosts: tuple[ServiceHostRow, ...]
+    part: ListPart[ServiceHostRow]
     providers: tuple[ProviderRow, ...]
     properties: tuple[str, ...]
-    range: str
-    previous: str | None
-    next: str | None
     versions: VersionChart | None = None
     queue: LockQueue | None = None
     order: ServiceNeighbours = NO_NEIGHBOURS
     parts: tuple[PagePart, ...] = ()
 
 
-def page_hosts(service: ServiceHosts, status: FleetStatus, page: int) -> Sequence[HostStatus]:
-    """Return the hosts on a page of a service: those that need attention first."""
+def page_hosts(service: ServiceHosts, status: FleetStatus, page: int) -> ListPart[HostStatus]:
+    """Return the hosts on a page of a service, or on the last page: those that need attention first."""
     urgency = {state: place for place, state in enumerate(SIGNS)}
     hosts = [host for host in status.hosts if host.id in service.assignments]
     hosts.sort(key=lambda host: (urgency[host.state], host.name))
-    return hosts[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return list_part(hosts, page, PAGE_SIZE, "", partial(page_address, service_page(service.path)))
 
 
 def service_view(  # noqa: PLR0913  what the page of a service is made of
     service: ServiceHosts,
     status: FleetStatus,
-    hosts: Sequence[HostStatus],
+    part: ListPart[HostStatus],
     known: Iterable[KnownHost],
     providers: Mapping[str, Properties],
     properties: Properties,
@@ -175,24 +182,19 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
     queue: LockQueue | None = None,
     order: ServiceNeighbours = NO_NEIGHBOURS,
     parts: tuple[PagePart, ...] = (),
-    page: int = 1,
 ) -> ServiceView:
     """Return the page of a service.
 
-    ``hosts`` are those of ``page_hosts``, ``known`` are their last reports. ``providers`` are the registered
+    ``part`` are the hosts of ``page_hosts``, ``known`` are their last reports. ``providers`` are the registered
     instances by name, ``properties`` those of the service's node. ``parts`` are those of features.
     """
     deployed = {host.identity.id: _deployed(host, service.path) for host in known}
-    address = service_page(service.path)
-    total, first = len(service.assignments), (page - 1) * PAGE_SIZE
+    rows = (_host(host, service.assignments[host.id], deployed.get(host.id)) for host in part.rows)
     return ServiceView(
         row=service_row(service, {host.id: host.state for host in status.hosts}),
-        hosts=tuple(_host(host, service.assignments[host.id], deployed.get(host.id)) for host in hosts),
+        part=ListPart(tuple(rows), part.range, part.previous, part.next),
         providers=tuple(_provider(name, values) for name, values in sorted(providers.items())),
         properties=tuple(_lines(properties)),
-        range=page_range(first, len(hosts), total),
-        previous=page_address(address, page - 1) if page > 1 else None,
-        next=page_address(address, page + 1) if total > first + PAGE_SIZE else None,
         versions=versions,
         queue=queue,
         order=order,
@@ -219,9 +221,9 @@ def _host(host: HostStatus, assignment: Assignment, deployed: tuple[str, ...] | 
     )
 
 
-#: The most places of a queue, and the most waiting hosts, on the page.
+#: The most places of a queue, and the most services before, services after and waiting hosts, on the page.
 _MOST_PLACES = 12
-_MOST_WAITING = 20
+_MOST_NEIGHBOURS = 20
 
 
 def lock_queue(locks: Iterable[Lock], path: str, now: float) -> LockQueue | None:
@@ -248,13 +250,14 @@ def service_order(service: ServiceHosts, targets: Targets, status: FleetStatus) 
     left = sum(states.get(host) is not HostState.CONVERGED for host in service.assignments)
     begin = f"{ORDER_PREFIX}{service.path} "
     waiting = [host for host in status.hosts if host.step is not None and f"{host.step} ".startswith(begin)]
+    until = count_text(left, "host") if left else ""
     return ServiceNeighbours(
-        tuple(OrderedService(path, service_page(path), "") for path in before),
-        tuple(
-            OrderedService(path, service_page(path), count_text(left, "host") if left else "") for path in after
-        ),
-        tuple(PageCell(host.name, host_page(host.id)) for host in waiting[:_MOST_WAITING]),
-        max(0, len(waiting) - _MOST_WAITING),
+        tuple(OrderedService(path, service_page(path), "") for path in before[:_MOST_NEIGHBOURS]),
+        len(before[_MOST_NEIGHBOURS:]),
+        tuple(OrderedService(path, service_page(path), until) for path in after[:_MOST_NEIGHBOURS]),
+        len(after[_MOST_NEIGHBOURS:]),
+        tuple(PageCell(host.name, host_page(host.id)) for host in waiting[:_MOST_NEIGHBOURS]),
+        len(waiting[_MOST_NEIGHBOURS:]),
     )
 
 
@@ -299,8 +302,9 @@ def version_chart(records: Sequence[PublicationRecord], service: ServiceHosts, n
 
 def _deployment(record: PublicationRecord, done: Sequence[float]) -> str:
     if not done:
-        return "on no host yet"
-    return f"on {count_text(len(done), 'host')}, the last after {age(max(0.0, done[-1] - record.time))}"
+        return "the history only counts the hosts" if record.left_out else "on no host yet"
+    or_more = " or more" if record.left_out else ""
+    return f"on {count_text(len(done), 'host')}{or_more}, the last after {age(max(0.0, done[-1] - record.time))}"
 
 
 def _percent(part: float, whole: float) -> float:

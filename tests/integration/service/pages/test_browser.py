@@ -381,6 +381,24 @@ def test_the_page_of_a_service_shows_its_versions_the_queue_of_its_lock_and_its_
         expect(page.locator("#service-hosts tbody tr").first).to_contain_text("converged")
 
 
+def test_the_page_of_a_service_is_renewed_after_changes_of_its_own_checks_only(stage):
+    with stage.page("/services/shop/web") as page:
+        requests = []
+        page.on("request", lambda request: requests.append(request.url))
+
+        def is_quiet() -> bool:
+            requests.clear()
+            page.wait_for_timeout(1500)
+            return not requests
+
+        while not is_quiet():  # until nothing is left of the start
+            pass
+        stage.fleet.change_check("/shop/db", "h003")
+        assert is_quiet()
+        with page.expect_request("**/services/shop/web"):
+            stage.fleet.change_check("/shop/web", "h003")
+
+
 def test_an_old_map_is_grey(stage):
     with stage.page() as page:
         expect(page.locator("#map.stale")).to_have_count(0)

@@ -16,6 +16,7 @@ from support.waiting import wait_until
 from support.web.forms import follow, submit
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.checks.ports import CheckAdapters
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.service.users.user import Role
 
@@ -228,6 +229,18 @@ def test_all_parts_of_a_page_show_the_fleet_of_one_moment(service, monkeypatch, 
         page = browser.get(path)
     assert page.status_code == 200
     assert "Nothing is published yet" not in page.text
+
+
+def test_clients_share_the_checks_on_the_page_of_a_service(service, monkeypatch):
+    monkeypatch.setattr(service.adapters.feed._shared, "_max_age", 60.0)
+    found = []
+    monkeypatch.setattr(
+        CheckAdapters, "findings", lambda _self, hosts, _now, path: found.append((hosts, path)) or ()
+    )
+    login = service.add_user(Role.VIEWER)
+    with service.browser(login) as first, service.browser(login) as second:
+        statuses = [browser.get("/services/shop/web").status_code for browser in (first, second)]
+    assert (statuses, found) == ([200, 200], [(["h2", "h1"], "/shop/web")])
 
 
 def test_an_act_returns_to_its_view_and_the_page_shows_it(service):

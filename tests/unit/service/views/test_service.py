@@ -1,5 +1,7 @@
 """The page of a service: its versions over time, the queue of its lock, and the services and hosts that wait."""
 
+from dataclasses import replace
+
 from zkdeployment.base.deployment import Assignment, HostResult
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.publication import Origin
@@ -53,6 +55,17 @@ def test_a_version_that_no_host_has_and_a_removed_service_are_named():
     assert version_chart([record(1, 500.0, "1", path="/shop/db")], SERVICE, NOW) is None
 
 
+def test_a_version_whose_hosts_the_history_only_counts_is_not_called_undeployed():
+    counted = [
+        replace(each, left_out=9_000) for each in (record(2, 900.0, "2"), record(1, 500.0, "1", done("w0", 510.0)))
+    ]
+
+    newest, former = version_chart(counted, SERVICE, NOW).spans
+
+    assert newest.deployed == "the history only counts the hosts"
+    assert former.deployed == "on 1 host or more, the last after 10 s"
+
+
 def lock(*contenders, work=None):
     return Lock(LockKind.SERVICE, "/shop/web", "/locks/web", contenders, work)
 
@@ -93,3 +106,17 @@ def test_services_before_and_after_and_hosts_that_wait_now_are_named():
     assert (web.after, web.waiting) == ((), ())
     assert [(each.path, each.left) for each in db.after] == [("/shop/web", "1 host")]
     assert [each.text for each in db.waiting] == ["w0"]
+
+
+def test_only_some_of_many_neighbours_are_named():
+    paths = tuple(f"/shop/{number:02}" for number in range(50))
+    web = replace(WEB, after=paths)
+    others = tuple(Assignment(path, 1, "x", "x", after=("/shop/web",)) for path in paths)
+
+    found = service_order(
+        ServiceHosts("/shop/web", "shop-web", {"w0": web}),
+        {"web": (web,), "others": others},
+        FleetStatus(None, None, (), False, (), ""),
+    )
+
+    assert (len(found.before), found.more_before, len(found.after), found.more_after) == (20, 30, 20, 30)

@@ -67,7 +67,7 @@ def test_a_service_shows_its_hosts_with_versions_and_its_instances():
 
     found = service_view(service, status, hosts, known, {"a:80": {"pid": 7}}, {"port": 80, "name": "x"})
 
-    assert [(row.name, row.instances, row.deployed) for row in found.hosts] == [
+    assert [(row.name, row.instances, row.deployed) for row in found.part.rows] == [
         ("w000", "2 instances", "1.2"),
         ("w001", "2 instances", "not reported"),
     ]
@@ -81,7 +81,8 @@ def test_the_hosts_of_a_service_have_pages():
     service = find_services(snapshot, TARGETS)["/shop/web"]
     hosts = page_hosts(service, status, 2)
 
-    found = service_view(service, status, hosts, (), {}, {}, page=2)
+    found = service_view(service, status, hosts, (), {}, {}).part
 
-    assert (len(found.hosts), found.range) == (3, "51 to 53 of 53")
+    assert (len(found.rows), found.range) == (3, "51 to 53 of 53")
     assert (found.previous, found.next) == ("/services/shop/web", None)
+    assert page_hosts(service, status, 99) == hosts
