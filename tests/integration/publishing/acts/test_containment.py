@@ -283,7 +283,7 @@ class TestSyncer:
         assert (done.returncode, "expected a commit of main (contained-in)" in done.stderr) == (3, True)
         file.write_text(text.format("svn://svn.example.com/tree"))
         done = invoke("sync", file)
-        assert (done.returncode, done.stderr.strip().rpartition("error: ")[2]) == (
+        assert (done.returncode, done.stderr.strip().rpartition("zkdeployment: ")[2]) == (
             2,
             "contained-in: expected a git repository, found another one; remove the key contained-in",
         )
