@@ -6,7 +6,7 @@ Its clients compare each answer with the description of the API.
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.programs.server import server_adapters
+from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import api_description, build_application
 from zkdeployment.service.http_server import ConnectionLimits, HttpServer
@@ -158,13 +159,15 @@ def running_service(
     """
     settings = settings or ServerSettings()
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
-    with Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
+    with ExitStack() as stack, Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
         adapters = server_adapters(session, feed, settings, commits)
         if repository is not None:
+            repositories = syncer_repositories(repository.require_sync())
             adapters = replace(
                 adapters,
                 read_revision=partial(read_revision, repository.require_sync()),
-                repositories=syncer_repositories(repository.require_sync()),
+                read_refusals=stack.enter_context(build_dry_runs(repository, session, repositories)),
+                repositories=repositories,
             )
         prepare(adapters)
         listener = open_listener("127.0.0.1", 0)

@@ -27,6 +27,7 @@ from zkdeployment.fleet.webhooks.commit_status import status_request
 from zkdeployment.fleet.webhooks.outbox import signed_request
 from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookDispatcher, ZooKeeperWebhookLead
 from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
+from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.acts.opening import open_commits
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application
@@ -79,10 +80,12 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             adapters = server_adapters(session, feed, service, commits)
             adapters = replace(adapters, is_ending=lambda: control.stopping)
             if settings.sync is not None:
+                repositories = stack.enter_context(temporary_repositories(settings.sync, tick=control.check))
                 adapters = replace(
                     adapters,
                     read_revision=partial(read_revision, settings.sync),
-                    repositories=stack.enter_context(temporary_repositories(settings.sync, tick=control.check)),
+                    read_refusals=stack.enter_context(build_dry_runs(settings, session, repositories)),
+                    repositories=repositories,
                 )
             site = public_site(service)
             application = build_application(adapters, site)

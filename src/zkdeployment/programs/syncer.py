@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +42,7 @@ from zkdeployment.publishing.watermark import published_file
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.config.sections import SyncSettings
@@ -56,6 +58,10 @@ _SYNCER_SESSION = 10.0  # seconds
 
 #: Seconds that a post-receive hook waits for ZooKeeper.
 NOTICE_TIMEOUT = 10.0
+
+
+#: Seconds of each run of git for a dry run.
+_DRY_RUN_TIMEOUT = 30.0
 
 
 @contextlib.contextmanager
@@ -101,6 +107,40 @@ def build_preview(settings: Settings) -> Iterator[Syncer]:
         configured = settings.require_sync().repositories
         repositories = own_repositories(configured) if configured else None
         yield _syncer(settings, _publications(settings, session, None), source, signer, repositories)
+
+
+@contextlib.contextmanager
+def build_dry_runs(
+    settings: Settings, session: Session, repositories: DnfHostRepositories | None
+) -> Iterator[Callable[[str], tuple[str, ...]] | None]:
+    """Yield the function that returns the reasons for which the syncer would refuse a commit, on any thread.
+
+    The function keeps a temporary mirror of all branches, so that only new commits are fetched. The function
+    raises what ``Syncer.refusals`` raises. ``None`` for a repository of another system than git.
+    """
+    sync, lock = settings.require_sync(), threading.Lock()
+    with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+        found = _source(settings, Path(scratch) / "tree", every_branch=True)
+        if not isinstance(found, GitSource):
+            yield None
+            return
+        source = replace(found, timeout=_DRY_RUN_TIMEOUT, gap=1)  # a promoter waits for the answer
+
+        def refusals(commit: str) -> tuple[str, ...]:
+            store = ZooKeeperPublications(session, history=sync.history)
+            syncer = Syncer(
+                source,
+                store,
+                SystemClock(),
+                packages=None if repositories is None else PackageGuard(store, repositories),
+                keeper=section().keeper(store, None, _approvals(sync, source)),
+                governed=sync.governed_paths,
+                containment=_containment(sync, source),
+            )
+            with lock:
+                return syncer.refusals(commit)
+
+        yield refusals
 
 
 @contextlib.contextmanager
@@ -198,14 +238,14 @@ def _publications(settings: Settings, session: Session, signer: PublicationSigne
     return ZooKeeperPublications(session, history=history, reach=failpoints.reach, signer=signer)
 
 
-def _source(settings: Settings, mirror: Path | None = None) -> TreeSource:
+def _source(settings: Settings, mirror: Path | None = None, *, every_branch: bool = False) -> TreeSource:
     sync = settings.require_sync()
     return open_source(
         sync.url,
         mirror or sync.tree_directory,
         branch=sync.branch,
         allowed_signers=sync.allowed_signers,
-        every_branch=sync.contained_in is not None,
+        every_branch=every_branch or sync.contained_in is not None,
     )
 
 

@@ -19,6 +19,7 @@ def _verbs() -> Mapping[str, LazyVerb]:
 
 
 FEATURE = Feature(
+    api_routers=value_in("promotion.api", "ROUTERS"),
     document_kinds=value_in("promotion.documents", "DOCUMENT_KINDS"),
     document_rules=value_in("promotion.documents", "DOCUMENT_RULES"),
     verbs=_verbs,

@@ -38,7 +38,8 @@ class ServerAdapters:
     ``feed`` is the cached fleet, ``recorder`` has the steps of hosts. ``openid`` is ``None`` without a configured
     provider. ``connection`` returns the present state of the connection to ZooKeeper, without a request.
     ``read_revision`` returns a revision and its files, given a branch, a commit or ``None`` for the tip of the
-    configured branch; it is ``None`` without a configured repository. ``repositories`` are the repositories from
+    configured branch; it is ``None`` without a configured repository, and so is ``read_refusals``, which returns
+    the reasons for which the syncer would refuse a commit. ``repositories`` are the repositories from
     which hosts install packages, if they are configured. ``commits`` is ``None`` without a git repository.
     ``is_ending`` returns whether this process was asked to end, so that waiting requests give up.
     ``render_metrics`` returns metrics in Prometheus' text format.
@@ -54,6 +55,7 @@ class ServerAdapters:
     clock: Clock
     render_metrics: Callable[[Iterable[Metric]], bytes]
     read_revision: Callable[[str | None], tuple[Revision, Sequence[SourceFile]]] | None = None
+    read_refusals: Callable[[str], tuple[str, ...]] | None = None
     commits: TreeCommits | None = None
     repositories: DnfHostRepositories | None = None
     is_ending: Callable[[], bool] = lambda: False

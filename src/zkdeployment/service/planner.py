@@ -50,15 +50,23 @@ class RevisionPlanner:
         repository is configured.
         """
         if adapters.read_revision is None:
-            raise RefusedError(
-                "the service knows no repository, so it cannot plan: expected url and tree-directory in [sync]"
-            )
+            raise _without_repository()
         with self.place():
             found, files = adapters.read_revision(revision)
             reviewed = review(files)
             if reviewed.errors:
                 raise TreeError("; ".join(str(problem) for problem in reviewed.problems))
             return _prediction(adapters, reviewed, found)
+
+    def refusals(self, adapters: ServerAdapters, revision: str) -> tuple[str, ...]:
+        """Return the reasons for which the syncer would refuse a commit of any branch of the repository.
+
+        Raises what ``plan`` raises, except ``TreeError``: the errors of a tree are such reasons.
+        """
+        if adapters.read_refusals is None:
+            raise _without_repository()
+        with self.place():
+            return adapters.read_refusals(revision)
 
     def plan_files(self, adapters: ServerAdapters, files: Sequence[SourceFile], title: str) -> Prediction:
         """Return the plan of files that no revision has yet and ``title`` names; raises what ``plan`` raises."""
@@ -92,6 +100,12 @@ class RevisionPlanner:
             yield
         finally:
             self._free.release()
+
+
+def _without_repository() -> RefusedError:
+    return RefusedError(
+        "the service knows no repository, so it cannot plan: expected url and tree-directory in [sync]"
+    )
 
 
 def _prediction(

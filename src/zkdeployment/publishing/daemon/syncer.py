@@ -22,6 +22,7 @@ from zkdeployment.base.errors import (
     RefusedError,
     SourceError,
     TreeError,
+    UnknownRevisionError,
     ZkdeploymentError,
     without_secrets,
 )
@@ -381,17 +382,37 @@ class Syncer:
         """Return the commits that the last run found and did not publish, newest first; raises ``SourceError``."""
         return () if self._unpublished is None else self._newer(*self._unpublished)
 
-    def preview(self, options: SyncOptions | None = None) -> SyncReport:
-        """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written."""
+    def preview(self, options: SyncOptions | None = None, tip: Revision | None = None) -> SyncReport:
+        """Return the publication that ``sync`` would write, or raise its error; nothing is locked or written.
+
+        ``tip`` is another revision in the place of the tip of the branch; the repository has to have it.
+        """
         options = options or SyncOptions()
         state = self._store.published_state()
         self._check_state(state, options)
-        tip = self._fetch()
+        found = self._fetch()
+        tip = found if tip is None else tip
         candidate = self._decide(state, tip, options)
         prepared, _ = (None, NO_CHANGE) if candidate is None else self._prepare(candidate)
         if candidate is None or prepared is None:
             return SyncReport(tip)
         return SyncReport(tip, prepared.draft, candidate.decision.rollout if prepared.repeats else None)
+
+    def refusals(self, revision: Revision) -> tuple[str, ...]:
+        """Return the reasons for which ``sync`` would refuse a revision of the repository as the tip.
+
+        The state of the fleet has no influence: it may be stopped, or not converged. Nothing is locked or written.
+        Raises ``UnknownRevisionError``, and ``ZkdeploymentError`` if the revision cannot be judged now.
+        """
+        try:
+            self.preview(SyncOptions(force=True), revision)
+        except UnknownRevisionError:
+            raise
+        except ZkdeploymentError as error:
+            if not is_refusal(error):
+                raise
+            return _problems(error)
+        return ()
 
     def _sync(self, options: SyncOptions) -> SyncReport:
         state = self._store.published_state()

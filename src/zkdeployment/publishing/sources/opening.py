@@ -84,12 +84,16 @@ SYSTEMS: Mapping[str, Callable[..., TreeSource]] = {"git": GitSource, "svn": _op
 def read_revision(sync: SyncSettings, name: Revision | None = None) -> tuple[Revision, Sequence[SourceFile]]:
     """Return a revision and its tree files, read through a temporary mirror; raises ``SourceError``.
 
-    ``name`` is a branch, or a whole commit id (Subversion: a number) of the configured branch; without a name, the
-    revision is that branch's tip. Signatures are not verified: nothing is published.
+    ``name`` is a branch, or the whole id of a commit of any branch (Subversion: a number of the configured
+    directory); without a name, the revision is the tip of the configured branch. Signatures are not verified:
+    nothing is published.
     """
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as place:
         branch = name if isinstance(name, str) and not is_commit(name) else None
-        source = open_source(sync.url, Path(place) / "mirror", branch=branch or sync.branch)
+        is_commit_id = name is not None and branch is None
+        source = open_source(
+            sync.url, Path(place) / "mirror", branch=branch or sync.branch, every_branch=is_commit_id
+        )
         tip = source.fetch()
         revision = tip if name is None or branch is not None else name
         return revision, source.files(revision)

@@ -45,6 +45,9 @@ _MISSING: dict[int | str, dict[str, object]] = {404: ERRORS[404]}
 #: The most publications that the history keeps.
 _MOST = 500
 
+#: The form of the whole id of a commit.
+_COMMIT = r"^[0-9a-f]{40}([0-9a-f]{24})?$"
+
 #: No sequence has more digits: it follows the time.
 _LARGEST = 2**53
 
@@ -171,7 +174,8 @@ def read_plan(
     user: Reader,
     adapters: ConnectedAdapters,
     revision: Annotated[
-        str | None, Query(max_length=250, description="A branch or a whole commit id; else the branch's tip.")
+        str | None,
+        Query(max_length=250, description="A branch, or the whole id of a commit of any branch; else the tip."),
     ] = None,
 ) -> Response:
     """Return what every host would do if a revision of the repository were published.
@@ -181,6 +185,35 @@ def read_plan(
     """
     del user
     return JSONResponse(with_schema("plan", planner_of(request).plan(adapters, revision).to_json()))
+
+
+@router.get(
+    "/plan/refusals",
+    response_model=answer(
+        "refusals",
+        text="The reasons for which the syncer would refuse a revision; it would publish one without any.",
+        revision=Revision,
+        refusals=list[str],
+    ),
+    responses={404: ERRORS[404], 409: ERRORS[409]},
+)
+def read_refusals(
+    request: Request,
+    user: Reader,
+    adapters: ConnectedAdapters,
+    revision: Annotated[
+        str, Query(pattern=_COMMIT, description="The whole id of a commit of any branch of the repository.")
+    ],
+) -> Response:
+    """Return the reasons for which the syncer would refuse a revision of the repository as the next one.
+
+    The reasons are errors of its tree and documents, its signature, and what the guards of the syncer refuse:
+    missing packages, the end of many deployments, a history that does not follow the published revision. A stop
+    or a rollout of the fleet is no reason. Only a few plans are made at a time: after 503 the client tries again.
+    """
+    del user
+    found = planner_of(request).refusals(adapters, revision)
+    return JSONResponse(with_schema("refusals", {"revision": revision, "refusals": [*found]}))
 
 
 @router.get("/tree", responses=_MISSING)
