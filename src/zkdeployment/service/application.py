@@ -22,6 +22,7 @@ from zkdeployment.service.access.limits import BodyLimit, check_json, check_para
 from zkdeployment.service.act_routes import act_operations, forms_router
 from zkdeployment.service.api import commits, events, fleet, health, publications
 from zkdeployment.service.api.fleet import EncodedStatus
+from zkdeployment.service.dependencies import note_event
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
 from zkdeployment.service.event_streams import EventHub
 from zkdeployment.service.pages import commits as commit_pages
@@ -195,5 +196,5 @@ def _routed_application() -> FastAPI:
     for router in api_routers():
         application.include_router(router, responses=ERRORS, dependencies=[Depends(check_parameters)])
     for router in page_routers():
-        application.include_router(router)
+        application.include_router(router, dependencies=[Depends(note_event)])
     return application

@@ -5,6 +5,7 @@ FastAPI evaluates the annotations of routes, so this module and the modules of r
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,6 +82,13 @@ async def get_connected_adapters(request: Request) -> ServerAdapters:
     adapters = await get_adapters(request)
     check_connection(adapters, waits=request.method not in SAFE_METHODS)
     return adapters
+
+
+async def note_event(request: Request) -> None:
+    """Note the id of the last event before a page is made; from it, the page resumes the stream of events."""
+    adapters = await get_adapters(request)
+    with suppress(UnreachableError):  # the fleet was never read
+        request.state.event = adapters.feed.snapshot().zxid
 
 
 def check_connection(adapters: ServerAdapters, *, waits: bool = False) -> None:

@@ -215,6 +215,7 @@ def show_page(  # noqa: PLR0913  the facts that all pages show
         "layout": "fragment.html" if fragment else "page.html",
         "fragment": fragment,
         "oob": _MORPH if fragment else "",
+        "event": getattr(request.state, "event", 0),
         "frame": _frame(request, user, cached, adapters.clock.now(), events, address or view_address(request)),
         "site": cookies.site_of(request),
     }

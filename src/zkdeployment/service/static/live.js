@@ -14,6 +14,7 @@
   const GATHERING = 250, PAUSE = 1000, AGES = 10000; // milliseconds
   const RETRY = 5000;
   const OUTPUT = 2000, DAY = 86400000;
+  const CLICK = 50, PRESSED = 10000; // how long a click may follow its release, and a press may hold the page
   const HIDDEN = 60000, FLEET = ["stop", "publication", "rollout", "host"];
 
   const hasFleet = Boolean(document.getElementById("fleet-state")?.dataset.sign);
@@ -27,8 +28,21 @@
   let timer = null;
   let expiry = null;
   let fetching = null;
+  let up = null; // settles when no pointer is down
   let fetched = 0; // when the last fetch ended, and how long it took
   let took = 0;
+
+  // ---- Clicks ----
+
+  // A link that moves between the press of a pointer and its release loses the click: parts are replaced after it.
+  addEventListener("pointerdown", event => {
+    if (event.button) return; // the menu of another button takes the release
+    up = new Promise(resolve => {
+      const released = () => setTimeout(resolve, CLICK); // the click follows
+      for (const kind of ["pointerup", "pointercancel", "blur"]) addEventListener(kind, released, {once: true, capture: true});
+      setTimeout(resolve, PRESSED);
+    });
+  }, true);
 
   // ---- Fetching the parts that changed ----
 
@@ -74,7 +88,8 @@
       if (response.status === 401 || response.redirected) { location.reload(); return; }
       if (!response.ok) throw new Error(`${response.status}`);
       const text = await response.text();
-      if (fetching !== own) return;
+      await up;
+      own.signal.throwIfAborted();
       if (push && !wait) history.pushState(null, "", address);
       await htmx.swap({text, swap: "none", sourceElement: body});
       showState();
@@ -128,7 +143,8 @@
 
   function follow() {
     if (stream || document.hidden || !watched.length) return;
-    stream = new EventSource("/api/v1/events");
+    let isLoaded = !behind; // the first event repeats the state of a page that was just loaded
+    stream = new EventSource(behind ? "/api/v1/events" : `/api/v1/events?after=${body.dataset.event}`);
     stream.addEventListener("open", () => {
       lost(false);
       if (behind) { behind = false; missed(); plan(); }
@@ -151,7 +167,12 @@
       });
     }
     for (const kind of ["feed", "reset"]) {
-      stream.addEventListener(kind, () => { missed(); plan(); });
+      stream.addEventListener(kind, event => {
+        const isStale = Boolean(document.querySelector("#freshness .notice"));
+        const isKnown = isLoaded && JSON.parse(event.data).connected === !isStale;
+        isLoaded = false;
+        if (!isKnown) { missed(); plan(); }
+      });
     }
   }
 
@@ -250,6 +271,7 @@
     try {
       const response = await fetch(address, {headers: {"HX-Request": "true"}, cache: "no-store"});
       const text = response.ok ? await response.text() : "";
+      await up;
       if (text && !fetching) await htmx.swap({text, swap: "none", sourceElement: body});
     } catch {
       // the event stream shows that the connection is lost

@@ -115,12 +115,12 @@ def test_a_commit_that_waits_is_named_on_the_front_page_and_published_from_there
         with site.page(browser, "/", viewport=PHONE) as page:
             waiting = page.get_by_role("region", name="Commits that wait")
             expect(waiting).to_contain_text("1 commit waits: Web 1.2 by Tester; published when all hosts have")
-            page.goto(waiting.get_by_role("link", name="Web 1.2").get_attribute("href"))
+            waiting.get_by_role("link", name="Web 1.2").click()
             expect(page.get_by_role("heading", level=1)).to_have_text(
                 "Waits: published when all hosts have the present revision"
             )
             form = page.get_by_role("link", name="Publish now").get_attribute("href")
-            page.goto(form)
+            page.get_by_role("link", name="Publish now").click()
             expect(page.get_by_text("2 hosts without the present revision skip it.")).to_be_visible()
             page.get_by_label("Reason").fill("it cannot wait")
             page.get_by_role("button", name="Publish the tip of the branch").click()
