@@ -52,7 +52,7 @@ from zkdeployment.service.views.history import (
     previous_record,
     publication_view,
 )
-from zkdeployment.service.views.host_map import Arrangement, arrange, map_mark
+from zkdeployment.service.views.host_map import Arrangement, MapOrder, arrange, map_mark
 from zkdeployment.service.views.hosts import AdviceLine, HostQuery, LiveView, advice_lines, host_view, live_view
 from zkdeployment.service.views.locks import lock_rows
 from zkdeployment.service.views.plan import compare_with_past, plan_view, refused_plan
@@ -77,8 +77,9 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         syncer=cached.reading.syncer,
         stale=not cached.connected,
     )
-    query = _host_query(request)
-    arrangement = _arrangement(request, adapters, cached, query)
+    asked = _host_query(request)
+    arrangement = _arrangement(request, adapters, cached, asked)
+    query = arrangement.admitted(asked)
     changed = changed_hosts(request, map_mark(arrangement, query))
     view = fleet_view(data, query, arrangement, now=now, changed=changed)
     back = view_address(request)
@@ -101,7 +102,7 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         publish=PublishFleet.link("Publish now", "", back, commit=commits[0].id) if may_publish else None,
     )
     if "map" in request.query_params:
-        cookies.keep_map(request, response, arrangement.order.value)
+        cookies.keep_map(request, response, MapOrder.of(asked).value)
     return response
 
 

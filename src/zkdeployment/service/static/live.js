@@ -75,7 +75,7 @@
       headers["X-Map-Mark"] = map.dataset.mark;
       headers["X-Changed-Hosts"] = hosts.map(encodeURIComponent).join(" ");
     }
-    const begun = performance.now();
+    let begun = performance.now();
     let wait = 0;
     try {
       const get = from => fetch(from, {headers, signal: own.signal, cache: "no-store"});
@@ -88,7 +88,9 @@
       if (response.status === 401 || response.redirected) { location.reload(); return; }
       if (!response.ok) throw new Error(`${response.status}`);
       const text = await response.text();
+      const answered = performance.now();
       await up;
+      begun += performance.now() - answered;
       own.signal.throwIfAborted();
       if (push && !wait) history.pushState(null, "", address);
       await htmx.swap({text, swap: "none", sourceElement: body});

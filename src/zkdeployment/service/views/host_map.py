@@ -83,6 +83,11 @@ class Arrangement:
         """Return the hosts of the part with a title; ``None`` if there is no such part."""
         return next((hosts for title, hosts in self.parts if title == part and title), None)
 
+    def admitted(self, query: HostQuery) -> HostQuery:
+        """Return a view without its limit to a part of the map if the map has no such part."""
+        is_known = not query.part or self.hosts_of(query.part) is not None
+        return query if is_known else query.limited_to("")
+
     def blocks(self) -> Iterator[tuple[str, int, tuple[HostStatus, ...]]]:
         """Yield the blocks in the order of their numbers: the title of the part, the first place in it, hosts."""
         for title, hosts in self.parts:

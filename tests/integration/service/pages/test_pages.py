@@ -224,7 +224,8 @@ def test_all_parts_of_a_page_show_the_fleet_of_one_moment(service, monkeypatch, 
     feed = service.adapters.feed
     first = feed.snapshot()
     with service.browser(service.add_user(Role.OPERATOR)) as browser:
-        moments = chain([first], repeat(replace(first, reading=FleetReading())))
+        # The first one has the event from which the page resumes the stream.
+        moments = chain(repeat(first, 2), repeat(replace(first, reading=FleetReading())))
         monkeypatch.setattr(feed, "snapshot", moments.__next__)
         page = browser.get(path)
     assert page.status_code == 200
@@ -241,6 +242,15 @@ def test_clients_share_the_checks_on_the_page_of_a_service(service, monkeypatch)
     with service.browser(login) as first, service.browser(login) as second:
         statuses = [browser.get("/services/shop/web").status_code for browser in (first, second)]
     assert (statuses, found) == ([200, 200], [(["h2", "h1"], "/shop/web")])
+
+
+def test_the_chosen_map_is_kept_while_the_fleet_has_no_such_map(service):
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        page = browser.get("/?map=rack&part=r7").text
+        assert browser.cookies["map"] == "rack"
+
+    assert "only r7" not in page
+    assert "2 hosts" in page
 
 
 def test_an_act_returns_to_its_view_and_the_page_shows_it(service):

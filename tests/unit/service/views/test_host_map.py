@@ -112,6 +112,15 @@ def test_a_filter_and_a_chosen_part_dim_the_other_hosts():
     assert (web.selected, web.href, db.selected) == (True, "/?map=role", False)
 
 
+@pytest.mark.parametrize(("part", "limit"), [("web", "web"), ("nowhere", ""), ("", "")])
+def test_a_view_is_limited_only_to_a_part_that_the_map_has(part, limit):
+    view = query(map="role", part=part, state="failed", page="2")
+
+    admitted = arrange(with_roles(90), view, FleetSnapshot()).admitted(view)
+
+    assert (admitted.part, admitted.state_names) == (limit, ("failed",))
+
+
 def test_a_host_of_two_services_is_in_the_parts_of_both():
     fleet = hosts(70)
     services = {"/db": {"h00000", "gone"}, "/web": {"h00000", "h00001"}}
