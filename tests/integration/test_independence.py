@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-FEATURES = ("rollouts", "intents", "checks", "pools", "providers", "editors")
+FEATURES = ("rollouts", "promotion", "intents", "checks", "pools", "providers", "editors")
 
 #: Everything below the features.
 FRAMES = (

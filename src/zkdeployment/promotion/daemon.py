@@ -44,6 +44,7 @@ from zkdeployment.promotion.rules import (
 )
 from zkdeployment.strategies.group_analysis import due_requests
 from zkdeployment.strategies.progress import advance, seconds_until_change, start, supersede, withdraw
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors, rollout_metrics
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def promoter_metrics(
     ``leads`` means that this promoter is the leader, which alone knows the promotion and the fleets.
     """
     yield gauge("promoter_leads", "1 if this promoter is the leader.", leads)
-    yield from rollout_metrics("promoter_promotion", state)
+    yield from rollout_metrics(MemberKind.FLEET, state)
     found = [each.state for each in standings]
     states = {known.value: float(found.count(known)) for known in FleetState} if leads else {}
     yield labelled("promoter_fleets", "The fleets under promotion, by state.", "state", states)
@@ -355,7 +356,11 @@ class Promoter:
                 return 0.0
         pause = _MOST_SECONDS
         if state is not None and current is not None and current.fleets is not None:
-            pause = self._advance(found, state, current, reports, now)
+            try:
+                pause = self._advance(found, state, current, reports, now, wanted)
+            except SourceError as error:  # such as a push that the git server denies
+                self._report(now, problem=str(error), waiting=waiting)
+                raise
         elif wanted is not None and (fleets := self._repository.governing(wanted.revision).fleets) is not None:
             self._record_standings(found, fleets, self._facts(found, fleets, reports, wanted.revision), now)
         self._report(now, problem=problem, waiting=waiting)
@@ -438,6 +443,7 @@ class Promoter:
         governing: _Governing,
         reports: Mapping[str, FleetReport],
         now: float,
+        wanted: NextPromotion | None,
     ) -> float:
         fleets, promotion = governing.fleets, governing.promotion
         if fleets is None or promotion is None:
@@ -452,6 +458,8 @@ class Promoter:
             dry_runs=self._services.dry_runs(wanted_dry_runs(kept, facts), revision),
             refused={name: words for (of, name), words in self._refused.items() if of == state.id},
         )
+        if not blocked and wanted is not None and state.ended is None:
+            blocked = f"{short(wanted.revision)} is to supersede the promotion"
         halt = blocked or halt_reason(promotion, now, state=state)
         observed = replace(
             observation(kept, facts, now, acts=found.acts, halt=halt),

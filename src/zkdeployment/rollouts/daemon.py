@@ -48,6 +48,7 @@ from zkdeployment.strategies.progress import (
     supersede,
 )
 from zkdeployment.strategies.state import Ending, RecoveryStage
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors, rollout_metrics
 from zkdeployment.strategies.timekeeping import cycle_interval
 from zkdeployment.strategies.views import (
@@ -80,7 +81,7 @@ def coordinator_metrics(rollout: RolloutState | None, *, leads: bool) -> Iterato
     ``leads`` means that this coordinator is the leader, which alone knows the newest ``rollout``.
     """
     yield gauge("coordinator_leads", "1 if this coordinator is the leader.", leads)
-    yield from rollout_metrics("coordinator_rollout", rollout)
+    yield from rollout_metrics(MemberKind.HOST, rollout)
 
 
 #: The results of a coordinator's cycle that did not fail.

@@ -119,17 +119,18 @@ class MemberKind(Enum):
     """The kind of the members of groups: a coordinator deploys to hosts, a promoter promotes to fleets.
 
     The value has the words of messages: the noun, a member that takes part, the reason of its absence, the rollout
-    as a ``whole``, and the group of verbs with which operators direct it.
+    as a ``whole``, the daemon that leads it, and the group of verbs with which operators direct it.
     """
 
-    HOST = ("host", "registered", "its agent has been absent", "rollout", "rollout")
-    FLEET = ("fleet", "reachable", "its service has been unreachable", "promotion", "promote")
+    HOST = ("host", "registered", "its agent has been absent", "rollout", "coordinator", "rollout")
+    FLEET = ("fleet", "reachable", "its service has been unreachable", "promotion", "promoter", "promote")
 
-    def __init__(self, noun: str, takes_part: str, is_absent: str, whole: str, verb: str) -> None:
+    def __init__(self, noun: str, takes_part: str, is_absent: str, whole: str, leader: str, verb: str) -> None:
         self.noun = noun
         self.takes_part = takes_part
         self.is_absent = is_absent
         self.whole = whole
+        self.leader = leader
         self.verb = verb
 
 

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Facts
     from zkdeployment.strategies.state import ActivePhase, RolloutState
+    from zkdeployment.strategies.strategy import MemberKind
 
 
-def rollout_metrics(prefix: str, state: RolloutState | None) -> Iterator[Metric]:
-    """Yield the metrics of the newest rollout, with a ``prefix`` of their names; no samples without a rollout."""
+def rollout_metrics(kind: MemberKind, state: RolloutState | None) -> Iterator[Metric]:
+    """Yield the metrics of the newest rollout over members of a kind; they have no samples without a rollout."""
+    whole, prefix = kind.whole, f"{kind.leader}_{kind.whole}"
     begun, moved, waiting = None, None, None
     labels: dict[tuple[str, ...], float] = {}
     states: dict[str, float] = {}
@@ -51,31 +53,33 @@ def rollout_metrics(prefix: str, state: RolloutState | None) -> Iterator[Metric]
         measured = max((each.measurements[-1].time for each in metrics if each.measurements), default=None)
     yield Metric(
         f"zkdeployment_{prefix}_info",
-        "The newest rollout, as labels.",
+        f"The newest {whole}, as labels.",
         labels,
-        ("revision", "rollout", "strategy"),
+        ("revision", whole, "strategy"),
     )
-    yield labelled(f"{prefix}_state", "1 for the state of the rollout.", "state", states)
-    yield gauge(f"{prefix}_begun_timestamp_seconds", "When the rollout began.", begun)
-    yield gauge(f"{prefix}_moved_timestamp_seconds", "When the rollout last changed.", moved)
+    yield labelled(f"{prefix}_state", f"1 for the state of the {whole}.", "state", states)
+    yield gauge(f"{prefix}_begun_timestamp_seconds", f"When the {whole} began.", begun)
+    yield gauge(f"{prefix}_moved_timestamp_seconds", f"When the {whole} last changed.", moved)
     yield gauge(
         f"{prefix}_waiting",
-        "1 while the rollout waits: for a promotion, a window or a resume.",
+        f"1 while the {whole} waits: for a promotion, a window or a resume.",
         waiting,
     )
-    yield labelled(f"{prefix}_groups", "The groups of the rollout, by state.", "state", groups)
+    yield labelled(f"{prefix}_groups", f"The groups of the {whole}, by state.", "state", groups)
     yield labelled(
         f"{prefix}_measurements",
-        "The measurements of metrics in the rollout, by outcome.",
+        f"The measurements of metrics in the {whole}, by outcome.",
         "outcome",
         outcomes,
     )
     yield gauge(
         f"{prefix}_measured_timestamp_seconds",
-        "When a metric of the rollout was last measured.",
+        f"When a metric of the {whole} was last measured.",
         measured,
     )
-    yield labelled(f"{prefix}_hosts", "The hosts in groups of the rollout, by state.", "state", hosts)
+    yield labelled(
+        f"{prefix}_{kind.noun}s", f"The {kind.noun}s in groups of the {whole}, by state.", "state", hosts
+    )
 
 
 def log_unmatched_selectors(state: RolloutState, known: Mapping[str, Facts]) -> None:

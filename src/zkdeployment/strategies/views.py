@@ -147,7 +147,8 @@ def describe_rollout(state: RolloutState, *, led: bool) -> str:
         recovery = "" if state.recovery is None else f"; {state.recovery}"
         return f"{rollout_state(state).value}: {progress}{paused}{recovery}"
     if not led:
-        return f"no coordinator runs, so the rollout does not continue; {progress}"
+        kind = state.rollout.strategy.member_kind
+        return f"no {kind.leader} runs, so the {kind.whole} does not continue; {progress}"
     if state.paused is not None:
         return f"{state.paused}; {progress}"
     parts = [state.waiting, progress] if state.waiting else [progress]
@@ -253,17 +254,18 @@ def _window(window: Window) -> str:
 
 def directive_objection(state: RolloutState, directive: Directive, group: str | None = None) -> str | None:
     """Return why a directive would have no effect on a rollout; ``None`` if the rollout accepts the directive."""
+    whole = f"the {state.rollout.strategy.member_kind.whole} {state.id}"
     if state.ended is not None and not _acts_on_late_joiners(state, directive):
-        return f"the rollout {state.id} is over: {rollout_state(state).value}"
+        return f"{whole} is over: {rollout_state(state).value}"
     match directive:
         case Directive.PROMOTE:
             return _promotion_objection(state, group)
         case Directive.FAIL:
             return _failure_objection(state, group)
         case Directive.PAUSE if state.paused is not None:
-            return f"the rollout {state.id} is paused already: {state.paused}"
+            return f"{whole} is paused already: {state.paused}"
         case Directive.RESUME if state.paused is None:
-            return f"the rollout {state.id} is not paused"
+            return f"{whole} is not paused"
     return None
 
 
@@ -284,7 +286,9 @@ def _failure_objection(state: RolloutState, name: str | None) -> str | None:
         return _unknown_group(state, name)
     if waiting_reason(state, name):
         return None
-    return f"the group {name} does not wait for its metrics; 'zkdeployment rollout abort' ends the whole rollout"
+    kind = state.rollout.strategy.member_kind
+    abort = f"'zkdeployment {kind.verb} abort'"
+    return f"the group {name} does not wait for its metrics; {abort} ends the whole {kind.whole}"
 
 
 def _unknown_group(state: RolloutState, name: str | None) -> str:

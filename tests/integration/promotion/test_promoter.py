@@ -319,7 +319,7 @@ def test_acts_that_a_promotion_does_not_allow_are_refused(fleets):
     fleets.push(CANARY, REST)
     with fleets.promoter() as running:
         running.until_ended()
-    with pytest.raises(RefusedError, match="the rollout 1-1 is not paused"):
+    with pytest.raises(RefusedError, match="the promotion 1-1 is not paused"):
         fleets.act(Directive.RESUME)
 
 

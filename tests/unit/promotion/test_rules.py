@@ -103,8 +103,8 @@ class TestWhatIsPromotedNext:
     def test_the_resumption_of_a_failed_promotion_is_no_mistake(self):
         state = ended(fleets().start(TWO), Ending.ABORTED)
         assert promotion_objection(state, Directive.RESUME) is None
-        assert promotion_objection(state, Directive.PAUSE) == "the rollout 1-1 is over: aborted"
-        assert promotion_objection(fleets().start(TWO), Directive.RESUME) == "the rollout 1-1 is not paused"
+        assert promotion_objection(state, Directive.PAUSE) == "the promotion 1-1 is over: aborted"
+        assert promotion_objection(fleets().start(TWO), Directive.RESUME) == "the promotion 1-1 is not paused"
 
 
 class TestTheOrderOfGroups:

@@ -1,0 +1,39 @@
+"""The metrics of promoters, from values."""
+
+from support.fleets.promoted import SimulatedFleets, promotion
+from zkdeployment.base.act import Act
+from zkdeployment.promotion.daemon import promoter_metrics
+from zkdeployment.promotion.records import FleetStanding, FleetState
+from zkdeployment.strategies.strategy import Group
+
+
+def samples(metrics):
+    metrics = [*metrics]
+    assert len({metric.name for metric in metrics}) == len(metrics)
+    assert all(metric.help for metric in metrics)
+    return {
+        metric.name.removeprefix("zkdeployment_promoter_"): metric.samples.get((), metric.samples)
+        for metric in metrics
+    }
+
+
+def test_a_promoter_that_does_not_lead_has_no_samples_of_promotions():
+    values = samples(promoter_metrics(None, (), leads=False))
+    assert values.pop("leads") == 0
+    assert set(map(str, values.values())) == {"{}"}
+
+
+def test_a_promoter_that_leads_counts_fleets_by_state():
+    simulated = SimulatedFleets.of("eu", "us")
+    state = simulated.decide(simulated.start(promotion(Group("all", critical=True))))
+    standings = [
+        FleetStanding("eu", FleetState.CONVERGED, behind=2),
+        FleetStanding("us", FleetState.STOPPED, withheld=Act("op", "withhold")),
+    ]
+    values = samples(promoter_metrics(state, standings, leads=True))
+    assert values["leads"] == 1
+    assert {key: value for (key,), value in values["fleets"].items() if value} == {"converged": 1, "stopped": 1}
+    assert values["fleet_commits_behind"] == {("eu",): 2, ("us",): 0}
+    assert values["fleets_withheld"] == 1
+    assert values["promotion_info"] == {(state.revision, "1-1", "promotion"): 1}
+    assert {key: value for (key,), value in values["promotion_fleets"].items() if value} == {"not started": 2}
