@@ -7,10 +7,12 @@ sets. The reference for grants sends one request after another.
 import logging
 import multiprocessing
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from socket import socket
+from random import Random
 from typing import TYPE_CHECKING
 
 from benchmarks.bench_publish import running_server
@@ -21,26 +23,38 @@ from zkdeployment.base import log
 from zkdeployment.base.host import Facts
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.config.sections import MetricsSettings
-from zkdeployment.rollouts.measuring import MetricMeasurements, metrics_servers
-from zkdeployment.strategies.analysis import AnalysisMetric, parse_comparison
+from zkdeployment.rollouts.measuring import MetricMeasurements, VariableReader, metrics_servers
+from zkdeployment.sandbox.prometheus import PrometheusServer
+from zkdeployment.strategies.analysis import (
+    MOST_MEASUREMENTS,
+    AnalysisMetric,
+    GroupAnalysis,
+    Measurement,
+    MetricProgress,
+    MetricStage,
+    Outcome,
+    parse_comparison,
+)
 from zkdeployment.strategies.criteria import OutsideCriterion
-from zkdeployment.strategies.group_analysis import ANALYSIS
+from zkdeployment.strategies.group_analysis import ANALYSIS, due_requests
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.progress import advance, grants
-from zkdeployment.strategies.queries import QueryVariables
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store.agent_records import encode_grant
 from zkdeployment.strategies.store.records import encode_state
 from zkdeployment.strategies.strategy import Criteria, Group, Pace, Selector, Strategy, members, misses
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
-from zkdeployment.zookeeper.transactions import Create
+from zkdeployment.zookeeper.transactions import Create, Set
 
 if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
 
-#: The metrics of a group that bakes.
+#: The metrics of a group that bakes, the seconds between two measurements of one, and the most times by which they
+#: may slow down the cycle that records them.
 _METRICS = 50
+_INTERVAL = 10.0
+_MOST_DELAY = 10
 
 #: The number of rounds for the plain implementation, which is slow.
 _SLOW_ROUNDS = 2
@@ -54,7 +68,7 @@ def measure(scale: Scale) -> Iterator[Result]:
     yield from _decision(strategy, hosts, size, scale.rounds)
     with tempfile.TemporaryDirectory() as scratch, running_server(Path(scratch)) as server:
         yield _granting(server.address, hosts)
-        yield _measuring(server.address, scale.rounds)
+        yield _measuring(server.address, Path(scratch) / "prometheus", scale.rounds)
         yield _memory(server.address, strategy, hosts, size)
 
 
@@ -145,39 +159,33 @@ def _granting(address: str, hosts: Mapping[str, Facts]) -> Result:
     )
 
 
-def _measuring(address: str, rounds: int) -> Result:
-    """Compare cycles that grant a phase to a late host, beside metrics of a silent server and without metrics."""
+def _measuring(address: str, scratch: Path, rounds: int) -> Result:
+    """Compare cycles that grant a phase to a late host, beside metrics with many measurements and without any."""
+    query = 'vector(0.5) unless up{host=~"$hosts"}'
     metrics = tuple(
-        AnalysisMetric(f"m{number}", "up", parse_comparison("<= 1"), interval=10.0) for number in range(_METRICS)
+        AnalysisMetric(f"m{number}", query, parse_comparison("<= 1"), interval=_INTERVAL)
+        for number in range(_METRICS)
     )
-    with socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        settings = MetricsSettings(url=f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=300.0)
-        measurements = MetricMeasurements(
-            metrics_servers({"main": settings}), lambda _: QueryVariables(), SystemClock(), lambda: None
-        )
-        measurements.start()
-        criterion = OutsideCriterion(ANALYSIS, measurements.start, measurements.close, measurements.read)
-        ours = _late_grants(f"{address}/measured", metrics, [criterion], rounds)
-        measurements.close()
+    prometheus = PrometheusServer(scratch)
+    prometheus.start()
+    try:
+        ours = _late_grants(f"{address}/measured", metrics, rounds, MetricsSettings(url=prometheus.url))
+    finally:
+        prometheus.kill()
     return Result(
-        work="a host is granted its phase while another group bakes",
-        size=f"{_METRICS} metrics every 10 s, server silent",
+        work="a host is granted its phase while another group bakes, slowest cycle",
+        size=f"{_METRICS} metrics every {_INTERVAL:g} s with {MOST_MEASUREMENTS} measurements",
         value=ours,
         against="without metrics",
-        reference=_late_grants(f"{address}/plain-rollout", (), (), rounds),
-        at_most=2,
+        reference=_late_grants(f"{address}/plain-rollout", (), rounds),
+        at_most=_MOST_DELAY,
     )
 
 
 def _late_grants(
-    address: str,
-    metrics: tuple[AnalysisMetric, ...],
-    criteria: Sequence[OutsideCriterion],
-    rounds: int,
+    address: str, metrics: tuple[AnalysisMetric, ...], rounds: int, server: MetricsSettings | None = None
 ) -> float:
-    """Return the seconds of the fastest cycle that grants a phase to a host of an earlier group that came late."""
+    """Return the seconds of the slowest cycle that grants a phase to a host of an earlier group that came late."""
     early = Group("early", critical=False, selectors=(Selector(racks=frozenset({"early"})),))
     baking = Group(
         "baking",
@@ -186,22 +194,61 @@ def _late_grants(
         selectors=(Selector(names=frozenset({"baker"})),),
         pace=Pace(bake_time=36_000.0, analysis=metrics),
     )
+    answered = threading.Event()
     with Session(address, create_chroot=True) as session:
+        reader = VariableReader(session, SystemClock())
+        servers = {} if server is None else {"main": server}
+        measurements = MetricMeasurements(metrics_servers(servers), reader.read, SystemClock(), answered.set)
+        criterion = OutsideCriterion(ANALYSIS, measurements.start, measurements.close, measurements.read)
         fleet = CoordinatedFleet(address, session)
         fleet.register({"first": Facts(rack="early"), "baker": Facts()})
         fleet.publish("r1", Strategy("late", (early, baking)))
-        with fleet.coordinator(criteria=criteria) as coordinator:
+        with fleet.coordinator(criteria=[criterion]) as coordinator:
             coordinator.run_cycle()
             while (active := fleet.running.active_phase) is None or active.baking_since is None:
                 fleet.work()
                 coordinator.run_cycle()
+            _measure_all(fleet, metrics)
+            coordinator.run_cycle()  # reads the state of another coordinator
+            measurements.start()
             taken = []
-            for number in range(max(rounds, 3)):
-                fleet.clock.time += 10
+            for number in range(2 * max(rounds, 3)):  # one cycle asks the server, the next one records the answers
                 fleet.register({f"late{number}": Facts(rack="early")})
                 taken.append(seconds(coordinator.run_cycle))
                 assert f"late{number}" in fleet.grants()
-    return best(taken)
+                if due_requests(fleet.running, fleet.clock.time):
+                    assert answered.wait(30)
+                    answered.clear()
+                else:
+                    fleet.clock.time += _INTERVAL
+        measurements.close()
+        recorded = fleet.running.analyses.get("baking", GroupAnalysis()).metrics.values()
+        assert all(progress.passed > MOST_MEASUREMENTS for progress in recorded)
+    return max(taken)
+
+
+def _measure_all(fleet: CoordinatedFleet, metrics: tuple[AnalysisMetric, ...]) -> None:
+    """Write the state after as many measurements as are kept of each metric."""
+    state, random = fleet.running, Random(1)
+    assert state.active_phase is not None
+    fleet.clock.time += _INTERVAL * MOST_MEASUREMENTS
+    progress = {
+        metric.name: MetricProgress(
+            MetricStage.PROVEN,
+            passed=MOST_MEASUREMENTS,
+            next=MOST_MEASUREMENTS,
+            measurements=tuple(
+                Measurement(
+                    metric.due(number), fleet.clock.time, Outcome.PASSED, random.random(), 1.0, server="main"
+                )
+                for number in range(MOST_MEASUREMENTS)
+            ),
+        )
+        for metric in metrics
+    }
+    analyses = {"baking": GroupAnalysis(progress)} if metrics else {}
+    state = replace(state, coordinated_at=fleet.clock.time, analyses=analyses)
+    fleet.session.commit(Set(paths.rollout_path(state.id), encode_state(state)))
 
 
 def _memory(address: str, strategy: Strategy, hosts: Mapping[str, Facts], size: str) -> Result:
