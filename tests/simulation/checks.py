@@ -10,6 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from simulation.analyses import AnalysisChecks
 from simulation.bracket_checks import BracketChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
@@ -68,6 +69,7 @@ class Checks:
         self._failures = 0
         self.order = OrderChecks(world, self.fail)
         self.brackets = BracketChecks(self.fail)
+        self.analyses = AnalysisChecks(world, self.fail)
 
     def fail(self, sentence: str) -> None:
         """Record a violation."""
@@ -265,6 +267,8 @@ class Checks:
         if judged:
             self._check_stops()
         self.order.committed(changes)
+        if self._world.theme.analyses:
+            self.analyses.committed(changes)
         self._trees.note(self._world.network.ensemble.leader.nodes, changes)
 
     def read_wanted(self, session: Session, identity: Identity, revision: object) -> DesiredState:

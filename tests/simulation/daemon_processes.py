@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from simulation.analyses import SimulatedMetrics
 from simulation.checkouts import MachineCheckouts
 from simulation.machine import MachineFiles, MachineRunDirectory
 from simulation.memory_files import Disk, MemoryPath, memory_files
 from simulation.signatures import signed_fleet
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.config.sections import ChecksSettings, SyncSettings
+from zkdeployment.checks.daemon import check_daemon
+from zkdeployment.config.sections import ChecksSettings, MetricsSettings, SyncSettings
 from zkdeployment.config.settings import Settings
 from zkdeployment.programs import agent as agent_wiring
 from zkdeployment.programs import syncer as syncer_wiring
 from zkdeployment.publishing.acts.commits import CommitOutcome
+from zkdeployment.rollouts import measuring
 from zkdeployment.rollouts import program as coordinator_wiring
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from simulation.world import World
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.publishing.acts.commits import CommitOrder
+
+#: Modules that coordinators load late, when the names of Python's modules are no longer replaced in them.
+_LATE = (check_daemon, measuring)
 
 _SERVERS = "zk1:2181,zk2:2181,zk3:2181"
 
@@ -143,6 +149,7 @@ def coordinator_daemon(world: World, name: str) -> Daemon:
         zookeeper=_SERVERS,
         root=Path("/simulated"),
         checks=ChecksSettings(interval=_CHECKS),
+        metrics_servers={"main": MetricsSettings(url="http://simulated")} if world.theme.analyses else {},
     )
 
     def main(daemon: Daemon) -> None:
@@ -267,6 +274,7 @@ def simulated_machines(world: World) -> Iterator[None]:
         "programs.agent.SystemdNotifier": _no_supervisor,
         "programs.syncer.SystemdNotifier": _no_supervisor,
         "rollouts.program.SystemdNotifier": _no_supervisor,
+        "rollouts.measuring.MetricsServer": lambda _settings: SimulatedMetrics(world),
         "rollouts.program.open_commits": lambda _settings: contextlib.nullcontext(_Commits(world)),
         "programs.syncer.open_source": lambda *_args, **_options: world.repository,
         "programs.syncer.unfinished": lambda _directory: contextlib.nullcontext(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simulation.analyses import HEALTHY, UNHEALTHY
 from simulation.themes import FAULTS
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ _OF_ALL = frozenset(
         "failing scripts",
         "attack",
         "restart all",
+        "metrics",
+        "no coordinator",
     }
 )
 
@@ -50,7 +53,7 @@ class Faults:
     def work(self) -> None:
         """Bring one fault after another."""
         world = self._world
-        pace = world.chance.choice([3.0, 15.0, 60.0])
+        pace = world.theme.pace * world.chance.choice([3.0, 15.0, 60.0])
         weights = {**FAULTS, **world.theme.faults}
         while not self._ended:
             world.network.scheduler.sleep(world.chance.expovariate(1 / pace))
@@ -76,6 +79,7 @@ class Faults:
             if daemon.process is not None:
                 daemon.process.clock_offset = 0.0
         self._world.script_failures = 0.0
+        self._world.metric = HEALTHY
         self._world.network.heal()
         self._world.trace("all faults end")
 
@@ -97,6 +101,15 @@ class Faults:
     def _restart_all(self, _daemon: Daemon, _process: Process) -> None:
         for machine in self._world.present_machines():
             self._world.daemons[machine.name].terminate()
+
+    def _metrics(self, _daemon: Daemon, _process: Process) -> None:
+        self._world.metric = self._chance.choice([HEALTHY, HEALTHY, UNHEALTHY, None])
+
+    def _no_coordinator(self, _daemon: Daemon, _process: Process) -> None:
+        seconds = self._chance.choice([70.0, 200.0, 600.0])
+        for daemon in (self._world.daemons[name] for name in ("coordinator1", "coordinator2")):
+            daemon.retire()
+            self._network.scheduler.after(seconds, daemon.start)
 
     def _full_disk(self, daemon: Daemon, _process: Process) -> None:
         if daemon.name in self._world.machines:

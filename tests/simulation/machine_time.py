@@ -117,6 +117,10 @@ class SimulatedQueue:
             raise queue.Empty
         return self._items.popleft()
 
+    def empty(self) -> bool:
+        """Whether there is no item."""
+        return not self._items
+
     def get_nowait(self) -> object:
         """Return the next item; raise ``queue.Empty`` if it does not exist."""
         return self.get(block=False)

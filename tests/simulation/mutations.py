@@ -25,6 +25,11 @@ from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
 from zkdeployment.publishing.store import cluster, sections
 from zkdeployment.rollouts import daemon as coordinator
+from zkdeployment.rollouts import measuring
+from zkdeployment.strategies import group_analysis, phases
+from zkdeployment.strategies.criteria import Judgement
+from zkdeployment.strategies.group_analysis import METRICS
+from zkdeployment.strategies.healthy_checks import HEALTHY_CHECKS
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper import session as session_module
 from zkdeployment.zookeeper.transactions import Check, Delete, Set
@@ -295,6 +300,38 @@ def recovery_of_the_last_publication_only() -> contextlib.AbstractContextManager
     return mock.patch.object(coordinator, "is_recovery_pending", strict)
 
 
+def metrics_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Let groups succeed by their hosts alone: metrics are measured and decide nothing."""
+    measured = METRICS._replace(judge=lambda *_: Judgement())
+    return mock.patch.object(phases, "CRITERIA", (HEALTHY_CHECKS, measured))
+
+
+@contextlib.contextmanager
+def gaps_measured() -> Iterator[None]:
+    """Ask for the newest measurement after a gap, as if the time without a coordinator counted."""
+
+    def note(state: Any, active: Any, observation: Any) -> Any:
+        metrics = {metric.name: metric for metric in state.rollout.strategy.group(active.task.group).pace.analysis}
+        answers = observation.outside.get(group_analysis.ANALYSIS, {})
+        for key in answers if active.baking_since is not None else ():
+            if key.number is not None and key.metric in metrics and key.group in state.analyses:
+                before = state.analyses[key.group]
+                after = group_analysis._with_measurement(before, metrics[key.metric], key.number, answers[key])
+                if after is not before:
+                    state = replace(state, analyses={**state.analyses, key.group: after})
+        return METRICS.note(state, active, observation)
+
+    def is_open(state: Any, key: Any, answer: Any) -> bool:
+        return group_analysis.is_open(state, key, replace(answer, asked=float("inf")))
+
+    with (
+        mock.patch.object(group_analysis, "note_coordination", lambda state, _now: state),
+        mock.patch.object(measuring, "is_open", is_open),
+        mock.patch.object(phases, "CRITERIA", (HEALTHY_CHECKS, METRICS._replace(note=note))),
+    ):
+        yield
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A change of the code under test, and the seeds that find it: their theme, and the first of them to try."""
@@ -315,6 +352,7 @@ MUTATIONS = {
     "old publications believed": Mutation(old_publications_believed, "attacks", first=9),
     "properties not verified": Mutation(verified_properties_ignored, "attacks", first=42),
     "changed properties ignored": Mutation(properties_ignored, "order", first=7),
+    "failed metrics ignored": Mutation(metrics_ignored, "analyses"),
 }
 
 DEFECTS = {
@@ -334,6 +372,7 @@ DEFECTS = {
     "a repeated publication prevents the rollback": Mutation(
         recovery_of_the_last_publication_only, "rollbacks", first=2
     ),
+    "a gap of the coordinator skips measurements": Mutation(gaps_measured, "analyses", first=9),
     "an obsolete failure stops the fleet": Mutation(obsolete_failures_stop, "outages"),
     "a script that outlives its agent loses its lock": Mutation(orphans_unprotected, "restarts"),
     "a terminated agent gives its half-done service away": Mutation(cut_off_work_released, "restarts", first=2),

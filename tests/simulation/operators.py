@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from simulation.analyses import CANARY, canary_metric
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.themes import ACTS
 from support.strategies import canary_first
@@ -17,6 +18,7 @@ from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.progress import RecoveryStage
 from zkdeployment.strategies.state import Directive
 from zkdeployment.tree.values import TreeChange
@@ -89,7 +91,7 @@ class Operators:
         with Session("zk1:2181", session_timeout=10.0, create_chroot=True) as session:
             self._session, self._adapters = session, operator_adapters(session)
             end = world.now + world.options.faults
-            pace = world.chance.choice([10.0, 40.0, 120.0])
+            pace = world.theme.pace * world.chance.choice([10.0, 40.0, 120.0])
             while world.now < end and not world.options.calm:
                 world.network.scheduler.sleep(world.chance.expovariate(1 / pace))
                 self._attempt(self._act)
@@ -366,7 +368,10 @@ class Operators:
         self._plan.strategy = None
         tolerant = self._world.theme.tolerant
         if tolerant or chance.random() < 0.7:
-            canary = {"bake_time": chance.choice(["1s", "30s"])}
+            canary: dict[str, object] = {"bake_time": chance.choice(["1s", "30s"])}
+            if self._world.theme.analyses:
+                metric = canary_metric(failure_limit=chance.choice([0, 2]))
+                canary = {"bake_time": "5m", "progress_deadline": "5m", "analysis": [metric]}
             rest = {
                 "critical": chance.choice([True, False]),
                 "max_parallel": chance.choice([1, 2, 5]) * max(1, self._world.options.hosts // 20),
@@ -428,6 +433,8 @@ class Operators:
         rollout = self._acts.rollouts.rollout()
         if rollout is not None and rollout.paused and rollout.ending is None:
             self._acts.rollouts.direct(Directive.RESUME, self._act_of("rollout resume"))
+        if rollout is not None and rollout.ending is None and waiting_reason(rollout, CANARY):
+            self._acts.rollouts.direct(Directive.PROMOTE, self._act_of("rollout promote"), CANARY)
         nodes = world.network.ensemble.leader.nodes
         running = _value(nodes, paths.HOSTS, "version") == world.repository.fetch()
         over = rollout is not None and rollout.ending is not None

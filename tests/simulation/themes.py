@@ -30,6 +30,8 @@ FAULTS = {
     "attack": 0,
     "forged node": 0,
     "restart all": 0,
+    "metrics": 0,
+    "no coordinator": 0,
 }
 
 #: Kinds of acts and how often they come.
@@ -68,7 +70,8 @@ class Theme:
     that tolerates failures, and one role with a controller. In fleets with ``rollbacks`` the coordinator rolls
     back after a failed rollout, and at the end a rollout fails. In ``controlled`` fleets most hosts have a role,
     and each role has a controller. With ``long_scripts``, some scripts run for longer than a session and the lock
-    delay last, and agents that have to end cut them off.
+    delay last, and agents that have to end cut them off. With ``analyses``, a metric decides whether the canary of
+    the strategy is healthy. ``pace`` multiplies the times between acts and between faults.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -85,6 +88,8 @@ class Theme:
     signed: bool = False
     checkouts: bool = False
     long_scripts: bool = False
+    analyses: bool = False
+    pace: float = 1.0
 
 
 THEMES = {
@@ -165,6 +170,14 @@ THEMES = {
         },
         distances=(1.0, 20.0),
         long_scripts=True,
+    ),
+    "analyses": Theme(
+        acts={"strategy": 10, "resume": 40, "by hand": 0, "missing version": 0, "rewind": 0, "stop": 2, "hold": 0},
+        faults={"metrics": 40, "no coordinator": 20, "long partition": 0, "clock step": 0, "failing scripts": 0},
+        distances=(1.0, 20.0),
+        tolerant=True,
+        analyses=True,
+        pace=10.0,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from simulation.analyses import HEALTHY
 from simulation.attacker import Attacker
 from simulation.checkouts import SoftwareRepository
 from simulation.checks import Checks
@@ -103,6 +104,7 @@ class World:
         self.daemons: dict[str, Daemon] = {}
         self.processes: list[Process] = []
         self.ended_by_itself: set[Process] = set()
+        self.metric: float | None = HEALTHY
         self.script_failures = self.theme.failing if options.faults else 0.0
         if options.faults:
             self.network.distance = self.chance.choice(self.theme.distances)
