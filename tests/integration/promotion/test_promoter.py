@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from support.fleets.staged import staged_fleets
+from support.fleets.staged import CANARY, REST, staged_fleets, staged_group
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.failpoints import VARIABLE
@@ -22,21 +22,6 @@ from zkdeployment.strategies.views import RolloutProgressState, rollout_state
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contenders
 from zkdeployment.zookeeper.transactions import Delete, Set
-
-
-def group(name, *after, tag=None, **fields):
-    selectors = [] if tag is None else [{"node_tags": [tag]}]
-    return {
-        "name": name,
-        "critical": True,
-        "depends_on": list(after),
-        "selectors": selectors,
-        "success_criteria": {"percent_successful_nodes": 100},
-        **fields,
-    }
-
-
-CANARY, REST = group("canary", tag="eu"), group("rest", "canary")
 
 
 @pytest.fixture
@@ -127,7 +112,7 @@ def test_a_rollback_supersedes_the_promotion_and_comes_first_to_the_bad_fleets(f
 
 
 def test_a_fleet_with_a_commit_of_its_own_gets_nothing_until_its_branch_is_reset(fleets):
-    good = fleets.push(CANARY, group("rest", tag="us"))
+    good = fleets.push(CANARY, staged_group("rest", tag="us"))
     with fleets.promoter() as running:
         running.until_ended(good)
         own = fleets.own_commit("eu-1")
@@ -168,7 +153,7 @@ def test_documents_with_errors_promote_nothing_and_keep_what_runs(fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:
         running.until_ended(good)
-        bad = fleets.push(group("canary", "nowhere"))
+        bad = fleets.push(staged_group("canary", "nowhere"))
         running.until(lambda: fleets.records.report.problem, "the promoter reports the problem")
         running.cycles()
         assert fleets.records.report.problem.startswith(f"the documents of {bad[:12]} have errors:")
@@ -509,3 +494,13 @@ def test_a_second_promoter_takes_over_from_a_killed_one_and_ends_on_request(flee
     assert f"promotion 1-1 of {commit[:12]}: success; 3 fleets: 3 succeeded" in log
     assert read_promoter(fleets.session) is None
     check_moves(fleets, {"us-1": ["eu-1"], "us-2": ["eu-1"]})
+
+
+def test_a_mirror_without_an_answer_of_the_git_server_is_a_problem_of_the_promoter(fleets):
+    fleets.push(CANARY, REST)
+    bare = fleets.repository.bare
+    bare.rename(bare.with_name("away"))
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.records.report, "the promoter reports")
+        assert fleets.records.report.problem
+        assert (fleets.records.state, fleets.records.report.main) == (None, None)

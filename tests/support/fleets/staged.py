@@ -33,6 +33,23 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import Directive, RolloutState
 
 
+def staged_group(name: str, *after: str, tag: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Return a critical group in the form of its document, in which each fleet has to succeed."""
+    selectors = [] if tag is None else [{"node_tags": [tag]}]
+    return {
+        "name": name,
+        "critical": True,
+        "depends_on": list(after),
+        "selectors": selectors,
+        "success_criteria": {"percent_successful_nodes": 100},
+        **fields,
+    }
+
+
+#: The fleets whose names begin with ``eu`` come first, then all others.
+CANARY, REST = staged_group("canary", tag="eu"), staged_group("rest", "canary")
+
+
 @dataclass
 class StagedFleet:
     """The behaviour of one fleet; tests change its fields.

@@ -20,8 +20,9 @@ from zkdeployment.strategies.progress import (
     restarted_hosts,
     seconds_until_change,
     supersede,
+    withdraw,
 )
-from zkdeployment.strategies.state import Directive, Ending, RolloutSnapshot
+from zkdeployment.strategies.state import Directive, Ending, RolloutSnapshot, state_from_json, state_to_json
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult
 from zkdeployment.strategies.strategy import ABSENT_AFTER, ALL_HOSTS, Pace, ParallelLimit, Selector, Window
 from zkdeployment.strategies.timekeeping import PROGRESS_DEADLINE
@@ -961,3 +962,34 @@ def test_a_selector_selects_hosts_that_come_by_their_facts():
     state = fleet.step(fleet.start(strategy(group("x", hosts="a"), web)))
     fleet.register("b", Facts(tags=frozenset({"web"})))
     assert fleet.step(state).rollout.members["web"] == {"b"}
+
+
+class TestWithdrawnHosts:
+    def test_hosts_that_have_not_deployed_leave_the_rollout(self):
+        fleet = fleet_of("abc", silent={"a", "b", "c"})
+        state = fleet.step(fleet.start(strategy(group("x"))))
+        state = withdraw(state, {"b", "unknown"})
+        assert state.active_phase.granted.keys() == state.rollout.hosts.keys() == {"a", "c"}
+        assert state.active_phase.task.hosts == ("a", "c")
+        fleet.silent = set()
+        del fleet.present["b"]
+        over = fleet.run(state)
+        assert over.rollout.members == {"x": frozenset("ac")}
+        assert over.rollout.progress["x"].submitted == {PREPARE: ("a", "c"), DEPLOY: ("a", "c")}
+
+    def test_prepared_hosts_leave_the_phases_that_they_finished(self):
+        fleet = fleet_of("ab", silent={"b"})
+        state = fleet.run(fleet.start(strategy(paced("x", max_parallel=ParallelLimit(1)))))
+        fleet.reports[PREPARE, "b"] = PhaseReport(fleet.now)
+        fleet.silent = {"a", "b"}
+        state = fleet.advance(state)
+        assert state.rollout.progress["x"].submitted == {PREPARE: ("a", "b")}
+        (deploying,) = state.active_phase.granted
+        state = withdraw(state, {"a", "b"})
+        assert state.rollout.progress["x"].submitted == {PREPARE: (deploying,)}
+        assert state.rollout.hosts.keys() == {deploying}
+        assert state_from_json(state_to_json(state)) == state
+
+    def test_hosts_that_have_finished_stay(self):
+        over = (fleet := fleet_of("ab")).run(fleet.start(strategy(group("x"))))
+        assert withdraw(over, {"a", "b"}) is over
