@@ -87,7 +87,7 @@ def show_intent(request: Request, adapters: Adapters, user: Reader, names: str) 
         job=_job(adapters, request.query_params.get("job", "")),
         approvals=counted_approvals(adapters, record),
     )
-    return show_page(request, adapters, user, "intent.html", events=_EVENTS, view=view, address=request.url.path)
+    return show_page(request, adapters, user, "intent.html", events=_EVENTS, view=view, path=request.url.path)
 
 
 def _parameters(request: Request) -> dict[str, list[str]]:
