@@ -47,16 +47,25 @@ _HOSTS_PER_SECOND = 1000
 _HOSTS_AT_ONCE = 50
 
 
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """An operator's order that one host of a stopped fleet, named by its id, deploys the revision again."""
+
+    host: str
+    revision: Revision
+
+
 @dataclass(frozen=True)
 class Cluster:
     """``/hosts``: the cluster version and, during a large publication, the coming revision.
 
-    When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the
-    node, which changes with each write.
+    While the fleet is stopped, a ``retry`` lets one host continue. When ``/hosts`` was read, ``hosts`` was the
+    number of registered hosts, and ``stamp`` the data version of the node, which changes with each write.
     """
 
     version: Revision | Literal[False] | None
     importing: Revision | None = None
+    retry: Retry | None = None
     hosts: int = field(default=0, compare=False)
     stamp: int = field(default=0, compare=False)
 
@@ -83,9 +92,23 @@ class Cluster:
 
     def properties(self, former: Properties) -> dict[str, Value]:
         """Return the properties of ``/hosts`` for this cluster; ``former`` are the properties that it replaces."""
-        kept = {name: value for name, value in former.items() if name != "importing"}
+        kept = {name: value for name, value in former.items() if name not in {"importing", "retry"}}
         importing = {} if self.importing is None else {"importing": self.importing}
-        return kept | {"version": self.version} | importing
+        retry: dict[str, Value] = (
+            {} if self.retry is None else {"retry": {"host": self.retry.host, "revision": self.retry.revision}}
+        )
+        return kept | {"version": self.version} | importing | retry
+
+    def seen_by(self, host_id: str) -> Cluster:
+        """Return the cluster as an agent has to follow it: a retry of its host is the cluster version for it."""
+        if self.retry is None or self.retry.host != host_id:
+            return self
+        return replace(self, version=self.retry.revision)
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether the version is that of a retry: it applies to one host, and no rollout governs it."""
+        return self.retry is not None and self.version == self.retry.revision
 
     @classmethod
     def from_properties(cls, properties: Properties, *, hosts: int = 0, stamp: int = 0) -> Cluster:
@@ -95,12 +118,22 @@ class Cluster:
         """
         version = properties.get("version")
         importing = properties.get("importing")
+        known = version if is_revision(version) or version is False else None
+        coming = importing if is_revision(importing) else None
         return cls(
-            version=version if is_revision(version) or version is False else None,
-            importing=importing if is_revision(importing) else None,
+            version=known,
+            importing=coming,
+            retry=_retry(properties.get("retry")) if known is None and coming is None else None,
             hosts=hosts,
             stamp=stamp,
         )
+
+
+def _retry(value: object) -> Retry | None:
+    if not isinstance(value, dict):
+        return None
+    host, revision = value.get("host"), value.get("revision")
+    return Retry(host, revision) if isinstance(host, str) and is_revision(revision) else None
 
 
 def is_revision(value: object) -> TypeGuard[Revision]:
@@ -151,13 +184,20 @@ CLUSTER_TRANSITIONS: Mapping[tuple[ClusterState, ClusterEvent], ClusterState] = 
 _VERSIONS: Mapping[ClusterState, bool | None] = {ClusterState.STOPPED: None, ClusterState.HELD: False}
 
 
+_UNPUBLISHED = (
+    "no revision is wholly published (a publication was interrupted, the live tree was changed by hand, or nothing"
+    " was published yet); publish one with 'zkdeployment resume --latest' or 'zkdeployment sync --force'"
+)
+
+
 def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = None) -> Cluster:
     """Return the cluster after an event.
 
     ``revision`` is the revision to resume (``None`` if no revision is wholly published), the coming revision of
     ``BEGIN``, or the published revision of ``COMPLETE``. Raises ``RefusedError`` for an event that is not in
-    ``CLUSTER_TRANSITIONS``, and for a resume or a hold during a publication.
+    ``CLUSTER_TRANSITIONS``, and for a resume or a hold during a publication. Every event ends a retry.
     """
+    cluster = replace(cluster, retry=None)
     state = CLUSTER_TRANSITIONS.get((cluster.state, event))
     if state is None:
         raise RefusedError(_refusal(cluster, event))
@@ -166,11 +206,7 @@ def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = N
         case ClusterEvent.HOLD if importing is not None:
             raise RefusedError(_refusal(cluster, event))
         case ClusterEvent.RESUME if revision is None or importing is not None:
-            raise RefusedError(
-                "no revision is wholly published (a publication was interrupted, the live tree was changed by"
-                " hand, or nothing was published yet); publish one with 'zkdeployment resume --latest' or"
-                " 'zkdeployment sync --force'"
-            )
+            raise RefusedError(_UNPUBLISHED)
         case ClusterEvent.BEGIN:
             importing = revision
         case ClusterEvent.COMPLETE | ClusterEvent.REVERT:
@@ -179,6 +215,21 @@ def advance(cluster: Cluster, event: ClusterEvent, revision: Revision | None = N
         return replace(cluster, version=_VERSIONS[state], importing=importing)
     is_new = event in {ClusterEvent.RESUME, ClusterEvent.COMPLETE}
     return replace(cluster, version=revision if is_new else cluster.version, importing=importing)
+
+
+def retrying(cluster: Cluster, host_id: str, revision: Revision | None) -> Cluster:
+    """Return a stopped cluster in which one host deploys the published revision again.
+
+    Raises ``RefusedError`` for a cluster that is not stopped, and if no revision is wholly published (``None``).
+    """
+    if cluster.state is not ClusterState.STOPPED:
+        raise RefusedError(
+            f"the cluster is not stopped, so hosts try again by themselves: it is {cluster.state.value} at"
+            f" {cluster.version}"
+        )
+    if revision is None or cluster.importing is not None:
+        raise RefusedError(_UNPUBLISHED)
+    return replace(cluster, retry=Retry(host_id, revision))
 
 
 def _refusal(cluster: Cluster, event: ClusterEvent) -> str:

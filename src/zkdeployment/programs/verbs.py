@@ -25,6 +25,7 @@ _OF_THE_FLEET = {
     "plan": LazyVerb("cli.verbs.plan", "Show what hosts would do, before anything is published."),
     "quarantine": LazyVerb("cli.verbs.quarantine", "Forbid a version in the whole fleet, or allow it again."),
     "resume": LazyVerb("cli.verbs.stops", "End a stop or a hold.", "resume_fleet"),
+    "retry": LazyVerb("cli.verbs.stops", "Let one failed host of a stopped fleet try again.", "retry_host"),
     "rollback": LazyVerb("cli.verbs.rollback", "Commit the tree of an earlier revision."),
     "sandbox": LazyVerb("sandbox.verbs", "Run a throw-away fleet on this machine."),
     "serve": LazyVerb(

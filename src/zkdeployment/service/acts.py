@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zkdeployment.base.act import Act
+    from zkdeployment.base.host import Host
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.locks import Release
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -213,6 +214,59 @@ seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
+    """Let one failed host of a stopped fleet deploy the published revision again; all other hosts stay stopped."""
+
+    NAME = "retry"
+    RIGHT = ActRight("resume the fleet")
+    BUTTON = "Retry the host"
+    PATH = "retry"
+    OPERATION = "retry"
+    REQUEST = "Another attempt of one failed host, named by its id or name, while the fleet stays stopped."
+    ANSWER = ResumedFleet
+    NEEDS_REASON = False
+    FORM_NEEDS_REASON = False
+
+    host: str = given(least=1, most=500, hidden=True)
+
+    def read(self, visit: Visit) -> tuple[FleetSnapshot, Host | None]:
+        from zkdeployment.fleet.explanations.host import find_host  # noqa: PLC0415  other acts need none
+
+        snapshot = visit.adapters.feed.snapshot().fleet
+        return snapshot, find_host(snapshot, self.host)
+
+    def title(self, found: tuple[FleetSnapshot, Host | None]) -> str:
+        return f"Retry {self.host if found[1] is None else found[1].identity.name}"
+
+    def objection(self, found: tuple[FleetSnapshot, Host | None]) -> str:
+        from zkdeployment.fleet.store.cluster_control import retry_objection  # noqa: PLC0415  verbs start faster without it
+
+        snapshot, host = found
+        if _state(snapshot) is not ClusterState.STOPPED:
+            return "The fleet is not stopped, so hosts try again by themselves."
+        reason = retry_objection(host, snapshot.stops)
+        return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
+
+    def consequences(self, found: tuple[FleetSnapshot, Host | None]) -> tuple[str, ...]:
+        snapshot, host = found
+        name = self.host if host is None else host.identity.name
+        return (
+            f"{name} deploys revision {short(snapshot.published)} again, without a turn in a rollout.",
+            "The fleet stays stopped: no other host starts a step.",
+            "If the host fails again, its attempt ends. If it succeeds, resume the fleet for the others.",
+        )
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
+        """Order the attempt; raises ``NotFoundError`` and what ``retry`` raises."""
+        from zkdeployment.fleet.explanations.host import find_identity  # noqa: PLC0415  other acts need none
+
+        identity = find_identity(adapters.fleet.snapshot(), self.host)
+        host_id = self.host if identity is None else identity.id
+        act = actor.record(self, f"retry of {host_id}")
+        return ResumedFleet(RecordedAct.of(act), adapters.cluster.retry(host_id, act))
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishFleet(_FleetAct):
     """Publish the tip of the branch now, without waiting until all hosts have the present revision."""
 
@@ -328,6 +382,16 @@ def rollback_link(records: Sequence[PublicationRecord], status: FleetStatus, bac
     shown = subject if len(subject) <= _MOST_CHARACTERS else f"{subject[: _MOST_CHARACTERS - 1].rstrip()}…"
     label = f"Roll back to {f'“{shown}”' if shown else short(record.revision)}"
     return (RollBackFleet.link(label, "primary", back, sequence=str(record.sequence), now="yes"),)
+
+
+def retry_link(snapshot: FleetSnapshot, status: FleetStatus, back: str, user: User) -> tuple[ActLink, ...]:
+    """Return the link that retries the failed host of a stopped fleet, if there is exactly one."""
+    failed = [host for host in status.hosts if host.state.value == "failed"]
+    if len(failed) != 1 or not user.may_act(RetryHost.RIGHT) or _state(snapshot) is not ClusterState.STOPPED:
+        return ()
+    if any(not stop.is_failure for stop in snapshot.stops):
+        return ()
+    return (RetryHost.link(f"Retry {failed[0].name}", "", back, host=failed[0].id),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -570,6 +634,7 @@ ACTS: tuple[type[FormAct[Any, Any]], ...] = (
     StopFleet,
     HoldFleet,
     ResumeFleet,
+    RetryHost,
     PublishFleet,
     ReleaseLock,
     RollBackFleet,

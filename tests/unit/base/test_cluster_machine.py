@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, Cluster, ClusterEvent, ClusterState, advance
+from zkdeployment.base.cluster import CLUSTER_TRANSITIONS, Cluster, ClusterEvent, ClusterState, advance, retrying
 from zkdeployment.base.errors import RefusedError
 
 CLUSTERS = {
@@ -68,3 +68,48 @@ def test_an_encoded_cluster_is_the_same_after_decoding_and_other_properties_stay
         properties = cluster.properties({"owner": "ops", "version": "r0", "importing": "r9"})
         assert Cluster.from_properties(properties) == cluster
         assert properties["owner"] == "ops"
+
+
+RETRIED = retrying(Cluster(None), "h1", "r1")
+
+
+def test_a_retry_is_the_cluster_version_of_its_host_alone():
+    assert RETRIED.state is RETRIED.seen_by("h2").state is ClusterState.STOPPED
+    assert RETRIED.seen_by("h1").revision == "r1"
+    assert RETRIED.seen_by("h1").is_retry
+    assert not RETRIED.is_retry
+    assert not Cluster("r1").is_retry
+
+
+def test_properties_keep_a_retry_only_while_the_fleet_is_stopped():
+    properties = RETRIED.properties({"other": 1, "importing": "r0"})
+    assert properties == {"other": 1, "version": None, "retry": {"host": "h1", "revision": "r1"}}
+    assert Cluster.from_properties(properties) == RETRIED
+    assert Cluster.from_properties(properties | {"version": "r1"}) == Cluster("r1")
+    assert Cluster.from_properties(properties | {"importing": "r2"}) == Cluster(None, importing="r2")
+
+
+@pytest.mark.parametrize("value", [None, "h1", {"host": 1, "revision": "r1"}, {"host": "h1", "revision": True}])
+def test_a_malformed_retry_is_none(value):
+    assert Cluster.from_properties({"version": None, "retry": value}) == Cluster(None)
+
+
+@pytest.mark.parametrize("event", [event for event in ClusterEvent if event is not ClusterEvent.HOLD])
+def test_every_event_ends_a_retry(event):
+    after = advance(RETRIED, event, "r2")
+    assert after.retry is None
+    assert "retry" not in after.properties(RETRIED.properties({}))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "revision", "message"),
+    [
+        (Cluster("r1"), "r1", "the cluster is not stopped, so hosts try again by themselves: it is running at r1"),
+        (Cluster(False), "r1", "it is held"),
+        (Cluster(None), None, "no revision is wholly published"),
+        (Cluster(None, importing="r2"), "r1", "no revision is wholly published"),
+    ],
+)
+def test_a_retry_needs_a_stopped_fleet_and_a_published_revision(cluster, revision, message):
+    with pytest.raises(RefusedError, match=message):
+        retrying(cluster, "h1", revision)

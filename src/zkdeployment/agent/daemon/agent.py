@@ -224,8 +224,9 @@ class AgentCycle:
             self._reporting.inventory.refresh()
             return
         self._held = None
-        # A host needs no grant to follow its lease.
-        is_gated = published.governs(cluster) and self.lease.is_reached and not self._has_been_granted(published)
+        # A host needs no grant to follow its lease, nor to try again when an operator asked for that.
+        needs_grant = self.lease.is_reached and not (cluster.is_retry or self._has_been_granted(published))
+        is_gated = published.governs(cluster) and needs_grant
         gate = None
         if is_gated:
             sequence = published.effective_since

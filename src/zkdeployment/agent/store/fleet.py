@@ -97,14 +97,14 @@ class ZooKeeperFleet(HostRegistration):
         self._delay = LockDelay(lock_delay)
 
     def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
-        """Read the cluster version; ``None`` if ``/hosts`` does not exist.
+        """Read the cluster version as it applies to this host; ``None`` if ``/hosts`` does not exist.
 
         ``changed`` (which must not block) is called once, when the cluster version may have changed.
         """
         node = self._session.get(paths.HOSTS, watch=None if changed is None else WatchHandler(changed))
         if node is None:
             return None
-        return Cluster.from_properties(node.properties, hosts=node.children, stamp=node.version)
+        return self._seen(Cluster.from_properties(node.properties, hosts=node.children, stamp=node.version))
 
     def published(self) -> Published:
         """Read the revision and the sequence of the last publication."""
@@ -117,7 +117,7 @@ class ZooKeeperFleet(HostRegistration):
         """
         self._session.sync()
         hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
-        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+        cluster = None if hosts is None else self._seen(Cluster.from_properties(hosts.properties))
         return cluster is not None and cluster.revision == revision and decode_published(targets).stamp == stamp
 
     def watch_cluster(self, changed: Callable[[], None]) -> None:
@@ -273,6 +273,9 @@ class ZooKeeperFleet(HostRegistration):
             if node is not None:
                 self._session.commit(Set(mine, data, node.version))
 
+    def _seen(self, cluster: Cluster) -> Cluster:
+        return cluster if self._identity is None else cluster.seen_by(self._identity.id)
+
     def _stopping(self, host: Host, stop: Stop) -> list[Operation] | None:
         """Return the operations that set the cluster version to null and record the stop and the host's error.
 
@@ -287,7 +290,9 @@ class ZooKeeperFleet(HostRegistration):
             sequence = 0 if host.failed is None else host.failed.sequence
             if not decode_published(targets).is_wanted(cluster, stop.revision, sequence):
                 return None
-            is_stopped = cluster.version is None
+            # A failure ends the retry of this host, which therefore fails once.
+            is_retried = cluster.retry is not None and cluster.retry.host == host.identity.id
+            is_stopped = cluster.version is None and not is_retried
             stopping = (
                 Check(paths.HOSTS, hosts.version) if is_stopped else changing_cluster(hosts, ClusterEvent.STOP)
             )

@@ -1,4 +1,4 @@
-"""``zkdeployment stop``, ``hold``, ``resume`` and ``forget``."""
+"""``zkdeployment stop``, ``hold``, ``resume``, ``retry`` and ``forget``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from zkdeployment.cli.options import SECONDS, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.publishing.records import GuardOverrides
-from zkdeployment.service.acts import HoldFleet, StopFleet
+from zkdeployment.service.acts import HoldFleet, RetryHost, StopFleet
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
+    from zkdeployment.service.acts import ResumedFleet
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -94,6 +95,24 @@ def resume_fleet(
         else:
             revision = operator.cluster.resume(act)
     echo(f"resumed at {revision}")
+
+
+@act_verb(RetryHost, "retry", open_operator)
+@click.argument("host")
+def retry_host(_planned: RetryHost, outcome: ResumedFleet) -> None:
+    """Let one failed host of a stopped fleet deploy the published revision again.
+
+    HOST is the host's id or name. The fleet stays stopped: no other host starts a step, and the host needs no turn
+    in a rollout. If it fails again, its attempt ends; if it succeeds, 'zkdeployment resume' lets the others
+    continue. The exit code is 3 if the fleet is not stopped, if an operator stopped it, or if the host has not
+    failed.
+
+    \b
+    Example:
+      zkdeployment retry app7.example.com --reason 'its disk was full'
+    """
+    echo(f"{outcome.act.what}: it deploys {outcome.revision}")
+    echo("The fleet stays stopped; 'zkdeployment why HOST' shows how the attempt goes.", err=True)
 
 
 @click.command(name="forget")

@@ -209,6 +209,7 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
         tuple(facts),
         (
             "on the host: the output is under /var/log/zkdeployment",
+            *_retry_advice(snapshot, host),
             Advice(
                 "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
                 "resume",
@@ -220,6 +221,17 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
                 "or go back to the last good revision",
             ),
         ),
+    )
+
+
+def _retry_advice(snapshot: FleetSnapshot, host: Host) -> tuple[Advice, ...]:
+    """Return the advice to retry only this host, if the fleet is stopped and no operator stopped it."""
+    is_stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
+    if not is_stopped or any(not stop.is_failure for stop in snapshot.stops):
+        return ()
+    text = f"repair the host, then 'zkdeployment retry {host.identity.id}': the fleet stays stopped"
+    return (
+        Advice(text, "retry", "repair the host, then retry it; the fleet stays stopped", host=host.identity.id),
     )
 
 
@@ -261,6 +273,11 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
     else:
         sentence = f"The fleet is {state}: {first} ({ago(first.time, now)})."
     facts = describe_stops(stops[1:], now)
+    if snapshot.cluster is not None and (retry := snapshot.cluster.retry) is not None:
+        tries = "this host tries" if retry.host == host.identity.id else f"only {retry.host} tries"
+        facts.append(f"{tries} {short(retry.revision)} again, as an operator ordered")
+        if retry.host == host.identity.id and host.step is not None:
+            facts.append(f"its step is: {host.step}")
     facts.append(_present_version(snapshot, host))
     halt = "stop" if stopped else "hold"
     ends, shown = f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first", ""
@@ -271,6 +288,8 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
     if first is not None and first.by is None:
         text = f"the cause is on that host: 'zkdeployment why {first.host_id}' explains it"
         advice.insert(0, ask_host(text, first.host_id, "the cause is on that host"))
+    if any(stop.host_id == host.identity.id for stop in stops):
+        advice[:0] = _retry_advice(snapshot, host)
     if not stopped:
         advice.append("the next pushed revision also ends the hold")
     return Explanation(Cause.STOPPED if stopped else Cause.HELD, sentence, tuple(facts), tuple(advice))

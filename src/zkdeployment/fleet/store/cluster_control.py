@@ -11,8 +11,9 @@ import time
 import uuid
 from typing import TYPE_CHECKING, cast
 
-from zkdeployment.base.cluster import INITIAL, Cluster, ClusterEvent
+from zkdeployment.base.cluster import INITIAL, Cluster, ClusterEvent, retrying
 from zkdeployment.base.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.base.host import Host
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState
@@ -21,16 +22,21 @@ from zkdeployment.publishing.store.cluster import (
     few_stops,
     forgetting_stops,
     published_revision,
+    read_stops,
     recorded_stops,
     recording_stop,
     resuming_group,
+    setting_cluster,
 )
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request
+from zkdeployment.strategies.progress import operators_stop
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.transactions import Check, Operation, commit_afresh
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from zkdeployment.base.act import Act
     from zkdeployment.base.cluster import Revision
     from zkdeployment.zookeeper.nodes import Node
@@ -88,6 +94,38 @@ class ZooKeeperClusterControl:
 
         commit_afresh(self._session, resuming, _AIM)
         return cast("Revision", published)  # in all other cases the event was refused
+
+    def retry(self, host_id: str, act: Act) -> Revision:
+        """Let one host of a stopped fleet deploy the published revision again, and return the revision.
+
+        The fleet stays stopped. If the host fails again, the retry ends; every other change of the cluster version
+        ends it, too. Raises ``RefusedError`` if the cluster is not stopped, if an operator stopped it, if no
+        revision is completely published, and for a host that is not registered, or has not failed.
+        """
+        published: Revision | None = None
+
+        def ordering() -> list[Operation]:
+            nonlocal published
+            stops = recorded_stops(self._session)
+            path = f"{paths.HOSTS}/{host_id}"
+            hosts, targets, node = self._session.get_many([paths.HOSTS, paths.TARGETS, path])
+            if hosts is None:
+                raise _no_cluster("retry")
+            published = published_revision(targets)
+            cluster = retrying(Cluster.from_properties(hosts.properties), host_id, published)
+            host = None if node is None else Host.from_properties(host_id, node.properties)
+            reason = retry_objection(host, read_stops(self._session))
+            if reason:
+                raise RefusedError(f"{host_id} cannot try again: {reason}")
+            return [
+                setting_cluster(hosts, cluster),
+                Check(paths.TARGETS, -1 if targets is None else targets.version),
+                Check(paths.STOPS, stops.version),
+                recording(self._session, act),
+            ]
+
+        commit_afresh(self._session, ordering, _AIM)
+        return cast("Revision", published)  # in all other cases the retry was refused
 
     def resume_group(self, group: str, act: Act) -> None:
         """End the stop of a deployment intent group: hosts that lack its steps run them.
@@ -178,6 +216,23 @@ class ZooKeeperClusterControl:
                 "a syncer published, but another publication is under way; see 'zkdeployment status'"
             )
         return published
+
+
+def retry_objection(host: Host | None, stops: Collection[Stop]) -> str:
+    """Return why a host of a stopped fleet cannot try again; empty if it can.
+
+    An agent that was restarted since its failure shows no error; its stop is still recorded.
+    """
+    stop = operators_stop(stops)
+    if stop is not None:
+        return f"{stop}; an operator's stop is for all hosts: resume the fleet"
+    if host is None:
+        return "its agent is not registered; start the agent first"
+    if host.is_leasable:
+        return "leases decide what it runs, and it tries again with its next lease"
+    if host.error is None and all(stop.host_id != host.identity.id for stop in stops):
+        return "it has not failed; 'zkdeployment resume' lets all hosts continue"
+    return ""
 
 
 def _no_cluster(verb: str) -> RefusedError:

@@ -21,6 +21,7 @@ from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
 from support.web.forms import follow, form_of, submit
 from zkdeployment.base.act import Act
+from zkdeployment.base.cluster import Retry
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import UnreachableError
@@ -178,6 +179,25 @@ def test_the_page_of_a_failed_host_offers_the_end_of_the_stop_and_the_rollback(s
     with syncer(stage, tmp_path / "tree"):
         stage.submit(stage.open(page, "Roll back to “Web 1.2”"), "Roll back", {"reason": "back"}, back=page)
     assert stage.branch.files()["a.zk"] == TREE.format("1.2")
+
+
+def test_a_failed_host_is_tried_again_from_its_page_and_from_the_front_page(stage: Stage):
+    failed = replace(make_host("w0", stage.revisions[0], "web"), error="exit status 1")
+    stage.fleet.fail(failed, "deploy /shop/front 0", "exit status 1", stage.revisions[1])
+    stage.fleet.register(failed)
+    page = "/hosts/w0"
+    for back, label in ((page, "Retry the host"), ("/", "Retry w0.example.com")):
+        wait_until(lambda back=back, label=label: label in stage.browser.get(back).text, "the failure is shown")
+        form = stage.open(back, label)
+        assert "The fleet stays stopped: no other host starts a step." in form.text
+        stage.submit(form, "Retry the host", {"reason": "repaired"}, back=back)
+        assert stage.acts()[-1] == ("retry of w0", "repaired")
+    cluster = stage.service.adapters.operator.fleet.snapshot().cluster
+    assert cluster.retry == Retry("w0", stage.revisions[1])
+    stage.submit(stage.open("/", "Resume"), "Resume the fleet", {"reason": ""}, back="/")
+    wait_until(lambda: "Retry w0.example.com" not in stage.browser.get("/").text, "the stop has ended")
+    answer = stage.browser.get("/acts/retry?host=w0")
+    assert "The fleet is not stopped, so hosts try again by themselves." in answer.text
 
 
 def test_a_rollback_is_published_at_once(stage: Stage, tmp_path: Path):
