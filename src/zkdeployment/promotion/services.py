@@ -49,8 +49,9 @@ _LONGEST = 1000
 _REPORTS_AT_ONCE = 64
 _DRY_RUNS_AT_ONCE = 16
 
-#: The most fleets, each of which may keep a connection.
+#: The most fleets, and the most connections to one address that are kept, where several fleets share one.
 _MOST_FLEETS = 1000
+_CONNECTIONS = 10
 
 #: Seconds after which a dry run without an answer is asked for again.
 _AGAIN = 10.0
@@ -77,12 +78,14 @@ class ServiceClient:
 
     ``ca`` is a file of the certificates that may sign those of the services, by default those of the system.
     ``tokens`` is a directory with a file for each fleet: one line, ``USER:KEY``. The files are read for each
-    request, so that keys can be replaced.
+    request, so that keys can be replaced. Raises ``ConfigurationError`` if ``ca`` cannot be used.
     """
 
     def __init__(self, tokens: Path, ca: Path | None = None) -> None:
         self._tokens = tokens
-        self._http = urllib3.PoolManager(_MOST_FLEETS, ca_certs=None if ca is None else str(ca), retries=False)
+        self._http = urllib3.PoolManager(
+            _MOST_FLEETS, maxsize=_CONNECTIONS, retries=False, ssl_context=_authorities(ca)
+        )
 
     def request(
         self,
@@ -178,6 +181,14 @@ class ServiceClient:
                 " it the service of a fleet?"
             )
         return ServiceAnswer(status, headers, body)
+
+
+def _authorities(ca: Path | None) -> ssl.SSLContext:
+    """Return the authorities that may sign certificates, which are read once."""
+    try:
+        return ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except OSError as error:
+        raise ConfigurationError(f"ca: expected certificates in {ca}: {error.strerror or error}") from error
 
 
 def _content(response: urllib3.BaseHTTPResponse, url: str, timeout: float, deadline: float) -> bytes:

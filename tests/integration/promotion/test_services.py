@@ -14,7 +14,7 @@ import trustme
 
 from support.waiting import ManualClock, wait_until
 from support.web.servers import HangingServer
-from zkdeployment.base.errors import ServiceError
+from zkdeployment.base.errors import ConfigurationError, ServiceError
 from zkdeployment.promotion import services
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
 from zkdeployment.promotion.services import (
@@ -43,6 +43,11 @@ def write_token(directory, fleet, text, mode=0o600):
     file.chmod(mode)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256  # else the kernel drops connections that come together
+
+
 class Service:
     """A server with one answer, or a function of the request; ``seen`` are its requests."""
 
@@ -69,8 +74,7 @@ class Service:
             def log_message(self, *_arguments):
                 pass
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
+        server = _Server(("127.0.0.1", 0), Handler)
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             certificate.configure_cert(context)
@@ -346,6 +350,34 @@ def test_encrypted_services_are_trusted_only_with_a_valid_certificate_of_the_aut
     with Service().running(ours.issue("other.example")) as url:
         problem = problem_of(tokens, url, ours.ca)
         assert "is not accepted: IP address mismatch, certificate is not valid for '127.0.0.1'" in problem, problem
+
+
+def test_a_file_without_certificates_is_refused_at_the_start(tokens, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"^ca: expected certificates in .*/none\.pem: No such file"):
+        ServiceClient(tokens, tmp_path / "none.pem")
+    (tmp_path / "bad.pem").write_text("rubbish")
+    with pytest.raises(ConfigurationError, match=r"^ca: expected certificates in .*/bad\.pem: "):
+        ServiceClient(tokens, tmp_path / "bad.pem")
+
+
+def test_a_hundred_fleets_cost_a_hundred_small_requests_in_each_interval(tokens):
+    service, followed = Service(headers={"ETag": '"a"'}), Followed(tokens)
+    for number in range(100):
+        write_token(tokens, f"fleet-{number}", "a:b")
+    with service.running() as url:
+        addresses = {f"fleet-{number}": url for number in range(100)}
+        for _ in range(3):
+            wait_until(
+                lambda: (
+                    [report.read_at for report in followed.services.reports(addresses).values()]
+                    == [followed.clock.now()] * 100
+                ),
+                "all have answered",
+            )
+            followed.services.reports(addresses)  # a decision in between asks nothing
+            followed.clock.time += 10
+    assert len(service.seen) == 300
+    assert len([1 for _, _, headers, _ in service.seen if headers.get("If-None-Match") == '"a"']) == 200
 
 
 def test_a_server_without_encryption_behind_an_encrypted_address_is_named(tokens):
