@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -446,10 +446,14 @@ class SyncerLine:
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """The values of the front page."""
+    """The values of the front page.
+
+    ``output`` are the last lines of the script that failed first; the other problems keep theirs.
+    """
 
     verdict: FleetVerdict
     wanted: WantedRevision | None
+    output: tuple[str, ...]
     problems: tuple[FleetProblem, ...]
     filters: tuple[StateFilter, ...]
     map: HostMap
@@ -487,10 +491,13 @@ def fleet_view(
     them.
     """
     status, syncer = data.status, data.syncer
+    problems = fleet_problems(data.snapshot, status, data.locks, now)
+    first = next((problem for problem in problems if problem.lines), None)
     return FleetView(
         verdict=fleet_verdict(data.snapshot, status, now, stale=data.stale, syncer=syncer),
         wanted=_wanted(status, data.records, now),
-        problems=fleet_problems(data.snapshot, status, data.locks, now),
+        output=() if first is None else first.lines,
+        problems=tuple(replace(each, lines=()) if each is first else each for each in problems),
         filters=state_filters(status.hosts, query),
         map=host_map(arrangement, query, changed),
         list=host_list(_of_part(arrangement, query, status.hosts), query, now),

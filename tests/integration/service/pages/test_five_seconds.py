@@ -64,7 +64,7 @@ class Scene:
 
     def fail(self, *, stops: bool) -> None:
         """Let the second host fail, which stops the fleet if ``stops``."""
-        failed = make_host(HOSTS[1], None, former=OLD, error=ERROR)
+        failed = make_host(HOSTS[1], None, former=OLD, error=ERROR, output="migrating\nno such table: carts")
         if stops:
             self.fleet.fail(failed, "deploy /shop/web 0", ERROR, NEW)
         else:
@@ -146,9 +146,20 @@ STATES = {
     "failed": (
         _fail,
         "1 host failed",
-        ("1 failed, 30 behind", ERROR, "web01.example.com", "Hold", "Stop", "began"),
+        ("1 failed, 30 behind", "no such table: carts", ERROR, "web01.example.com", "Hold", "Stop", "began"),
     ),
-    "stopped": (_stop, "Stopped by a failure", ("1 failed, 30 behind", ERROR, "No host starts a step", "Resume")),
+    "stopped": (
+        _stop,
+        "Stopped by a failure",
+        (
+            "1 failed, 30 behind",
+            "no such table: carts",
+            ERROR,
+            "No host starts a step",
+            "Retry web01.example.com",
+            "Resume",
+        ),
+    ),
     "held": (_hold, "Held", ("ann held the fleet", "the switch is replaced", "30 behind", "Resume", "Stop")),
     "refused": (_refuse, "The last push is not published", ("web.zk:3:5", "All 40 hosts", "began 5 min ago")),
     "away": (_lose, "Last known: all 40 hosts", ("ZooKeeper is unreachable", "ago")),
