@@ -84,6 +84,14 @@ def test_the_check_of_a_host_imports_only_the_modules_that_it_needs(zookeeper, c
     }
 
 
+def test_the_status_of_the_fleet_imports_nothing_of_the_files_of_an_agent(zookeeper, client):
+    client.create("/hosts", b'{"version": "r1"}')
+    client.create("/hosts/h1", b'{"name": "h1", "version": "r1"}')
+    modules = imported("status", "--zookeeper", zookeeper)
+    assert "zkdeployment.fleet.operator" in modules
+    assert not modules & {"zkdeployment.agent.files.run_directory", "tempfile", "shutil", "bz2", "lzma"}
+
+
 def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper, client, tmp_path):
     fleet = Fleet(tmp_path, zookeeper, client)
     fleet.set_version("r1")

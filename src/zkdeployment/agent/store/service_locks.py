@@ -18,7 +18,6 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.run_directory import JoinedQueues
 from zkdeployment.base.errors import ConflictError, DeniedError, LockLostError, RestartError, UnreachableError
 from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.log import get_logger
@@ -31,6 +30,7 @@ from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, Tran
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from zkdeployment.agent.files.run_directory import JoinedQueues
     from zkdeployment.base.host import Identity
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -87,7 +87,11 @@ class ZooKeeperServiceLock(ContenderLock):
     ) -> None:
         super().__init__(session, f"{paths.AGENT_LOCKS}/{name}", str(identity))
         self._name = name
-        self._queues = JoinedQueues(None) if queues is None else queues
+        if queues is None:
+            from zkdeployment.agent.files.run_directory import JoinedQueues  # noqa: PLC0415  verbs start faster without it
+
+            queues = JoinedQueues(None)
+        self._queues = queues
         self._identity = identity
         self._delay = delay
         self._record = f"{paths.BUSY}/{name}"
