@@ -527,7 +527,7 @@ def offered_acts(record: IntentRecord, user: User, back: str, *, signed: bool) -
             act.BUTTON,
             act_page(act.NAME, back, subject=subject_text(subject)),
             act.STYLE,
-            forbidden or act(subject=subject).objection(found),
+            objection=forbidden or act(subject=subject).objection(found),
         )
         for act in acts
     )

@@ -38,11 +38,12 @@ class ActRight:
 
 @dataclass(frozen=True)
 class ActLink:
-    """A link to the form of an act; ``kind`` is ``danger``, ``primary`` or empty."""
+    """A link to the form of an act; ``kind`` is ``danger``, ``primary`` or empty, ``key`` opens the form."""
 
     label: str
     href: str
     kind: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -263,11 +264,13 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
     """An act with a form, ``/acts/NAME``, which shows the effects of the act.
 
     ``BUTTON`` is the text of the button, in one of the styles of ``ActForm``, and the title of the form unless it
-    has a ``TITLE``. ``PAGE_AFTER`` is the page after the act; empty: the one before. ``ASKS_REASON`` is whether
-    the form has a field for the reason, and ``FORM_NEEDS_REASON`` whether people have to fill it in.
+    has a ``TITLE``. ``KEY`` opens the form on each page that links to it. ``PAGE_AFTER`` is the page after
+    the act; empty: the one before. ``ASKS_REASON`` is whether the form has a field for the reason, and
+    ``FORM_NEEDS_REASON`` whether people have to fill it in.
     """
 
     NAME: ClassVar[str]
+    KEY: ClassVar[str] = ""
     BUTTON: ClassVar[str]
     STYLE: ClassVar[str] = "primary"
     TITLE: ClassVar[str] = ""
@@ -290,7 +293,7 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
         """Return a link to the form of the act with these values, which returns to the page ``back``."""
         from zkdeployment.service.views.frame import act_page  # noqa: PLC0415  verbs start faster without it
 
-        return ActLink(label, act_page(cls.NAME, back, **values), style)
+        return ActLink(label, act_page(cls.NAME, back, **values), style, cls.KEY)
 
     @abstractmethod
     def read(self, visit: Visit) -> Snapshot:

@@ -46,9 +46,6 @@ _MOST_LINES = 400
 #: The reason in a preview, until the user gives one.
 _NO_REASON_YET = "no reason was given yet"
 
-#: The number of publications whose pace predicts that of the next one.
-_PACE = 10
-
 #: A sequence has at most 16 digits.
 _DIGITS = 17
 
@@ -71,6 +68,7 @@ class StopFleet(_FleetAct):
     """Stop the whole fleet: hosts finish their present step and start no other step."""
 
     NAME = "stop"
+    KEY = "!"
     RIGHT = ActRight("stop the fleet", is_safe=True)
     BUTTON = "Stop the fleet"
     STYLE = "danger"
@@ -184,7 +182,7 @@ seconds."""
     def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
         snapshot, status = found
         stops, failed = len(status.stops), _count(status, "failed")
-        behind = sum(host.expected and host.version != snapshot.published for host in status.hosts)
+        behind = _left(snapshot, status)
         waiting = counted(behind, "host", ",")
         lines = (
             f"Hosts continue with revision {short(snapshot.published)}: {waiting} will deploy it.",
@@ -194,11 +192,11 @@ seconds."""
         return tuple(line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
 
     def preview(self, found: tuple[FleetSnapshot, FleetStatus], form: ActForm, visit: Visit) -> ActForm:
-        from zkdeployment.fleet.views.history import duration_sentence  # noqa: PLC0415  verbs start faster without it
+        from zkdeployment.fleet.views.history import PACE, duration_sentence  # noqa: PLC0415  verbs start faster without it
 
         snapshot, status = found
-        left = sum(host.expected and host.version != snapshot.published for host in status.hosts)
-        duration = duration_sentence(left, visit.adapters.feed.history(_PACE))
+        left = _left(snapshot, status)
+        duration = duration_sentence(left, visit.adapters.feed.history(PACE))
         failed = _count(status, "failed")
         risk = f"{counted(failed, 'host', ',')} {'is' if failed == 1 else 'are'} likely to fail again."
         more = (*((duration,) if left and duration else ()), *((risk,) if failed else ()))
@@ -303,7 +301,7 @@ The answer waits for the syncer, at most ``timeout`` seconds. A stop or a hold e
 
     def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
         snapshot, status = found
-        left = sum(host.expected and host.version != snapshot.published for host in status.hosts)
+        left = _left(snapshot, status)
         lines = ["The syncer publishes the newest commit now. The guards against mistakes still apply."]
         state = _state(snapshot)
         if state in {ClusterState.STOPPED, ClusterState.HELD}:
@@ -325,6 +323,11 @@ The answer waits for the syncer, at most ``timeout`` seconds. A stop or a hold e
 
 def _state(snapshot: FleetSnapshot) -> ClusterState | None:
     return None if snapshot.cluster is None else snapshot.cluster.state
+
+
+def _left(snapshot: FleetSnapshot, status: FleetStatus) -> int:
+    """Return the number of expected hosts without the published revision."""
+    return sum(host.expected and host.version != snapshot.published for host in status.hosts)
 
 
 def _count(status: FleetStatus, state: str) -> int:
@@ -560,7 +563,7 @@ nothing."""
     def preview(self, found: PublicationRecord, form: ActForm, visit: Visit) -> ActForm:
         """Return the form with the commits that the rollback undoes, its changes, the plan and its duration."""
         from zkdeployment.fleet.views.forecast import Outlook  # noqa: PLC0415  verbs start faster without it
-        from zkdeployment.fleet.views.history import duration_sentence  # noqa: PLC0415  as above
+        from zkdeployment.fleet.views.history import PACE, duration_sentence  # noqa: PLC0415  as above
         from zkdeployment.publishing.acts.rollback import roll_back  # noqa: PLC0415  as above
         from zkdeployment.service.views.plan import plan_view  # noqa: PLC0415  as above
 
@@ -574,7 +577,7 @@ nothing."""
             return replace(form, objection="The tip of the branch has this tree already: nothing would change.")
         planned = visit.state.planner.plan_files(adapters, outcome.files, "the rollback")
         changing = len(planned.forecast.with_outlook(Outlook.CHANGES))
-        duration = duration_sentence(changing, adapters.feed.history(_PACE))
+        duration = duration_sentence(changing, adapters.feed.history(PACE))
         undone = tuple(f"{short(each.id)} {each.subject} ({each.author})" for each in outcome.undone)
         return replace(
             form,

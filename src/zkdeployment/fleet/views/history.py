@@ -83,10 +83,9 @@ class DeliveryFigures:
     ``publications`` is the number of publications that concerned hosts, ``per_week`` their frequency.
     ``lead_time`` is the median number of seconds from a commit to its last host, ``failure_rate`` the share of the
     publications that failed on a host, and ``restore_time`` the median number of seconds from the first failed
-    host to the last host of the next publication without a failure. ``since`` is the begin of the measured time.
+    host to the last host of the next publication without a failure.
     """
 
-    since: float
     publications: int
     per_week: float
     lead_time: float | None
@@ -105,7 +104,6 @@ def delivery_figures(summaries: Sequence[PublicationSummary], now: float) -> Del
     ]
     failed = sum(each.failed > 0 for each in measured)
     return DeliveryFigures(
-        begin,
         len(measured),
         len(measured) * 7 / FIGURE_DAYS,
         median(leads) if leads else None,
@@ -152,6 +150,10 @@ def audit_records(
         tuple(act for act in reversed(acts) if who in {"", act.by, act.by.partition("@")[0]})[:limit],
         tuple(login for login in reversed(failed_logins) if who in {"", login.user, login.address})[:limit],
     )
+
+
+#: The number of publications whose pace predicts that of the next one.
+PACE = 10
 
 
 def duration_sentence(hosts: int, records: Iterable[PublicationRecord | PublicationSummary]) -> str:

@@ -20,7 +20,7 @@ from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import EMPTY_CONTENT, InstanceEvent, IntentInstance, IntentRecord
 from zkdeployment.intents.rules.overview import ContentComparison, content_difference
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts, cell_view, intent_matrix, status_counts
-from zkdeployment.service.act import ActDetail, ActForm
+from zkdeployment.service.act import ActDetail, ActForm, ActLink
 from zkdeployment.service.views.frame import Moment, act_page, intent_page, moment, publication_page
 from zkdeployment.service.views.hosts import count_text
 from zkdeployment.service.views.service import PageCell, PagePart
@@ -40,13 +40,10 @@ if TYPE_CHECKING:
 _MOST_LINES = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedAct:
-    """An act, with the address of its form, or with the ``objection`` to it."""
+@dataclass(frozen=True)
+class OfferedAct(ActLink):
+    """A link to the form of an act, or the ``objection`` to the act."""
 
-    label: str
-    href: str
-    kind: str
     objection: str = ""
 
 

@@ -136,7 +136,7 @@ def show_frame(
 def show_found(
     request: Request, adapters: Adapters, user: Reader, text: Annotated[str, Query(max_length=200)] = ""
 ) -> Response:
-    """Return the page with the hosts, services, publications, pages and acts that a text finds."""
+    """Return the page with the hosts, services, commits, publications, pages and acts that a text finds."""
     cached, last = adapters.feed.snapshot(), last_known(request)
     groups = find(
         text,
@@ -145,6 +145,7 @@ def show_found(
         last.read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ()),
         page_frame("/find", user, now=adapters.clock.now()).tabs,
         fleet_acts(cached.fleet, "/", user) if cached.connected else (),
+        waiting=unpublished_commits(cached.fleet, cached.reading.syncer),
     )
     return show_page(request, adapters, user, "find.html", cached=cached, text=text.strip(), groups=groups)
 
@@ -330,7 +331,7 @@ def show_history(
     """Return the page of the publications, newest first, with pictures of them; ``day`` selects one day."""
     recent = last_known(request).read(Known.SUMMARIES, adapters.feed.summaries, ())
     wanted, listed = page * PAGE_SIZE + 1, recent
-    if wanted > SUMMARIES:
+    if wanted > SUMMARIES and not day:
         listed = read_or(lambda: tuple(map(PublicationSummary.of, adapters.feed.history(wanted))), recent)
     view = history_view(listed, recent, page, adapters.clock.now(), day)
     return show_page(request, adapters, user, "history.html", events="publication host", view=view)

@@ -24,7 +24,7 @@ from zkdeployment.service.access.cookies import form_token
 from zkdeployment.service.access.identity import session_user
 from zkdeployment.service.acts import fleet_acts
 from zkdeployment.service.views.fleet import fleet_verdict
-from zkdeployment.service.views.frame import moment, page_frame
+from zkdeployment.service.views.frame import author_name, moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ _TEMPLATES = Environment(
 _TEMPLATES.globals["asset"] = asset
 _TEMPLATES.filters["lines"] = _lines
 _TEMPLATES.filters["moment"] = moment
+_TEMPLATES.filters["author_name"] = author_name
 
 _TEMPLATES.globals["form_token"] = form_token
 

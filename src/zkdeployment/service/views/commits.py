@@ -11,7 +11,7 @@ from zkdeployment.fleet.views.requests import Job, JobState, publication_obstacl
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.records import PublicationOutcome
 from zkdeployment.service.views.fleet import Tone, count_waiting, deployment_verdict
-from zkdeployment.service.views.frame import commit_page, moment, publication_page
+from zkdeployment.service.views.frame import author_name, commit_page, moment, publication_page
 from zkdeployment.strategies.views import GroupState, group_state
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def waiting_commits(commits: Sequence[CommitSummary], snapshot: FleetSnapshot) -
     return WaitingCommits(
         count_waiting(commits),
         tuple(
-            WaitingCommit(each.subject, _name(each.author), short(each.id), commit_page(each.id))
+            WaitingCommit(each.subject, author_name(each.author), short(each.id), commit_page(each.id))
             for each in commits[:_NAMED]
         ),
         len(commits) > _NAMED,
@@ -76,10 +76,6 @@ def publication_outlook(snapshot: FleetSnapshot, commit: Revision) -> str:
     if state is ClusterState.RUNNING and any(publication_obstacles(snapshot, commit)):
         return "published when all hosts have the present revision"
     return "published in the next cycle of the syncer"
-
-
-def _name(author: str) -> str:
-    return author.partition(" <")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +129,14 @@ def commit_view(facts: CommitFacts, now: float) -> CommitView:
     pushed = Stage(
         "Pushed",
         "done",
-        "" if commit is None else f"committed by {_name(commit.author)}",
+        "" if commit is None else f"committed by {author_name(commit.author)}",
         None if commit is None else moment(commit.time, now),
     )
     common = (
         short(job.commit),
         job.commit,
         "" if commit is None else commit.subject,
-        "" if commit is None else _name(commit.author),
+        "" if commit is None else author_name(commit.author),
     )
     match job.state:
         case JobState.FAILED:

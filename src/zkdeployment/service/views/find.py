@@ -1,4 +1,4 @@
-"""The page that finds anything by a text: hosts, services, publications, pages and acts."""
+"""The page that finds anything by a text: hosts, services, commits that wait, publications, pages and acts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.service.views.frame import host_page, publication_page, service_page, with_query
+from zkdeployment.service.views.frame import commit_page, host_page, publication_page, service_page, with_query
 from zkdeployment.service.views.hosts import HostQuery
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.status import FleetStatus
-    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.records import CommitSummary, PublicationRecord
     from zkdeployment.service.act import ActLink
     from zkdeployment.service.views.frame import Tab
 
@@ -41,15 +41,20 @@ class FoundGroup:
     href: str = ""
 
 
-def find(
+def find(  # noqa: PLR0913  the kinds of matches
     text: str,
     status: FleetStatus,
     targets: Targets,
     records: Sequence[PublicationRecord],
     tabs: Iterable[Tab],
     acts: Iterable[ActLink],
+    *,
+    waiting: Iterable[CommitSummary] = (),
 ) -> tuple[FoundGroup, ...]:
-    """Return the matches of a text, acts and pages first; an empty text matches these and the failed hosts."""
+    """Return the matches of a text, acts and pages first; an empty text matches these and the failed hosts.
+
+    ``records`` are the last publications, ``waiting`` the commits that are not published.
+    """
     text = " ".join(text.split())
     words = text.casefold()
     hosts = HostQuery(text=text)
@@ -66,6 +71,7 @@ def find(
             hosts.address,
         ),
         _group("Services", _services(words, targets), with_query("/services", {"text": text})),
+        _group("Commits that wait", _commits(words, waiting)),
         _group("Publications", _publications(words, records), "/history"),
     )
     return tuple(group for group in found if group.links)
@@ -81,6 +87,12 @@ def _services(words: str, targets: Targets) -> Iterator[FoundLink]:
     for path, package in sorted(packages.items()):
         if words and words in f"{path} {package}".casefold():
             yield FoundLink(path, service_page(path), package)
+
+
+def _commits(words: str, waiting: Iterable[CommitSummary]) -> Iterator[FoundLink]:
+    for commit in waiting:
+        if words and words in f"{commit.id} {commit.subject} {commit.author}".casefold():
+            yield FoundLink(commit.subject or short(commit.id), commit_page(commit.id), short(commit.id))
 
 
 def _publications(words: str, records: Sequence[PublicationRecord]) -> Iterator[FoundLink]:

@@ -16,7 +16,7 @@ from zkdeployment.fleet.views.requests import describe_refusal, describe_request
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.records import MOST_WAITING
 from zkdeployment.service.views.failures import failure_groups
-from zkdeployment.service.views.frame import host_page, intent_page, moment, publication_page
+from zkdeployment.service.views.frame import author_name, host_page, intent_page, moment, publication_page
 from zkdeployment.service.views.host_map import host_map
 from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, state_filters
 
@@ -522,7 +522,7 @@ def _wanted(status: FleetStatus, records: Sequence[PublicationRecord], now: floa
         name=short(name),
         full_name=name,
         subject="" if origin is None else origin.subject,
-        author="" if origin is None else origin.author.partition(" <")[0],
+        author="" if origin is None else author_name(origin.author),
         published=None if record is None else moment(record.time, now),
         href="" if record is None else publication_page(record.sequence),
     )

@@ -67,6 +67,11 @@ def with_job(address: str, commit: str) -> str:
     return f"{path}?{urlencode([*kept, ('job', commit)])}"
 
 
+def author_name(author: str) -> str:
+    """Return the name of a commit's author without the address."""
+    return author.partition(" <")[0]
+
+
 #: A path with an optional query. Browsers read ``//`` and ``/\\`` as the beginning of a foreign address.
 _LOCAL = re.compile(r"/(?![/\\])[\x21-\x5b\x5d-\x7e]*")
 
@@ -248,6 +253,11 @@ def list_part(
         address(number - 1) if number > 1 else None,
         address(number + 1) if end < total else None,
     )
+
+
+def page_address(address: str, page: int, **values: str) -> str:
+    """Return the address of a page of a list with these values."""
+    return with_query(address, {**values, "page": str(page) if page > 1 else ""})
 
 
 #: The tabs in their order, each with the key that opens it after ``g``.

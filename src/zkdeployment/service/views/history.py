@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,16 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.history import FIGURE_DAYS, acts_during, by_importance, delivery_figures
 from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
-from zkdeployment.service.views.frame import act_page, commit_page, host_page, moment, publication_page
+from zkdeployment.service.views.frame import (
+    act_page,
+    author_name,
+    commit_page,
+    host_page,
+    list_part,
+    moment,
+    page_address,
+    publication_page,
+)
 from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
@@ -162,12 +172,12 @@ def history_view(
     to the publications of one day, in UTC.
     """
     if day:
-        listed, page = [each for each in listed if _day(each.time).isoformat() == day], 1
-    first = (page - 1) * PAGE_SIZE
+        listed = [each for each in listed if _day(each.time).isoformat() == day]
+    part = list_part(listed, page, PAGE_SIZE, "", partial(page_address, "/history", day=day))
     return HistoryView(
-        rows=tuple(_row(each, now) for each in listed[first : first + PAGE_SIZE]),
-        newer=None if page == 1 else "/history" if page == 2 else f"/history?page={page - 1}",
-        older=f"/history?page={page + 1}" if len(listed) > first + PAGE_SIZE and not day else None,
+        rows=tuple(_row(each, now) for each in part.rows),
+        newer=part.previous,
+        older=part.next,
         strip=_strip(recent),
         calendar=_calendar(recent, now, day),
         figures=_figures(recent, now),
@@ -309,20 +319,19 @@ def publication_view(  # noqa: PLR0913  what the page of a publication is made o
 ) -> PublicationView:
     """Return the page of a publication; ``records`` contain it and the next one, if there is one."""
     results = list(by_importance(record.results.values()))
-    first = (page - 1) * PAGE_SIZE
-    shown = results[first : first + PAGE_SIZE]
     address = publication_page(record.sequence)
+    part = list_part(results, page, PAGE_SIZE, "host", partial(page_address, address))
     return PublicationView(
         row=_row(PublicationSummary.of(record), now),
         facts=tuple(_facts(record)),
         published=moment(record.time, now),
         acts=tuple((moment(act.time, now), str(act)) for act in acts_during(records, record, acts)),
         rollouts=tuple(map(final_report, rollouts)),
-        results=tuple(_result(result, now) for result in shown),
-        range=f"{first + 1:,} to {first + len(shown):,} of {len(results):,}" if len(results) > PAGE_SIZE else "",
+        results=tuple(_result(result, now) for result in part.rows),
+        range=part.range,
         left_out=record.left_out,
-        previous=f"{address}?page={page - 1}" if page > 1 else None,
-        next=f"{address}?page={page + 1}" if len(results) > first + PAGE_SIZE else None,
+        previous=part.previous,
+        next=part.next,
         difference=difference,
         show_changes=f"{address}?changes=yes#changes" if may_compare and difference is None else None,
         rollback=act_page("rollback", address, sequence=str(record.sequence)) if may_roll_back else None,
@@ -336,7 +345,7 @@ def _row(record: PublicationSummary, now: float) -> PublicationRow:
         revision=short(record.revision),
         href=publication_page(record.sequence),
         subject="" if origin is None else origin.subject,
-        author="" if origin is None else origin.author.partition(" <")[0],
+        author="" if origin is None else author_name(origin.author),
         published=moment(record.time, now),
         done=record.done,
         failed=record.failed,

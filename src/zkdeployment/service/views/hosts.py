@@ -14,7 +14,15 @@ from zkdeployment.base.text import counted
 from zkdeployment.fleet.explanations.explanation import Advice
 from zkdeployment.fleet.views.status import NAME, ON_PAGE, SORTED_BY, STATE, Column, HostState
 from zkdeployment.publishing.targets.compiler import wanted_for
-from zkdeployment.service.views.frame import ListQuery, host_page, moment, publication_page, service_page
+from zkdeployment.service.views.frame import (
+    ListQuery,
+    host_page,
+    last_page,
+    list_part,
+    moment,
+    publication_page,
+    service_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -195,26 +203,18 @@ class HostList:
 def host_list(hosts: Sequence[HostStatus], query: HostQuery, now: float) -> HostList:
     """Return the page of the list that ``query`` asks for, or the last page if there are fewer pages."""
     selected = query.select(hosts)
-    pages = max(1, -(-len(selected) // PAGE_SIZE))
-    query = replace(query, page=min(query.page, pages))
-    first = (query.page - 1) * PAGE_SIZE
-    shown = selected[first : first + PAGE_SIZE]
+    query = replace(query, page=min(query.page, last_page(len(selected), PAGE_SIZE)))
+    part = list_part(selected, query.page, PAGE_SIZE, "host", query.at)
     return HostList(
         query=query,
-        rows=tuple(_row(host, now) for host in shown),
+        rows=tuple(_row(host, now) for host in part.rows),
         columns=tuple(_heading(query, column) for column in ON_PAGE),
         total=len(selected),
-        range=_range(first, len(shown), len(selected)),
-        previous=replace(query, page=query.page - 1).address if query.page > 1 else None,
-        next=replace(query, page=query.page + 1).address if query.page < pages else None,
+        range=part.range,
+        previous=part.previous,
+        next=part.next,
         everything=query.everything.address,
     )
-
-
-def _range(first: int, shown: int, total: int) -> str:
-    if shown == total:
-        return count_text(total, "host")
-    return f"{first + 1:,} to {first + shown:,} of {count_text(total, 'host')}"
 
 
 def state_filters(hosts: Sequence[HostStatus], query: HostQuery) -> tuple[StateFilter, ...]:

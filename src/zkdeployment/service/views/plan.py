@@ -10,7 +10,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.forecast import Outlook
-from zkdeployment.fleet.views.history import duration_sentence
+from zkdeployment.fleet.views.history import PACE, duration_sentence
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, publication_page
 from zkdeployment.service.views.hosts import count_text
@@ -111,9 +111,6 @@ def compare_with_past(revision: str, recent: Sequence[PublicationSummary]) -> Pl
         rows.append(("Duration", expected, taken))
     return PlanComparison(publication_page(found.sequence), tuple(rows))
 
-
-#: The number of publications whose pace predicts that of the next one.
-PACE = 10
 
 _TONES = {
     Outlook.FAILS: "failed",

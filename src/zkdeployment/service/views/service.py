@@ -15,11 +15,12 @@ from zkdeployment.service.views.frame import (
     host_page,
     list_part,
     moment,
+    page_address,
     publication_page,
     service_page,
 )
 from zkdeployment.service.views.hosts import SIGNS, count_text
-from zkdeployment.service.views.services import PAGE_SIZE, page_address, service_row
+from zkdeployment.service.views.services import PAGE_SIZE, service_row
 from zkdeployment.tree.diff import format_value
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ class VersionSpan:
     publication: str
     subject: str
     since: Moment | None
-    until: Moment | None
     deployed: str
     failed: int
     left: float
@@ -287,7 +287,6 @@ def version_chart(records: Sequence[PublicationRecord], service: ServiceHosts, n
                 publication=publication_page(record.sequence),
                 subject="" if record.origin is None else record.origin.subject,
                 since=moment(record.time, now),
-                until=None if end == now else moment(end, now),
                 deployed=_deployment(record, done),
                 failed=len(results) - len(done),
                 left=_percent(record.time - start, length),

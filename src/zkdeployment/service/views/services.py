@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
-from zkdeployment.service.views.frame import intent_page, service_page, with_query
+from zkdeployment.service.views.frame import ListPart, intent_page, list_part, page_address, service_page
 from zkdeployment.service.views.hosts import SIGNS
 
 if TYPE_CHECKING:
@@ -139,11 +140,8 @@ class ServiceRow:
 class ServicesView:
     """A page of the list of services whose path or package contains ``text``."""
 
-    rows: tuple[ServiceRow, ...]
+    part: ListPart[ServiceRow]
     text: str
-    range: str
-    previous: str | None
-    next: str | None
 
 
 def find_services(snapshot: FleetSnapshot, targets: Targets) -> Mapping[str, ServiceHosts]:
@@ -175,14 +173,8 @@ def services_view(
     states = {host.id: host.state for host in status.hosts}
     found = [each for each in services.values() if text.casefold() in f"{each.path} {each.package}".casefold()]
     rows = sorted((service_row(each, states) for each in found), key=lambda row: (not row.warning, row.path))
-    first = (page - 1) * PAGE_SIZE
-    shown = rows[first : first + PAGE_SIZE]
     return ServicesView(
-        rows=tuple(shown),
-        text=text,
-        range=page_range(first, len(shown), len(rows)),
-        previous=page_address("/services", page - 1, text) if page > 1 else None,
-        next=page_address("/services", page + 1, text) if len(rows) > first + PAGE_SIZE else None,
+        list_part(rows, page, PAGE_SIZE, "service", partial(page_address, "/services", text=text)), text
     )
 
 
@@ -203,13 +195,3 @@ def service_row(service: ServiceHosts, states: Mapping[str, HostState]) -> Servi
         states=tuple((sign, counts[state]) for state, sign in SIGNS.items() if counts[state]),
         warning=warning,
     )
-
-
-def page_range(first: int, shown: int, total: int) -> str:
-    """Return which rows of a list a page shows; empty if it shows all."""
-    return f"{first + 1:,} to {first + shown:,} of {total:,}" if total > PAGE_SIZE and shown else ""
-
-
-def page_address(address: str, page: int, text: str = "") -> str:
-    """Return the address of a page of a list."""
-    return with_query(address, {"text": text, "page": str(page) if page > 1 else ""})

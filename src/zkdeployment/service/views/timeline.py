@@ -89,7 +89,6 @@ class TimelineView:
     flags: tuple[TimelineFlag, ...]
     waits: tuple[str, ...]
     summary: str
-    page: str
     export: str
     links: tuple[tuple[str, str], ...]
 
@@ -155,7 +154,6 @@ def timeline_view(trace: Trace, section: TimelineSection, now: float) -> Timelin
         ),
         waits=tuple(_waits(trace, scale)),
         summary=_summary(trace, scale),
-        page=page,
         export=f"{page}.svg{section.query()}",
         links=tuple((label, f"{page}{query}") for label, query in _links(section, scale)),
     )

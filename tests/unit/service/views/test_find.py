@@ -5,7 +5,7 @@ from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
-from zkdeployment.publishing.records import Origin, PublicationRecord
+from zkdeployment.publishing.records import CommitSummary, Origin, PublicationRecord
 from zkdeployment.service.act import ActLink
 from zkdeployment.service.views.find import find
 from zkdeployment.service.views.frame import Tab
@@ -15,11 +15,12 @@ HOSTS = (*(make_host(f"web{number:02}", "r2") for number in range(12)), FAILED)
 STATUS = fleet_status(FleetSnapshot(Cluster("r2"), published="r2", hosts=HOSTS))
 TARGETS = {"web": (Assignment("/shop/web", 1, "shop-web", "1.3"),)}
 RECORDS = (PublicationRecord("r2" * 20, 100.0, 7, origin=Origin("Jane <jane@example.com>", "Web 1.3", 90.0)),)
+WAITING = (CommitSummary("ab" * 20, "Ada <ada@example.com>", "Web 1.4", 95.0),)
 TABS, ACTS = (Tab("Locks", "/locks", current=False),), (ActLink("Stop", "/acts/stop"),)
 
 
 def found(text):
-    groups = find(text, STATUS, TARGETS, RECORDS, TABS, ACTS)
+    groups = find(text, STATUS, TARGETS, RECORDS, TABS, ACTS, waiting=WAITING)
     return {group.title: [(link.name, link.href) for link in group.links] for group in groups}
 
 
@@ -30,6 +31,7 @@ def test_a_text_finds_hosts_services_publications_pages_and_acts():
     assert found("shop-web") == {"Services": [("/shop/web", "/services/shop/web")]}
     assert found("jane") == {"Publications": [("Web 1.3", "/history/7")]}
     assert found("r2r2") == {"Publications": [("Web 1.3", "/history/7")]}
+    assert found("ada") == found("abab") == {"Commits that wait": [("Web 1.4", f"/commits/{WAITING[0].id}")]}
     assert found("nothing at all") == {}
 
 

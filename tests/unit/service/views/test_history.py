@@ -81,13 +81,22 @@ def test_failures_come_first_and_acts_during_the_publication_are_shown():
     assert ("Signed by", "ann's key") in found.facts
 
 
+def test_a_day_with_many_publications_has_pages():
+    records = [record(number) for number in range(PAGE_SIZE + 2, 0, -1)]
+
+    first, second = listed(records, day="1970-01-01"), listed(records, 2, day="1970-01-01")
+
+    assert (len(first.rows), first.older) == (PAGE_SIZE, "/history?day=1970-01-01&page=2")
+    assert (len(second.rows), second.newer, second.older) == (2, "/history?day=1970-01-01", None)
+
+
 def test_many_results_have_pages():
     chosen = record(results=[result(number) for number in range(PAGE_SIZE + 5)])
 
     first, second = publication([chosen], chosen), publication([chosen], chosen, page=2)
 
-    assert (first.range, first.next) == ("1 to 50 of 55", "/history/7?page=2")
-    assert (len(second.results), second.previous, second.next) == (5, "/history/7?page=1", None)
+    assert (first.range, first.next) == ("1 to 50 of 55 hosts", "/history/7?page=2")
+    assert (len(second.results), second.previous, second.next) == (5, "/history/7", None)
 
 
 def test_the_difference_of_the_tree_and_the_rollback_are_offered_when_they_are_known():

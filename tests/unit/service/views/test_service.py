@@ -45,7 +45,7 @@ def test_versions_over_time_have_the_times_for_which_they_were_wanted_and_deploy
     assert (newest.left, newest.width, newest.deployed_left, newest.deployed_width) == (80.0, 20.0, 90.0, 10.0)
     assert (former.version, former.deployed) == ("1.2", "on 2 hosts, the last after 1 min")
     assert (former.left, former.width, former.deployed_left, former.deployed_width) == (0.0, 80.0, 2.0, 88.0)
-    assert (newest.subject, newest.publication, newest.until) == ("Web 1.3", "/history/3", None)
+    assert (newest.subject, newest.publication) == ("Web 1.3", "/history/3")
 
 
 def test_a_version_that_no_host_has_and_a_removed_service_are_named():

@@ -26,7 +26,7 @@ def fleet(number=2):
 def test_services_are_those_that_the_targets_deploy_those_with_problems_first():
     snapshot = fleet()
 
-    rows = services_view(find_services(snapshot, TARGETS), fleet_status(snapshot)).rows
+    rows = services_view(find_services(snapshot, TARGETS), fleet_status(snapshot)).part.rows
 
     assert [(row.path, row.hosts, row.version, row.warning) for row in rows] == [
         ("/shop/cart", 1, "any", "1 failed"),
@@ -40,8 +40,8 @@ def test_services_are_found_by_path_or_package():
     snapshot = fleet()
     services, status = find_services(snapshot, TARGETS), fleet_status(snapshot)
 
-    assert [row.path for row in services_view(services, status, text="CART").rows] == ["/shop/cart"]
-    assert services_view(services, status, text="none").rows == ()
+    assert [row.path for row in services_view(services, status, text="CART").part.rows] == ["/shop/cart"]
+    assert services_view(services, status, text="none").part.rows == ()
 
 
 def test_a_long_list_has_pages_that_keep_the_text():
@@ -49,12 +49,12 @@ def test_a_long_list_has_pages_that_keep_the_text():
     snapshot = fleet()
     services, status = find_services(snapshot, targets), fleet_status(snapshot)
 
-    first = services_view(services, status, text="s/n")
-    second = services_view(services, status, text="s/n", page=2)
+    first = services_view(services, status, text="s/n").part
+    second = services_view(services, status, text="s/n", page=2).part
 
     assert (len(first.rows), first.next, first.previous) == (PAGE_SIZE, "/services?text=s%2Fn&page=2", None)
     assert (len(second.rows), second.next, second.previous) == (1, None, "/services?text=s%2Fn")
-    assert second.range == "51 to 51 of 51"
+    assert second.range == "51 to 51 of 51 services"
 
 
 def test_a_service_shows_its_hosts_with_versions_and_its_instances():
