@@ -81,6 +81,22 @@ def test_a_property_that_changes_between_plan_and_script_has_no_effect(world: Si
     assert world.fleet.calls()[-1] == "h1 end /who/web 0"
 
 
+def test_a_failed_host_tries_the_signed_publication_again_and_nothing_that_is_not_signed(
+    world: SignedFleet, host: AgentHost
+):
+    cause = host.fail("/who/web 0")
+    with host.agent():
+        revision = world.publish()
+        host.wait_for_error()
+        wait_until(lambda: world.fleet.version is None, "the fleet stops")
+        cause.unlink()
+        world.fleet.set_version(None, retry={"host": "h1", "revision": "1" * 40})
+        wait_until(lambda: "1" * 12 in host.node.get("error", ""), "it refuses what is not signed")
+        assert invoke("retry", "-z", world.fleet.connection, "h1", "--reason", "repaired").returncode == 0
+        host.wait_for_version(revision)
+    assert world.fleet.version is None
+
+
 def test_the_node_of_an_old_agent_is_not_believed(world: SignedFleet, host: AgentHost):
     world.publish()
     with host.agent():
