@@ -1,6 +1,7 @@
 """The branches of fleets: a mirror of a real git repository, and one push for the branches of a group."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from support.repository import Repository
 from zkdeployment.base.errors import SourceError, UnknownRevisionError
 from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.records import BranchMove, BranchTip, MoveOutcome
+from zkdeployment.publishing.sources.git.source import GitSource
 
 EU, US = "fleets/eu-1", "fleets/us-1"
 
@@ -191,6 +193,33 @@ def test_a_lost_answer_to_a_push_is_found_at_the_server(server, branches, tmp_pa
         patched.setenv("PATH", f"{broken.parent}:/usr/bin:/bin")
         assert branches.move([BranchMove(EU, first, second)])[EU].outcome is MoveOutcome.MOVED
         assert branches.reset(BranchMove(EU, first, second)).outcome is MoveOutcome.MOVED
+
+
+def test_a_push_of_which_nothing_is_known_is_an_error(server, branches, tmp_path):
+    """The repository is away when the promoter looks for the branch."""
+    first, second = push(server, 1), push(server, 2)
+    set_branch(server, EU, first)
+    branches.fetch()
+    server.hook("update", f"mv {server.bare} {tmp_path}/away; kill -9 $PPID")
+    with pytest.raises(SourceError, match=r"it is not known whether the push to .* arrived"):
+        branches.move([BranchMove(EU, first, second)])
+    (tmp_path / "away").rename(server.bare)
+    (server.bare / "hooks" / "update").unlink()
+    branches.fetch()
+    assert branches.move([BranchMove(EU, first, second)])[EU].outcome is MoveOutcome.MOVED
+
+
+def test_a_server_that_hangs_during_a_push_has_a_time_limit(server, tmp_path):
+    first, second = push(server, 1), push(server, 2)
+    set_branch(server, EU, first)
+    source = GitSource(str(server.bare), tmp_path / "short" / "mirror", branch="main", gap=0, every_branch=True)
+    FleetBranches(source).fetch()
+    hanging = FleetBranches(replace(source, timeout=3))
+    hanging.fetch()
+    server.hook("update", "exec sleep 3600")
+    with pytest.raises(SourceError, match=r"did not arrive: git push did not end within 3 s") as error:
+        hanging.move([BranchMove(EU, first, second)])
+    assert error.value.retry_helps
 
 
 def test_a_push_that_did_not_arrive_is_an_error_that_a_retry_may_mend(server, branches):

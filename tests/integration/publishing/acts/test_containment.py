@@ -185,6 +185,15 @@ def test_a_rollback_to_nothing_that_its_branch_had_is_refused(fleet: Fleet, past
     assert ("which its branch did not have before" if past == "0" * 40 else "and is no rollback") in refusal
 
 
+def test_nothing_returns_from_a_foreign_commit(fleet: Fleet):
+    first = fleet.push("1.0")
+    forged = fleet.forge(first, {"a.zk": tree("6.6.6")}, "evil")
+    source, rule = fleet.rule()
+    source.fetch()
+    fleet.push("1.1")
+    assert not rule.returns(str(source.fetch()), forged)
+
+
 def test_a_rollback_forward_is_refused(fleet: Fleet):
     first, second = fleet.push("1.0"), fleet.push("1.1")
     fleet.forge(first, {"a.zk": tree("1.1"), "docs/read.me": "1.1"}, f"Roll back\n\n{TRAILER}: {second}")
