@@ -392,7 +392,9 @@ class PromoteSettings(SectionSettings):
     role ``viewer`` of the fleet's service. The files must not be accessible for everyone. Required by the
     promoter.
 
-    The files are read for each request, so that keys can be replaced.
+    The files are read for each request, so that keys can be replaced. A key is sent, always encrypted, to the
+    address in the document of the fleets: with ``ca``, only servers with a certificate of your own authority can
+    receive one.
 
     Example: /etc/zkdeployment/fleets
     """
