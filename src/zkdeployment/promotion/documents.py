@@ -35,9 +35,11 @@ from zkdeployment.strategies.strategy import MemberKind, OnFailure, unmatched_se
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from zkdeployment.base.source_files import Problem
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.forms import Fault
     from zkdeployment.documents.yaml_values import Way
+    from zkdeployment.publishing.rules.review import ReviewRule
     from zkdeployment.strategies.strategy import Strategy, Window
 
 FLEETS_SCHEMA = "zkdeployment/Fleets/v1"
@@ -281,33 +283,27 @@ def promotion_in_force(documents: Documents) -> tuple[Fleets, Promotion] | None:
 
 
 def judge_promotion(documents: Documents) -> Documents:
-    """Return valid documents with the problems and the advice that fleets, promotion and strategies have together.
+    """Return valid documents with the error of a promotion without fleets.
 
-    Documents are of one kind only: a promotion without fleets is an error, fleets without a promotion are not, so
-    that they can be added one after the other.
+    Fleets without a promotion are no error, so that people can add one document after the other.
     """
     promotion = documents.entries.get((PROMOTION.name, ()))
-    fleets = documents.of(FLEETS).get(())
-    if promotion is not None and fleets is None:
-        message = "a promotion needs fleets; add a document with schema: zkdeployment/Fleets/v1"
-        return replace(documents, problems=(promotion.problem(("data",), message),))
-    if fleets is None:
+    if promotion is None or documents.of(FLEETS):
         return documents
-    advice = [*_unmatched(documents, fleets), *_rollback_advice(documents)]
-    return replace(documents, advice=(*documents.advice, *advice)) if advice else documents
+    message = "a promotion needs fleets; add a document with schema: zkdeployment/Fleets/v1"
+    return replace(documents, problems=(*documents.problems, promotion.problem(("data",), message)))
 
 
-def _unmatched(documents: Documents, fleets: Fleets) -> Iterator[Any]:
-    """Yield a warning for each selector that matches no fleet."""
-    entry = documents.entries.get((PROMOTION.name, ()))
-    if entry is not None:
+def promotion_warnings(documents: Documents) -> Iterator[Problem]:
+    """Yield a warning for each selector that matches no fleet, and for a strategy that rolls back by itself."""
+    fleets = documents.of(FLEETS).get(())
+    if fleets is None:
+        return
+    promotion = documents.entries.get((PROMOTION.name, ()))
+    if promotion is not None:
         facts = {fleet.name: fleet.facts for fleet in fleets.fleets}
-        for message in unmatched_selectors(entry.value.strategy, facts):
-            yield replace(entry.problem(("data", "groups"), message), severity=Severity.WARNING)
-
-
-def _rollback_advice(documents: Documents) -> Iterator[Any]:
-    """Yield a warning if the fleets' own strategy rolls back by itself."""
+        for message in unmatched_selectors(promotion.value.strategy, facts):
+            yield replace(promotion.problem(("data", "groups"), message), severity=Severity.WARNING)
     strategy = strategy_in_force(documents)
     entry = None if strategy is None else documents.entries.get((STRATEGY.name, (strategy.name,)))
     if strategy is not None and entry is not None and strategy.on_failure is OnFailure.ROLLBACK:
@@ -320,3 +316,5 @@ def _rollback_advice(documents: Documents) -> Iterator[Any]:
 
 
 DOCUMENT_RULES: tuple[Callable[[Documents], Documents], ...] = (judge_promotion,)
+
+REVIEW_RULES: tuple[ReviewRule, ...] = (lambda documents, _tree, _targets: promotion_warnings(documents),)

@@ -22,5 +22,6 @@ FEATURE = Feature(
     api_routers=value_in("promotion.api", "ROUTERS"),
     document_kinds=value_in("promotion.documents", "DOCUMENT_KINDS"),
     document_rules=value_in("promotion.documents", "DOCUMENT_RULES"),
+    review_rules=value_in("promotion.documents", "REVIEW_RULES"),
     verbs=_verbs,
 )

@@ -25,6 +25,9 @@ ABSENT_AFTER = 300.0
 #: The default of ``progress_deadline``: seconds without progress after which a phase fails.
 PROGRESS_DEADLINE = 7200.0
 
+#: The same default for fleets, whose own rollouts take long.
+FLEET_DEADLINE = 86_400.0
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:

@@ -9,7 +9,7 @@ from zkdeployment.base.host import RESTART
 from zkdeployment.base.text import counted
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import NEXT_PHASE, HostProgress
-from zkdeployment.strategies.strategy import PROGRESS_DEADLINE
+from zkdeployment.strategies.strategy import FLEET_DEADLINE, PROGRESS_DEADLINE, MemberKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +47,7 @@ def limits(
     if timeout is not None:
         yield begun + timeout, f" within {timeout:g} s"
     elif deadline is None:
-        deadline = PROGRESS_DEADLINE
+        deadline = FLEET_DEADLINE if strategy.member_kind is MemberKind.FLEET else PROGRESS_DEADLINE
     if deadline is not None:
         yield last_progress + deadline, f"; no progress for {deadline:g} s"
 

@@ -424,12 +424,33 @@ def test_a_promoter_that_lost_its_lead_neither_writes_nor_pushes(fleets):
         if place == "before:lead" and not lost:
             lost.append(place)
             (leader,) = contenders(fleets.session, paths.PROMOTERS)
-            fleets.session.commit(Delete(leader.path))
+            fleets.session.commit(Delete(leader.node))
 
     with fleets.promoter(lose) as running:
         running.until(lambda: lost, "the promoter is about to push")
         assert fleets.moves() == []
         running.until_ended(commit)
+
+
+def test_a_promoter_that_was_frozen_before_its_push_undoes_nothing_afterwards(fleets):
+    first = fleets.push(CANARY, REST)
+    newer = []
+
+    def freeze(place):
+        if place == "before:push" and not newer:
+            (leader,) = contenders(fleets.session, paths.PROMOTERS)
+            fleets.session.commit(Delete(leader.node))
+            with fleets.promoter(directory="other") as other:
+                other.until_ended(first)
+                newer.append(fleets.change("/newer"))
+                other.until_ended(newer[0])
+
+    with fleets.promoter(freeze) as running:
+        running.until(lambda: newer, "the promoter was frozen")
+        running.cycles()
+    assert fleets.branches() == dict.fromkeys(fleets.fleets, newer[0])
+    assert len(fleets.moves()) == 6
+    check_moves(fleets, {"us-1": ["eu-1"], "us-2": ["eu-1"]})
 
 
 def test_writes_of_a_promoter_without_the_lead_are_refused(fleets):

@@ -165,7 +165,7 @@ class StagedFleets:
     ) -> Iterator[RunningPromoter]:
         """Yield a promoter with a session of its own."""
         self.promoters += 1
-        clock = SystemClock()
+        clock, defects = SystemClock(), list[str]()
         with Session(self.connection, session_timeout=6) as session:
             control = Control(clock)
             mirror = self.tokens.parent / directory
@@ -180,22 +180,25 @@ class StagedFleets:
                 probe=probe_of(session, None),
                 interval=0.0,
                 criteria=criteria,
+                record_failure=lambda message: defects.append(message) if message else None,
                 reach=reach,
             )
-            yield RunningPromoter(self, promoter, control)
+            yield RunningPromoter(self, promoter, control, defects)
 
 
 @dataclass
 class RunningPromoter:
-    """A promoter whose cycles a test runs."""
+    """A promoter whose cycles a test runs; ``defects`` are its unexpected errors, which fail the test."""
 
     fleets: StagedFleets
     promoter: Promoter
     control: Control
+    defects: list[str]
 
     def cycle(self) -> None:
         """Run a cycle, and wait a moment for answers of services."""
         self.promoter.run_cycle()
+        assert self.defects == []
         self.control.wait(0.02)
 
     def until(self, condition: Callable[[], object], awaited: str) -> None:

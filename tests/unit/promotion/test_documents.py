@@ -8,6 +8,7 @@ import pytest
 from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.promotion.documents import FLEETS, PROMOTION, Fleet, Freeze, Promotion, promotion_in_force
+from zkdeployment.publishing.rules.review import review
 from zkdeployment.strategies.strategy import Group, MemberKind, Selector, Window
 
 EU = {"name": "eu-1", "branch": "fleets/eu-1", "service": "https://deploy.eu-1.example.com"}
@@ -59,8 +60,9 @@ def errors(*documents):
 def advice(*documents):
     found = read(*documents)
     assert not found.errors
-    assert all(problem.severity is Severity.WARNING for problem in found.advice)
-    return [(problem.path, problem.message) for problem in found.advice]
+    warnings = review([*found.files]).problems
+    assert all(problem.severity is Severity.WARNING for problem in warnings)
+    return [(problem.path, problem.message) for problem in warnings]
 
 
 def test_a_fleet_has_a_branch_a_service_tags_and_labels():

@@ -315,6 +315,15 @@ class TestUnreachableAndWithheldFleets:
         state = simulated.wait(state, 321)
         assert state.errors == {"eu": "its service has been unreachable for 300 s"}
 
+    def test_a_fleet_has_a_day_to_converge(self):
+        simulated = fleets()
+        simulated.fleets["eu"].state = FleetState.ROLLING_OUT
+        state = simulated.run(simulated.start(TWO))
+        state = simulated.wait(state, 86_399)
+        assert state.ended is None
+        state = simulated.wait(state, 1)
+        assert state.errors == {"eu": "deploy: 1 of 1 fleets did not end; no progress for 86400 s"}
+
     def test_a_withheld_fleet_is_no_member(self):
         simulated = fleets()
         simulated.withhold("us")
