@@ -269,9 +269,11 @@ def directive_objection(state: RolloutState, directive: Directive, group: str | 
     return None
 
 
-def directive_description(directive: Directive, group: str | None = None) -> str:
+def directive_description(
+    directive: Directive, group: str | None = None, kind: MemberKind = MemberKind.HOST
+) -> str:
     """Return a directive as text for the record of acts."""
-    return f"rollout {directive.value}" + ("" if group is None else f" {group}")
+    return f"{kind.whole} {directive.value}" + ("" if group is None else f" {group}")
 
 
 def _acts_on_late_joiners(state: RolloutState, directive: Directive) -> bool:
@@ -421,7 +423,9 @@ def rollout_status(
     )
 
 
-def rollout_changes(before: RolloutStatus | None, after: RolloutStatus) -> Iterator[str]:
+def rollout_changes(
+    before: RolloutStatus | None, after: RolloutStatus, whole: str = MemberKind.HOST.whole
+) -> Iterator[str]:
     """Yield a line for each change between two views; without ``before``, a line for everything."""
     former = {} if before is None else {group.name: group for group in before.groups}
     for warning in after.warnings:
@@ -439,7 +443,7 @@ def rollout_changes(before: RolloutStatus | None, after: RolloutStatus) -> Itera
         if before is None or host not in before.errors:
             yield f"{host}: failed: {error}"
     if before is None or before.description != after.description:
-        yield f"rollout {after.id}: {after.description}"
+        yield f"{whole} {after.id}: {after.description}"
 
 
 def _groups(state: RolloutState, now: float) -> Iterator[GroupStatus]:

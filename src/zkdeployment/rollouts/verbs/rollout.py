@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from functools import partial
 from pathlib import Path
@@ -12,17 +11,14 @@ import click
 from click.shell_completion import CompletionItem
 from rich import box
 from rich.console import Group
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from zkdeployment.base.cluster import short
-from zkdeployment.base.durations import age, ago
-from zkdeployment.base.errors import ConfigurationError, RefusedError, UnreachableError, ZkdeploymentError
+from zkdeployment.base.errors import ConfigurationError, RefusedError, ZkdeploymentError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.base.text import listing
 from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
-from zkdeployment.cli.tables import console_for, live_display, styled
+from zkdeployment.cli.rollout_display import show_rollout
+from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.config.settings import find_servers
@@ -36,8 +32,7 @@ from zkdeployment.rollouts.acts import (
     PromoteGroup,
     ResumeRollout,
 )
-from zkdeployment.strategies.analysis import MetricStage, verdict
-from zkdeployment.strategies.analysis_views import sparkline
+from zkdeployment.strategies.analysis import verdict
 from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.order import (
     MEASURES,
@@ -53,28 +48,20 @@ from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
-    UNSUCCESSFUL,
-    GroupState,
-    RolloutProgressState,
     RolloutStatus,
     directive_objection,
-    host_counts,
-    rollout_changes,
     rollout_status,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rich.console import RenderableType
-    from rich.text import Text
 
     from zkdeployment.base.host import Facts
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.strategies.analysis_views import MetricStatus
     from zkdeployment.strategies.order import Measures, Simulation
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.strategies.views import GroupStatus
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -104,31 +91,6 @@ def command() -> None:
       zkdeployment rollout show --watch
       zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
     """
-
-
-_INTERVAL = 1.0
-_BAR = 16
-_NOT_CONVERGED = 4
-
-#: The limit of active hosts of a group that the display names.
-_NAMED = 3
-
-_COLOURS = {
-    GroupState.WAITING: "",
-    GroupState.PREPARING: "cyan",
-    GroupState.DEPLOYING: "cyan",
-    GroupState.BAKING: "cyan",
-    GroupState.OPERATOR: "yellow",
-    GroupState.SUCCESS: "green",
-    GroupState.FAILED: "red",
-}
-
-_METRIC_COLOURS = {
-    MetricStage.PASSED: "green",
-    MetricStage.FAILED: "red",
-    MetricStage.WAITING: "yellow",
-    MetricStage.OVERDUE: "yellow",
-}
 
 
 @click.command(name="show")
@@ -166,13 +128,7 @@ def show(connection: Servers, rollout_id: str | None, watch: bool, output: str) 
                 raise RefusedError(_missing(snapshot.strategy, rollout_id, snapshot.coordinator))
             return rollout_status(state, led=led, now=time.time())
 
-        status = _watch(look, names) if watch else look()
-    if not watch:
-        if output != "table":
-            emit(status.to_json(), output, schema="rollout")
-        else:
-            console_for(stderr=False).print(render(status, names, time.time()), soft_wrap=True)
-    raise click.exceptions.Exit(0 if status.state is RolloutProgressState.SUCCESS else _NOT_CONVERGED)
+        show_rollout(look, output, RolloutStatus.to_json, watch=watch, names=names)
 
 
 def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | None) -> str:
@@ -185,94 +141,6 @@ def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | No
     if coordinator is None:
         return f"the rollout by {strategy} has not begun: no coordinator runs; start zkdeployment-coordinator"
     return f"the rollout by {strategy} has not begun yet; {coordinator} is the coordinator"
-
-
-def _watch(look: Callable[[], RolloutStatus], names: Mapping[str, str]) -> RolloutStatus:
-    """Show a rollout until it is over; return its last status."""
-
-    def draw(status: RolloutStatus, problem: str) -> RenderableType:
-        drawn = render(status, names, time.time())
-        return Group(styled(problem, "red"), drawn) if problem else drawn
-
-    with live_display(console_for(stderr=False), rollout_changes, draw) as show_status:
-        status, problem = look(), ""
-        with contextlib.suppress(KeyboardInterrupt):
-            while True:
-                show_status(status, problem)
-                if status.is_over:
-                    break
-                time.sleep(_INTERVAL)
-                try:
-                    status, problem = look(), ""
-                except UnreachableError as error:
-                    problem = str(error)
-    return status
-
-
-def render(status: RolloutStatus, names: Mapping[str, str], now: float) -> RenderableType:
-    """Return a rollout: its groups as a tree, its failed hosts, and the acts of operators."""
-    table = Table("GROUP", "STATE", "DONE", "", "FAILED", "WHY", box=box.SIMPLE_HEAD)
-    for group in status.groups:
-        done = group.count(HostProgress.SUCCESS)
-        total = len(group.hosts)
-        failed = group.count(HostProgress.FAILURE)
-        table.add_row(
-            styled(f"{'  ' * group.depth}{group.name}{' (critical)' if group.critical else ''}"),
-            styled(group.state.value, _COLOURS[group.state]),
-            f"{done}/{total}",
-            ProgressBar(total=max(1, total), completed=done, width=_BAR),
-            styled(str(failed) if failed else "", "red"),
-            styled(_why(group, names)),
-        )
-        for metric in group.analysis:
-            table.add_row(styled(f"{'  ' * group.depth}  {metric.name}"), *_metric_cells(metric))
-    acts = [styled(act, "yellow") for act in status.acts]
-    warnings = [styled(f"warning: {warning}", "yellow") for warning in status.warnings]
-    head = f"rollout {status.id} of {short(status.revision)} by {status.strategy}, begun {ago(status.begun, now)}"
-    if status.ended is not None:
-        head += f", took {age(status.ended - status.begun)}"
-    return Group(
-        styled(head), table, *warnings, *_outcome(status, names), *acts, styled(status.description, "bold")
-    )
-
-
-def _metric_cells(metric: MetricStatus) -> tuple[RenderableType, ...]:
-    """Return the cells of a metric: its verdict, its numbers, its values as a sparkline, and the last one."""
-    line = styled("")
-    for block, failed in sparkline(metric.measurements, _BAR):
-        line.append(block, "red" if failed else "")
-    failures = styled(str(metric.failed) if metric.failed else "", "red")
-    measured = metric.passed + metric.failed + metric.no_data
-    return (
-        styled(metric.verdict, _METRIC_COLOURS.get(metric.stage, "cyan")),
-        f"{metric.passed}/{measured}" if measured else "",
-        line,
-        failures,
-        styled(metric.last or f"expected {metric.passes}"),
-    )
-
-
-def _outcome(status: RolloutStatus, names: Mapping[str, str]) -> Iterator[Text]:
-    """Yield the counts of hosts, each failed host with its error and, after the end, all unfinished hosts."""
-    yield styled(host_counts(status.hosts.values()))
-    failed = [host for host, state in status.hosts.items() if state is HostProgress.FAILURE]
-    for host in sorted({*failed, *status.errors}):
-        yield styled(f"{_name(host, names)}: {status.errors.get(host, 'failed')}", "red")
-    for state in (HostProgress.PREPARED, HostProgress.NOT_STARTED) if status.ended is not None else ():
-        hosts = sorted(host for host, progress in status.hosts.items() if progress is state)
-        if hosts:
-            yield styled(f"{UNSUCCESSFUL[state]}: {', '.join(_name(host, names) for host in hosts)}", "yellow")
-
-
-def _why(group: GroupStatus, names: Mapping[str, str]) -> str:
-    phases = {state.value for state in (GroupState.PREPARING, GroupState.DEPLOYING)}
-    active = [_name(host, names) for host, state in group.hosts.items() if state in phases]
-    return "; ".join(filter(None, (group.description, f"active: {listing(active, _NAMED)}" if active else "")))
-
-
-def _name(host_id: str, names: Mapping[str, str]) -> str:
-    name = names.get(host_id, host_id)
-    return name if name == host_id else f"{name} ({host_id})"
 
 
 def _complete_group(
