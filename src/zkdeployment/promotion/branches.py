@@ -166,6 +166,13 @@ class FleetBranches:
         """Set a branch to another commit, also if that is not forward; it must not have changed since ``old``."""
         return self._push([move])[move.branch]
 
+    def own_commits(self, tip: str) -> Sequence[str]:
+        """Return the commits of a tip that the main branch lacks, newest first, each with subject and author."""
+        log = ("log", f"--max-count={_MOST_COMMITS}", "--no-show-signature", "--format=%h %s (%an)")
+        span = ("--end-of-options", f"{self._main}..{tip}", "--")
+        text = self._source.mirror.run(*log, *span).check().text
+        return [sanitize(line) for line in text.splitlines()]
+
     def _objection(self, move: BranchMove) -> MoveResult | None:
         """Return why a promoter must not make a move, else ``None``."""
         words = ""

@@ -15,13 +15,18 @@ if TYPE_CHECKING:
 def _verbs() -> Mapping[str, LazyVerb]:
     from zkdeployment.cli.verb_group import LazyVerb
 
-    return {"promote": LazyVerb("promotion.verbs.groups", "Promote revisions from fleet to fleet.", "promote")}
+    return {
+        "fleets": LazyVerb("promotion.verbs.fleets", "Show all fleets under promotion; stop and resume them."),
+        "promote": LazyVerb("promotion.verbs.groups", "Promote revisions from fleet to fleet.", "promote"),
+    }
 
 
 FEATURE = Feature(
+    acts=value_in("promotion.user_acts", "ACTS"),
     api_routers=value_in("promotion.api", "ROUTERS"),
     document_kinds=value_in("promotion.documents", "DOCUMENT_KINDS"),
     document_rules=value_in("promotion.documents", "DOCUMENT_RULES"),
     review_rules=value_in("promotion.documents", "REVIEW_RULES"),
+    feed_parts=value_in("promotion.feed", "FEED_PARTS"),
     verbs=_verbs,
 )

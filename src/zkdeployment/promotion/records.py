@@ -111,7 +111,8 @@ class MoveResult:
 class FleetStanding(Record):
     """The standing of a fleet under promotion, as the promoter last recorded it.
 
-    ``tip`` is the commit of the fleet's branch at the git server, ``revision`` the one that the fleet published.
+    ``branch`` is the branch that the fleet follows, ``service`` the URL of its service. ``tip`` is the commit of
+    the branch at the git server, ``revision`` the one that the fleet published.
     ``since`` is when the state began and ``seen`` when the service last answered, in seconds since the epoch.
     ``by`` is who holds or stopped the fleet. ``behind`` is the number of commits behind the main branch.
     ``withheld`` is the act of an operator by which nothing is promoted there.
@@ -130,6 +131,8 @@ class FleetStanding(Record):
     behind: int = 0
     seen: float | None = None
     withheld: Act | None = None
+    branch: str = ""
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)

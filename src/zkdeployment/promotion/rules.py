@@ -208,7 +208,14 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
     tip, report = reading.tip, reading.report
     if report is None:  # the service has not answered this promoter yet
         known = FleetStanding(fleet.name, problem="the service has not answered yet") if before is None else before
-        return replace(known, tip=tip.commit, behind=tip.behind, withheld=withheld)
+        return replace(
+            known,
+            tip=tip.commit,
+            behind=tip.behind,
+            withheld=withheld,
+            branch=fleet.branch,
+            service=fleet.service,
+        )
     state = FleetState.DIVERGED if reading.diverged else report.state
     if state is FleetState.CONVERGED and not (tip.commit == report.revision and reading.follows):
         state = FleetState.ROLLING_OUT
@@ -230,6 +237,8 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
         behind=tip.behind,
         seen=(None if kept is None else kept.seen) if unreachable else report.read_at,
         withheld=withheld,
+        branch=fleet.branch,
+        service=fleet.service,
     )
 
 

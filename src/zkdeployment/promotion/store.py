@@ -82,7 +82,7 @@ def read_promotion(
     state, node, above = None, None, None
     if current is not None:
         node = session.get(paths.rollout_path(current, paths.PROMOTIONS), watch)
-        state = None if node is None else _state(node.data)
+        state = None if node is None else state_of(node.data)
     if state is not None:
         # The version is read before the acts: an act that arrives in between makes the next record fail.
         above = session.get(paths.acts_path(state.id, paths.PROMOTIONS))
@@ -96,15 +96,18 @@ def read_promotion(
         standings=read_standings(session, watch),
         withheld=read_withheld(session, watch_orders),
         history=read_history(session, watch),
-        report=_record(session.get(paths.PROMOTER_REPORT, watch), PromoterReport),
+        report=record_of(session.get(paths.PROMOTER_REPORT, watch), PromoterReport),
     )
 
 
 def read_standings(session: Session, watch: Callable[[object], None] | None = None) -> dict[str, FleetStanding]:
     """Return the standings of all fleets by name, in the order of their document."""
     node = session.get(paths.PROMOTION_FLEETS, watch)
-    if node is None:
-        return {}
+    return {} if node is None else standings_of(node)
+
+
+def standings_of(node: Node) -> dict[str, FleetStanding]:
+    """Return the standings in a node; empty if they cannot be read."""
     with contextlib.suppress(ValueError):
         listed: Any = unpack(node.data)
         found = [FleetStanding.from_json(each) for each in listed if isinstance(each, dict)]
@@ -128,10 +131,15 @@ def read_history(session: Session, watch: Callable[[object], None] | None = None
 
     ``watch`` is called once when an entry is added, or when the newest one changes.
     """
-    names = sorted(session.children(paths.PROMOTION_HISTORY, watch) or (), key=_order, reverse=True)
+    names = newest_first(session.children(paths.PROMOTION_HISTORY, watch) or ())
     newest = [session.get(_history_path(name), watch) for name in names[:1]]
     nodes = [*newest, *session.get_many(map(_history_path, names[1:]))]
-    return tuple(entry for node in nodes if (entry := _record(node, PromotionEntry)) is not None)
+    return tuple(entry for node in nodes if (entry := record_of(node, PromotionEntry)) is not None)
+
+
+def newest_first(promotions: Iterable[str]) -> list[str]:
+    """Return the ids of promotions, the newest first."""
+    return sorted(promotions, key=_order, reverse=True)
 
 
 def read_promoter(session: Session) -> str | None:
@@ -140,7 +148,7 @@ def read_promoter(session: Session) -> str | None:
     return queue[0].identity if queue else None
 
 
-def _record(node: Node | None, kind: Any) -> Any:
+def record_of(node: Node | None, kind: Any) -> Any:
     """Return the record in the packed data of a node; ``None`` if it cannot be read."""
     if node is None:
         return None
@@ -149,7 +157,7 @@ def _record(node: Node | None, kind: Any) -> Any:
     return None
 
 
-def _state(data: bytes) -> RolloutState | None:
+def state_of(data: bytes) -> RolloutState | None:
     """Return the newest promotion; one that cannot be read counts as none, and the promoter begins another."""
     try:
         return decode_state(data, paths.PROMOTIONS)

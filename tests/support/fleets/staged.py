@@ -78,6 +78,8 @@ class StagedFleets:
     tokens: Path
     fleets: dict[str, StagedFleet] = field(default_factory=dict)
     promoters: int = 0
+    #: The acts that the services performed: fleet, act and reason.
+    performed: list[tuple[str, str, str]] = field(default_factory=list)
 
     def branch(self, name: str) -> str:
         """Return the tip of a fleet's branch, empty without the branch."""
@@ -252,6 +254,16 @@ def staged_fleets(directory: Path, connection: str, session: Session, *names: st
                 revision = parse_qs(parts.query)["revision"][0]
                 body = {"schema": "zkdeployment/refusals/v1", "revision": revision}
                 self.answer(200, body | {"refusals": list(fleets.fleets[name].refusals)})
+
+        def do_POST(self) -> None:
+            _, name, place = self.path.split("/", 2)
+            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if fleets.fleets[name].is_away:
+                self.answer(503, {"detail": "ZooKeeper is away"})
+            else:
+                fleets.performed.append((name, place.removeprefix("api/v1/"), content["reason"]))
+                fleets.performed.sort()
+                self.answer(200, {})
 
         def answer(self, status: int, body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()

@@ -416,6 +416,10 @@ class TestFreezesAndWindows:
         assert simulated.run(state, TWO).ended is not None
 
 
+#: The addresses in the standing of the fleet ``eu``.
+ADDRESSES = {"branch": "fleets/eu", "service": "https://eu"}
+
+
 class TestTheStandingOfAFleet:
     FLEET = Fleet("eu", "fleets/eu", "https://eu")
 
@@ -432,7 +436,16 @@ class TestTheStandingOfAFleet:
     def test_a_converged_fleet(self):
         report = FleetReport(FleetState.CONVERGED, commit(1), 3, 3, since=5.0, read_at=9.0)
         assert self.standing(BranchTip(commit(1), in_main=True, behind=2), report) == FleetStanding(
-            "eu", FleetState.CONVERGED, commit(1), commit(1), 3, 3, since=5.0, behind=2, seen=9.0
+            "eu",
+            FleetState.CONVERGED,
+            commit(1),
+            commit(1),
+            3,
+            3,
+            since=5.0,
+            behind=2,
+            seen=9.0,
+            **ADDRESSES,
         )
 
     def test_a_fleet_that_has_not_published_its_tip_rolls_out(self):
@@ -462,7 +475,9 @@ class TestTheStandingOfAFleet:
         assert found.problem.endswith("then run 'zkdeployment promote reset eu'")
 
     def test_an_unreachable_fleet_keeps_what_was_seen(self):
-        before = FleetStanding("eu", FleetState.CONVERGED, commit(1), commit(1), 3, 3, since=1.0, seen=9.0)
+        before = FleetStanding(
+            "eu", FleetState.CONVERGED, commit(1), commit(1), 3, 3, since=1.0, seen=9.0, **ADDRESSES
+        )
         report = FleetReport(FleetState.UNREACHABLE, problem="no answer")
         assert self.standing(BranchTip(commit(1), in_main=True), report, before) == replace(
             before, state=FleetState.UNREACHABLE, since=NOON, problem="no answer"
@@ -480,7 +495,7 @@ class TestTheStandingOfAFleet:
         assert self.standing(tip, report, dry_run=answer).problem == "the dry run has no answer: too slow"
 
     def test_a_fleet_that_has_not_answered_yet_keeps_its_standing(self):
-        before = FleetStanding("eu", FleetState.CONVERGED, commit(0), commit(0), 3, 3, seen=9.0)
+        before = FleetStanding("eu", FleetState.CONVERGED, commit(0), commit(0), 3, 3, seen=9.0, **ADDRESSES)
         tip, withheld = BranchTip(commit(1), in_main=True, behind=4), Act("op", "withhold")
         assert self.standing(tip, None, before, withheld=withheld) == replace(
             before, tip=commit(1), behind=4, withheld=withheld

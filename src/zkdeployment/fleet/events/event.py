@@ -29,6 +29,8 @@ class EventKind(Enum):
     SESSION = "session"  # a tenant's session was requested, began, changed, is about to expire, or ended
     POOL = "pool"  # the level of a pool or the numbers of its nodes changed
     NODE = "node"  # a node of a pool changed its state
+    FLEET = "fleet"  # a fleet under promotion changed its standing
+    PROMOTION = "promotion"  # the promotion, or what keeps it from its work, changed
     FEED = "feed"  # the service lost or regained its connection to ZooKeeper
     RESET = "reset"  # events were lost, or were too many: load everything again
 
@@ -41,8 +43,9 @@ STREAM_KINDS = frozenset({EventKind.FEED, EventKind.RESET})
 class FleetEvent:
     """One event: its kind, the id of its subject, and a small body.
 
-    Subjects are host ids, sequences, ids of rollouts, subjects of intents, ids of check instances, sessions and
-    nodes, and names of pools. An event of a session has the id of the tenant as ``tenant`` in its body.
+    Subjects are host ids, sequences, ids of rollouts and promotions, subjects of intents, ids of check instances,
+    sessions and nodes, and names of pools and fleets. An event of a session has the id of the tenant as ``tenant``
+    in its body.
     """
 
     kind: EventKind

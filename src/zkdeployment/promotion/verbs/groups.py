@@ -6,16 +6,31 @@ import click
 
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 
+_DIRECT = "promotion.verbs.promote"
+_BACK = "promotion.verbs.way_back"
+
 _PROMOTE_VERBS = {
+    "abort": LazyVerb(_DIRECT, "End the promotion as failed.", "abort"),
+    "fail": LazyVerb(_DIRECT, "Fail a group whose metrics wait for data.", "fail"),
+    "pause": LazyVerb(_DIRECT, "Promote to no further fleets.", "pause"),
+    "promote": LazyVerb(_DIRECT, "Let a group begin that waits to be promoted.", "promote"),
+    "release": LazyVerb(_DIRECT, "Let a withheld fleet take part again.", "release"),
+    "reset": LazyVerb(_BACK, "Set the branch of a fleet that diverged to a commit of main.", "reset"),
+    "resume": LazyVerb(_DIRECT, "Continue a paused promotion, or try a failed one again.", "resume"),
+    "rollback": LazyVerb(_BACK, "Commit an earlier revision to main, for the bad fleets first.", "rollback"),
     "run": LazyVerb("promotion.program", "Run a promoter in the foreground.", "run"),
+    "show": LazyVerb(_DIRECT, "Show the groups and fleets of the newest promotion.", "show"),
+    "withhold": LazyVerb(_DIRECT, "Promote nothing to a fleet until it is released.", "withhold"),
 }
 
 
 @click.group(name="promote", cls=LazyVerbGroup, verbs=_PROMOTE_VERBS)
 def promote() -> None:
-    """Promote revisions from fleet to fleet.
+    """Promote revisions from fleet to fleet: run the promoter, watch and direct promotions, and go back.
 
     \b
     Example:
       zkdeployment promote run /etc/zkdeployment/zkdeployment.cfg
+      zkdeployment promote show --watch
+      zkdeployment promote promote europe --reason 'the canaries look good'
     """

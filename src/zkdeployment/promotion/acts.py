@@ -1,0 +1,164 @@
+"""The ways back: a commit on the main branch that restores a revision, and the reset of a fleet's branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
+from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.promotion.documents import FLEETS
+from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, MoveOutcome
+from zkdeployment.publishing.acts.commits import CommitOrder
+from zkdeployment.publishing.acts.rollback import rollback_changes
+from zkdeployment.publishing.rules.review import check_change
+from zkdeployment.publishing.section import ChangeBasis
+from zkdeployment.strategies.views import RolloutProgressState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.promotion.branches import FleetBranches
+    from zkdeployment.promotion.documents import Fleets
+    from zkdeployment.promotion.records import PromotionEntry
+    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, FileChanges
+    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+
+_SUCCESS = RolloutProgressState.SUCCESS.value
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorBranches:
+    """The main branch and the branches of fleets in a mirror of their own: its ``tip``, and commits to it."""
+
+    tip: str
+    branches: FleetBranches
+    commits: TreeCommits
+
+    def fleets(self) -> Fleets:
+        """Return the fleets in the document at the tip; raises ``TreeError`` for documents with errors."""
+        found = read_documents(document_files(self.branches.documents(self.tip)))
+        if found.errors:
+            raise TreeError(f"the documents of {short(self.tip)} have errors: {found.errors[0]}")
+        fleets = found.of(FLEETS).get(())
+        if fleets is None:
+            raise TreeError(
+                f"{short(self.tip)} names no fleets: expected a document zkdeployment/Fleets/v1 in the top"
+                " directory"
+            )
+        return fleets
+
+
+class WayBack(NamedTuple):
+    """A rollback: the revision that is wanted again, and the first revision after it that was promoted."""
+
+    good: str
+    bad: str
+
+
+def way_back(
+    history: Sequence[PromotionEntry], in_main: Callable[[str], bool], named: str | None = None
+) -> WayBack:
+    """Return the rollback from the newest promotion; raises ``RefusedError`` if there is nothing to go back to.
+
+    ``history`` has the newest promotion first, ``in_main`` is whether the main branch contains a revision. The
+    wanted revision is the ``named`` one, or the last one that succeeded before the newest. A fleet is bad if it
+    has the first revision that was promoted after the wanted one, because later revisions contain that one.
+    """
+    entries = [entry for entry in history if in_main(entry.revision)]
+    if not entries:
+        raise RefusedError("there is nothing to roll back: no revision of the main branch was promoted yet")
+    newest = entries[0].revision
+    if named is None:
+        tried = (entry for entry in entries if entry.revision != newest and entry.result == _SUCCESS)
+        good = next((entry.revision for entry in tried), None)
+        if good is None:
+            raise RefusedError(
+                f"there is no revision to roll back to: expected a promotion before that of {short(newest)} that"
+                " succeeded, found none in the history; name the REVISION"
+            )
+    else:
+        good = named
+    since = [entry.revision for entry in entries]
+    later = since[: since.index(good)] if good in since else since
+    if not later:
+        raise RefusedError(f"there is nothing to roll back: {short(good)} is the newest promotion")
+    return WayBack(good, later[-1])
+
+
+def roll_back(
+    main: OperatorBranches,
+    history: Sequence[PromotionEntry],
+    author: Author,
+    reason: str,
+    revision: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> CommitOutcome:
+    """Commit a rollback to the main branch, or return the commit that it would make.
+
+    Raises ``RefusedError`` without a revision to go back to, and what ``TreeCommits.commit`` raises.
+    """
+    named = None if revision is None else main.commits.revision(revision)
+    way = way_back(history, partial(main.branches.contains, main.tip), named)
+
+    def compute(branch: BranchSnapshot) -> FileChanges:
+        changes = rollback_changes(branch, reason)
+        return replace(changes, trailers={**changes.trailers, PROMOTION_ROLLBACK_TRAILER: way.bad})
+
+    basis = ChangeBasis(files=partial(main.commits.files, way.good))
+    order = CommitOrder(author=author, compute=compute, check=partial(check_change, basis=basis), back_to=way.good)
+    return main.commits.commit(order, dry_run=dry_run)
+
+
+class Reset(NamedTuple):
+    """The reset of a fleet's branch, and the subjects of the commits that the branch loses."""
+
+    move: BranchMove
+    lost: Sequence[str]
+
+
+def plan_reset(
+    main: OperatorBranches, fleet: str, history: Sequence[PromotionEntry], revision: str | None = None
+) -> Reset:
+    """Return the reset of a fleet's branch to a commit of the main branch.
+
+    Without a ``revision``, the branch gets that of the newest promotion, if that one succeeded or is a rollback.
+    Raises ``NotFoundError`` without such a fleet or branch, ``RefusedError`` if the branch has not diverged.
+    """
+    fleets = main.fleets().by_name
+    if fleet not in fleets:
+        raise NotFoundError(f"there is no fleet {fleet}; expected one of: {', '.join(sorted(fleets))}")
+    branch = fleets[fleet].branch
+    tip = main.branches.tips([branch])[branch]
+    if tip.commit is None:
+        raise NotFoundError(f"there is no branch {branch}: the first promotion creates it")
+    if tip.in_main:
+        raise RefusedError(f"the branch {branch} has not diverged: the main branch contains {short(tip.commit)}")
+    target = _newest(main, history) if revision is None else main.commits.revision(revision)
+    return Reset(BranchMove(branch, tip.commit, target), main.branches.own_commits(tip.commit))
+
+
+def _newest(main: OperatorBranches, history: Sequence[PromotionEntry]) -> str:
+    newest = history[0] if history else None
+    is_good = newest is not None and (
+        newest.result == _SUCCESS or bool(newest.rolls_back and newest.ended is None)
+    )
+    if newest is not None and is_good and main.branches.contains(main.tip, newest.revision):
+        return newest.revision
+    found = "no promotion" if newest is None else f"{short(newest.revision)}: {newest.result or 'under way'}"
+    raise RefusedError(
+        "it is not clear to which commit the branch is to be reset: expected a newest promotion that succeeded or"
+        f" rolls back, found {found}; name the commit with --to"
+    )
+
+
+def reset(main: OperatorBranches, planned: Reset) -> None:
+    """Set the branch unless it changed since the plan; raises ``RefusedError`` if the branch was not set."""
+    result, branch = main.branches.reset(planned.move), planned.move.branch
+    if result.outcome is MoveOutcome.RACED:
+        raise RefusedError(f"the branch {branch} was not reset: it changed in the meantime; try again")
+    if result.outcome is MoveOutcome.REFUSED:
+        raise RefusedError(f"the branch {branch} was not reset: the git server refused it: {result.words}")

@@ -1,0 +1,180 @@
+"""The promotions in the readings of the service, and their events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from zkdeployment.base.act import Act
+from zkdeployment.fleet.events.event import EventKind, FleetEvent
+from zkdeployment.fleet.feed.fleet_assembly import FeedPart
+from zkdeployment.promotion.records import PromoterReport, PromotionEntry
+from zkdeployment.promotion.store import newest_first, record_of, standings_of, state_of
+from zkdeployment.strategies.store.agent_records import current_id
+from zkdeployment.strategies.views import describe_rollout, rollout_state
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.contender_lock import contender, queued
+from zkdeployment.zookeeper.reads import Read
+from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from zkdeployment.promotion.records import FleetStanding
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.zookeeper.nodes import Node
+
+#: The most characters of a sentence in an event.
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionReading:
+    """The promotions in one reading: the newest one, the leading promoter, and the fleets.
+
+    ``standings`` and ``withheld`` are keyed by fleet. ``history`` has the newest promotion first.
+    """
+
+    state: RolloutState | None = None
+    promoter: str | None = None
+    standings: Mapping[str, FleetStanding] = field(default_factory=dict)
+    withheld: Mapping[str, Act] = field(default_factory=dict)
+    history: tuple[PromotionEntry, ...] = ()
+    report: PromoterReport | None = None
+
+
+class _PromotionAssembly:
+    """The promotions in followed nodes."""
+
+    def __init__(self, nodes: FollowedNodes) -> None:
+        self._nodes = nodes
+        self._decoded = DecodedNodes(nodes)
+        self._reading = PromotionReading()
+        self._parts: tuple[object, ...] = ()
+
+    def wanted(self) -> Iterator[Read]:
+        """Yield the nodes of promotions, as far as the nodes read so far show them."""
+        yield from map(Read, (paths.PROMOTIONS, paths.PROMOTION_FLEETS, paths.PROMOTER_REPORT))
+        if (current := self._current) is not None:
+            yield Read(current)
+        for directory in (paths.PROMOTION_HISTORY, paths.PROMOTION_WITHHELD, paths.PROMOTERS):
+            yield Read(directory, children=True)
+        for directory in (paths.PROMOTION_HISTORY, paths.PROMOTION_WITHHELD):
+            yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
+        yield from map(Read, self._promoters)
+
+    def reading(self) -> PromotionReading:
+        """Return the reading: the same object if nothing in it has changed."""
+        withheld = {
+            unquote(name): act
+            for name in self._nodes.children(paths.PROMOTION_WITHHELD)
+            if (act := self._value(f"{paths.PROMOTION_WITHHELD}/{name}", _act)) is not None
+        }
+        history = tuple(
+            entry
+            for name in newest_first(self._nodes.children(paths.PROMOTION_HISTORY))
+            if (entry := self._value(f"{paths.PROMOTION_HISTORY}/{name}", _entry)) is not None
+        )
+        state = None if self._current is None else self._value(self._current, _state)
+        standings = self._value(paths.PROMOTION_FLEETS, standings_of) or {}
+        report = self._value(paths.PROMOTER_REPORT, _report)
+        leading = (self._nodes.node(path) for path in self._promoters)
+        node = next((node for node in leading if node is not None), None)
+        promoter = None if node is None else contender("", node).identity
+        parts = (state, promoter, standings, *withheld.items(), *history, report)
+        if parts != self._parts:
+            self._parts = parts
+            self._reading = PromotionReading(state, promoter, standings, withheld, history, report)
+        self._decoded.forget()
+        return self._reading
+
+    @property
+    def _current(self) -> str | None:
+        current = current_id(self._nodes.node(paths.PROMOTIONS))
+        return None if current is None else paths.rollout_path(current, paths.PROMOTIONS)
+
+    @property
+    def _promoters(self) -> list[str]:
+        return [f"{paths.PROMOTERS}/{name}" for name in queued(self._nodes.children(paths.PROMOTERS))[:1]]
+
+    def _value(self, path: str, decode: Callable[[Node], Any]) -> Any:
+        return self._decoded.value(path, path, lambda _path, node: decode(node))
+
+
+def _act(node: Node) -> Act:
+    return Act.from_json(node.properties)
+
+
+def _entry(node: Node) -> PromotionEntry | None:
+    found: PromotionEntry | None = record_of(node, PromotionEntry)
+    return found
+
+
+def _report(node: Node) -> PromoterReport | None:
+    found: PromoterReport | None = record_of(node, PromoterReport)
+    return found
+
+
+def _state(node: Node) -> RolloutState | None:
+    return state_of(node.data)
+
+
+def _events(before: PromotionReading, after: PromotionReading) -> Iterator[FleetEvent]:
+    """Yield an event for the newest promotion and for each fleet that changed."""
+    if before is after:
+        return
+    if _compared(before) != _compared(after):
+        yield _promotion_event(after)
+    for name in sorted(before.standings.keys() | after.standings.keys()):
+        old, new = before.standings.get(name), after.standings.get(name)
+        was_withheld, is_withheld = name in before.withheld, name in after.withheld
+        if _without_times(old) != _without_times(new) or was_withheld != is_withheld:
+            yield FleetEvent(
+                EventKind.FLEET,
+                name,
+                {
+                    "state": None if new is None else new.state.value,
+                    "former": None if old is None else old.state.value,
+                    "tip": None if new is None else new.tip,
+                    "revision": None if new is None else new.revision,
+                    "behind": None if new is None else new.behind,
+                    "withheld": is_withheld,
+                    "words": None if new is None else new.problem[:_LONGEST],
+                },
+            )
+
+
+def _promotion_event(after: PromotionReading) -> FleetEvent:
+    state, report = after.state, after.report
+    problem = "" if report is None else report.problem or report.waiting
+    if state is None:
+        return FleetEvent(
+            EventKind.PROMOTION, "none", {"state": None, "revision": None, "words": problem[:_LONGEST]}
+        )
+    words = describe_rollout(state, led=after.promoter is not None)
+    return FleetEvent(
+        EventKind.PROMOTION,
+        state.id,
+        {
+            "state": rollout_state(state).value,
+            "revision": state.revision,
+            "words": (f"{words}; {problem}" if problem else words)[:_LONGEST],
+        },
+    )
+
+
+def _compared(reading: PromotionReading) -> object:
+    report = None if reading.report is None else replace(reading.report, time=0.0)
+    return reading.state, reading.promoter is None, reading.history, report
+
+
+def _without_times(standing: FleetStanding | None) -> FleetStanding | None:
+    """Return a standing without the time at which the service last answered, which changes all the time."""
+    return None if standing is None else replace(standing, seen=None)
+
+
+#: What the promoter recorded.
+PROMOTION_PART: FeedPart[PromotionReading] = FeedPart("promotion", PromotionReading(), _PromotionAssembly, _events)
+
+FEED_PARTS = (PROMOTION_PART,)

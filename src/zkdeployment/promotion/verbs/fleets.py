@@ -1,0 +1,190 @@
+"""``zkdeployment fleets``: all fleets under promotion, the worst first, and acts on all of them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age
+from zkdeployment.base.errors import ConfigurationError, NotFoundError
+from zkdeployment.base.text import counted
+from zkdeployment.cli.operator_options import reason_option
+from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
+from zkdeployment.cli.terminal import echo
+from zkdeployment.cli.verb_group import VerbGroup
+from zkdeployment.fleet.operator import open_operator
+from zkdeployment.promotion.opening import configured_promotion, open_main
+from zkdeployment.promotion.records import FleetState
+from zkdeployment.promotion.store import read_promoter, read_promotion
+from zkdeployment.promotion.views import explain_fleet, fleets_status
+
+if TYPE_CHECKING:
+    from zkdeployment.promotion.records import FleetStanding
+    from zkdeployment.promotion.store import PromotionSnapshot
+    from zkdeployment.promotion.views import FleetsStatus
+    from zkdeployment.zookeeper.servers import Servers
+
+_NOT_CONVERGED = 4
+
+_COLOURS = {
+    FleetState.CONVERGED: "green",
+    FleetState.ROLLING_OUT: "cyan",
+    FleetState.HELD: "yellow",
+}
+
+
+@click.group(name="fleets", cls=VerbGroup, invoke_without_command=True)
+@output_option
+@zookeeper_options
+@click.pass_context
+def command(context: click.Context, connection: Servers, output: str) -> None:
+    """Show all fleets under promotion, the worst first, as the promoter of the home ensemble last saw them.
+
+    BEHIND is the number of commits of the main branch that the fleet's branch lacks. The exit code is 0 if every
+    fleet has converged at the tip of the main branch, else 4, and 3 if no fleets are known.
+
+    \b
+    Example:
+      zkdeployment fleets
+      zkdeployment fleets why eu-1
+      zkdeployment fleets stop --reason 'web 1.3 loses sessions'
+    """
+    if context.invoked_subcommand is not None:
+        return
+    _, status = _read(connection)
+    if output != "table":
+        emit(status.to_json(), output, schema="fleets")
+    else:
+        console_for(stderr=False).print(_table(status, time.time()), soft_wrap=True)
+        for line in filter(None, (status.sentence, status.problem)):
+            echo(line)
+        if status.waiting:
+            echo(f"the next promotion waits: {status.waiting}")
+    raise click.exceptions.Exit(0 if status.converged else _NOT_CONVERGED)
+
+
+def _read(connection: Servers) -> tuple[PromotionSnapshot, FleetsStatus]:
+    """Return all records and the fleets; raises ``NotFoundError`` if no fleets are known."""
+    with open_operator(connection) as operator:
+        found, promoter = read_promotion(operator.session), read_promoter(operator.session)
+    status = fleets_status(found.standings.values(), found.withheld, found.state, found.report, promoter)
+    if not status.fleets:
+        raise NotFoundError(f"there are no fleets: {status.problem or 'the promoter has not read them yet'}")
+    return found, status
+
+
+def _table(status: FleetsStatus, now: float) -> ResponsiveTable:
+    headings = ("FLEET", "STATE", "REVISION", "BEHIND", "HOSTS", "SINCE", "BY", "WHY")
+    rows = [
+        (
+            fleet.name,
+            styled(fleet.state.value, _COLOURS.get(fleet.state, "red")),
+            short(fleet.revision) if fleet.revision else "-",
+            str(fleet.behind),
+            f"{fleet.converged}/{fleet.hosts}",
+            "" if fleet.since is None else age(max(0.0, now - fleet.since)),
+            fleet.by,
+            styled(_reason(fleet)),
+        )
+        for fleet in status.fleets
+    ]
+    return ResponsiveTable(
+        headings,
+        rows,
+        whole=headings[:-1],
+        numbers=("BEHIND", "HOSTS"),
+        dispensable=("BY",),
+    )
+
+
+def _reason(fleet: FleetStanding) -> str:
+    withheld = f"withheld: {fleet.withheld}" if fleet.withheld is not None else ""
+    return "; ".join(filter(None, (withheld, fleet.problem)))
+
+
+@command.command()
+@click.argument("fleet", metavar="FLEET")
+@output_option
+@zookeeper_options
+def why(connection: Servers, fleet: str, output: str) -> None:
+    """Explain the state of FLEET: its branch, its service, its group in the promotion, and what it waits for.
+
+    The exit code is 3 if there is no such fleet.
+
+    \b
+    Example:
+      zkdeployment fleets why eu-1
+    """
+    found, status = _read(connection)
+    standing = next((each for each in status.fleets if each.name == fleet), None)
+    if standing is None:
+        names = ", ".join(sorted(each.name for each in status.fleets))
+        raise NotFoundError(f"there is no fleet {fleet}; expected one of: {names}")
+    lines = explain_fleet(standing, status, found.state, time.time())
+    if output != "table":
+        emit({"fleet": standing.to_json(), "words": lines}, output, schema="fleet-explanation")
+        return
+    for line in lines:
+        echo(line)
+
+
+def _everywhere(act: str, done: str, text: str) -> click.Command:
+    """Return the verb that performs an act at the services of all fleets."""
+
+    @command.command(name=act, help=text)
+    @reason_option(required=True)
+    @zookeeper_options
+    def verb(connection: Servers, reason: str) -> None:
+        del connection
+        from zkdeployment.promotion.services import ServiceClient, act_everywhere  # noqa: PLC0415  others need none
+
+        settings = configured_promotion(click.get_current_context().params["config"])
+        tokens = settings.operator_token_directory
+        if tokens is None:
+            raise ConfigurationError(
+                "operator-token-directory: not specified in [promote]; expected a directory with a file for each"
+                " fleet: USER:KEY of a user with the role operator"
+            )
+        with open_main(settings) as main:
+            services = {fleet.name: fleet.service for fleet in main.fleets().fleets}
+        failed = 0
+        for outcome in act_everywhere(ServiceClient(tokens, settings.ca), services, act, reason):
+            failed += bool(outcome.problem)
+            echo(f"{outcome.fleet}: {f'NOT {done}: {outcome.problem}' if outcome.problem else done}")
+        if failed:
+            echo(f"{counted(failed, 'fleet')} of {len(services)} not {done}", err=True)
+            raise click.exceptions.Exit(1)
+
+    return verb
+
+
+_COMMON = """The fleets are those of the main branch, which is read with your own rights for the repository. The
+keys are in operator-token-directory of [promote]. A line for each fleet has the outcome. The exit code is 1 if one
+of them did not answer or refused.
+
+\b
+Example:
+  zkdeployment fleets {act} --reason '{reason}'
+"""
+
+stop = _everywhere(
+    "stop",
+    "stopped",
+    "Stop all fleets at once: hosts finish their present step, and start no other step.\n\n"
+    + _COMMON.format(act="stop", reason="web 1.3 loses sessions"),
+)
+hold = _everywhere(
+    "hold",
+    "held",
+    "Hold all fleets until the next publication of each.\n\n"
+    + _COMMON.format(act="hold", reason="the network is being repaired"),
+)
+resume = _everywhere(
+    "resume",
+    "resumed",
+    "End the stops or holds of all fleets.\n\n" + _COMMON.format(act="resume", reason="it was a false alarm"),
+)

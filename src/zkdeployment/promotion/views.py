@@ -1,0 +1,134 @@
+"""Promotions as operators see them: the fleets, the worst first, and why a fleet lacks the newest commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import ago
+from zkdeployment.base.records import Key, Record
+from zkdeployment.base.text import counted
+from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport
+from zkdeployment.strategies.strategy import MemberKind
+from zkdeployment.strategies.views import describe_rollout, rollout_status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from zkdeployment.base.act import Act
+    from zkdeployment.strategies.state import RolloutState
+
+_ORDER = [*FleetState]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetsStatus(Record):
+    """The fleets under promotion, the worst first.
+
+    ``promoter`` is the leading promoter, ``main`` the tip of the main branch as it last read it, ``problem`` what
+    keeps it from its work, ``waiting`` why the next promotion does not begin yet. ``sentence`` sums up the
+    newest promotion.
+    """
+
+    fleets: tuple[FleetStanding, ...]
+    promoter: str | None = None
+    main: str | None = None
+    problem: str = ""
+    waiting: str = ""
+    sentence: Annotated[str, Key("promotion")] = ""
+
+    @property
+    def converged(self) -> bool:
+        """Whether each fleet has the tip of the main branch on all of its hosts."""
+        return bool(self.fleets) and all(
+            fleet.state is FleetState.CONVERGED and not fleet.behind for fleet in self.fleets
+        )
+
+
+def fleets_status(
+    standings: Iterable[FleetStanding],
+    withheld: Mapping[str, Act],
+    state: RolloutState | None,
+    report: PromoterReport | None,
+    promoter: str | None,
+) -> FleetsStatus:
+    """Return the fleets, the worst first; ``withheld`` are the acts by which operators withhold fleets."""
+    return FleetsStatus(
+        tuple(worst_first(with_withheld(standings, withheld))),
+        promoter,
+        None if report is None else report.main,
+        _problem(report, promoter),
+        "" if report is None else report.waiting,
+        "" if state is None else promotion_sentence(state, led=promoter is not None),
+    )
+
+
+def _problem(report: PromoterReport | None, promoter: str | None) -> str:
+    if promoter is None:
+        return "no promoter runs, so nothing is promoted; start zkdeployment-promoter"
+    return "" if report is None else report.problem
+
+
+def promotion_sentence(state: RolloutState, *, led: bool) -> str:
+    """Return one sentence on a promotion."""
+    return f"promotion {state.id} of {short(state.revision)}: {describe_rollout(state, led=led)}"
+
+
+def with_withheld(standings: Iterable[FleetStanding], withheld: Mapping[str, Act]) -> Iterator[FleetStanding]:
+    """Yield the standings with the present orders of operators, which the promoter may not have seen yet."""
+    for standing in standings:
+        yield replace(standing, withheld=withheld.get(standing.name))
+
+
+def worst_first(standings: Iterable[FleetStanding]) -> list[FleetStanding]:
+    """Return the standings, the worst state first; fleets in the same state by the commits that they lack."""
+    return sorted(standings, key=lambda each: (-_ORDER.index(each.state), -each.behind, each.name))
+
+
+def explain_fleet(
+    standing: FleetStanding, status: FleetsStatus, state: RolloutState | None, now: float
+) -> list[str]:
+    """Return lines on why a fleet is in its state, and what it waits for; ``now`` is in epoch seconds."""
+    return list(_explanation(standing, status, state, now))
+
+
+def _explanation(
+    standing: FleetStanding, status: FleetsStatus, state: RolloutState | None, now: float
+) -> Iterator[str]:
+    by = f" by {standing.by}" if standing.by else ""
+    since = "" if standing.since is None else f", {ago(standing.since, now)}"
+    yield f"{standing.name} is {standing.state.value}{by}{since}"
+    tip = "does not exist yet" if standing.tip is None else f"is at {short(standing.tip)}"
+    behind = f", {counted(standing.behind, 'commit')} behind the main branch" if standing.behind else ""
+    yield f"branch {standing.branch} {tip}{behind}"
+    if standing.revision is not None:
+        hosts = f"{standing.converged} of {counted(standing.hosts, 'host')} converged"
+        seen = "" if standing.seen is None else f" (its service answered {ago(standing.seen, now)})"
+        yield f"the fleet published {short(standing.revision)}: {hosts}{seen}"
+    if standing.problem:
+        yield f"problem: {standing.problem}"
+    if standing.withheld is not None:
+        yield f"withheld: {standing.withheld}; 'zkdeployment promote release {standing.name}' ends that"
+    if state is not None:
+        yield from _in_promotion(standing.name, state, now, led=status.promoter is not None)
+    if status.problem:
+        yield f"promoter: {status.problem}"
+    if status.waiting:
+        yield f"the next promotion waits: {status.waiting}"
+
+
+def _in_promotion(name: str, state: RolloutState, now: float, *, led: bool) -> Iterator[str]:
+    """Yield what the newest promotion does with a fleet."""
+    found = rollout_status(state, led=led, now=now)
+    whole = f"{MemberKind.FLEET.whole} {state.id} of {short(state.revision)}"
+    groups = [group for group in found.groups if name in group.hosts]
+    if not groups:
+        yield f"{whole} does not concern the fleet"
+    for group in groups:
+        description = f" ({group.description})" if group.description else ""
+        yield f"{whole}: {group.hosts[name]}; its group {group.name} is {group.state.value}{description}"
+    if name in found.errors:
+        yield f"failed: {found.errors[name]}"
+    if groups:
+        yield f"the {MemberKind.FLEET.whole}: {found.description}"

@@ -1,0 +1,214 @@
+"""``zkdeployment fleets`` and ``promote``, with a real ZooKeeper, a real git repository and a real HTTP server."""
+
+import json
+
+import pytest
+
+from support.fleets.staged import staged_fleets
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.programs.main import main
+from zkdeployment.promotion.records import FleetState
+
+CANARY = {
+    "name": "canary",
+    "critical": True,
+    "depends_on": [],
+    "selectors": [{"node_tags": ["eu"]}],
+    "success_criteria": {"percent_successful_nodes": 100},
+}
+REST = CANARY | {"name": "rest", "depends_on": ["canary"], "selectors": []}
+MANUAL = REST | {"manual": True}
+
+
+@pytest.fixture
+def fleets(tmp_path, zookeeper, session):
+    with staged_fleets(tmp_path, zookeeper, session, "eu-1", "us-1", "us-2") as staged:
+        yield staged
+
+
+@pytest.fixture
+def run(zookeeper, capsys, monkeypatch, tmp_path, fleets):
+    monkeypatch.setenv("SUDO_USER", "ann")
+    monkeypatch.setattr("socket.gethostname", lambda: "adm1")
+    monkeypatch.setenv("ZC_ZK_CONNECTION_STRING", zookeeper)
+    config = tmp_path / "zkdeployment.cfg"
+    lines = [
+        "[zkdeployment]",
+        f"zookeeper = {zookeeper}",
+        "[promote]",
+        f"url = {fleets.repository.bare}",
+        f"directory = {tmp_path / 'unused'}",
+        f"token-directory = {fleets.tokens}",
+        f"operator-token-directory = {fleets.tokens}",
+    ]
+    config.write_text("\n".join(lines) + "\n")
+
+    def call(*argv: str):
+        capsys.readouterr()  # the log of the promoter
+        with pytest.raises(SystemExit) as end:
+            main([*argv, "--config", str(config)])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+def test_without_fleets_the_reason_is_given(run):
+    code, _, err = run("fleets")
+    assert (code, "no promoter runs" in err) == (3, True)
+    code, _, err = run("promote", "show")
+    assert (code, "there is no promotion: no promoter runs" in err) == (3, True)
+
+
+def test_fleets_are_shown_the_worst_first(run, fleets):
+    commit = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(commit)
+        running.cycles()
+        code, out, _ = run("fleets")
+        assert code == 0
+        assert f"promotion 1-1 of {commit[:12]}: success" in out
+        fleets.fleets["us-2"].state = FleetState.STOPPED
+        fleets.fleets["us-2"].problem = "no repository has the package hello 9.9"
+        running.until(lambda: fleets.records.standings["us-2"].state is FleetState.STOPPED, "us-2 is stopped")
+        code, out, _ = run("fleets")
+        assert code == 4
+        rows = [line.split() for line in out.splitlines() if "-1" in line or "-2" in line]
+        assert [row[0] for row in rows[:3]] == ["us-2", "eu-1", "us-1"]
+        code, out, _ = run("fleets", "-o", "json")
+    status = json.loads(out)
+    assert (code, status["schema"], status["main"]) == (4, "zkdeployment/fleets/v1", commit)
+    assert [fleet["name"] for fleet in status["fleets"]] == ["us-2", "eu-1", "us-1"]
+    assert status["fleets"][0]["service"] == f"{fleets.url}/us-2"
+
+
+def test_why_explains_what_a_fleet_waits_for(run, fleets):
+    commit = fleets.push(CANARY, MANUAL)
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.branch("eu-1") == commit, "the canary has the revision")
+        running.cycles()
+        code, out, _ = run("fleets", "why", "us-1")
+        assert code == 0
+        assert "branch fleets/us-1 does not exist yet" in out
+        assert f"promotion 1-1 of {commit[:12]}: not started; its group rest is waiting" in out
+        assert "the group is manual and waits to be promoted" in out
+        code, out, _ = run("promote", "withhold", "us-1", "--reason", "the data centre moves")
+        assert (code, out) == (0, "withheld us-1\n")
+        _, out, _ = run("fleets", "why", "us-1", "-o", "json")
+    explained = json.loads(out)
+    assert explained["fleet"]["withheld"]["reason"] == "the data centre moves"
+    assert any("'zkdeployment promote release us-1' ends that" in line for line in explained["words"])
+    assert run("fleets", "why", "eu-9")[0] == 3
+
+
+def test_operators_direct_a_promotion(run, fleets):
+    commit = fleets.push(CANARY, MANUAL)
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.branch("eu-1") == commit, "the canary has the revision")
+        assert run("promote", "pause", "--reason", "latency is up")[:2] == (0, "paused promotion 1-1\n")
+        code, out, _ = run("promote", "show", "-o", "json")
+        shown = json.loads(out)
+        assert (code, shown["schema"], shown["revision"]) == (4, "zkdeployment/promotion/v1", commit)
+        assert shown["promoter"] == "promoter 1"
+        assert run("promote", "resume")[:2] == (0, "resumed promotion 1-1\n")
+        promoted = run("promote", "promote", "rest", "--reason", "fine")
+        assert promoted[:2] == (0, "promoted rest of promotion 1-1\n")
+        running.until_ended(commit)
+        code, out, _ = run("promote", "show")
+        assert (code, "promotion 1-1 of" in out, "3 fleets: 3 succeeded" in out) == (0, True, True)
+    assert run("promote", "abort", "--reason", "too late")[0] == 3
+    acts = [(act.by, act.what, act.reason) for act in read_acts(fleets.session)]
+    assert ("ann@adm1", "promotion pause", "latency is up") in acts
+    assert ("ann@adm1", "promotion promote rest", "fine") in acts
+
+
+def test_an_aborted_promotion_ends_and_another_attempt_can_be_made(run, fleets):
+    commit = fleets.push(CANARY, MANUAL)
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.branch("eu-1") == commit, "the canary has the revision")
+        assert run("promote", "abort", "--reason", "1.3 loses sessions")[0] == 0
+        running.until_ended(commit)
+        assert run("promote", "resume", "--reason", "again")[0] == 0
+        running.until(lambda: fleets.promotion.id == "1-2", "another attempt has begun")
+
+
+def test_a_fleet_is_withheld_and_released(run, fleets):
+    fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        assert run("promote", "withhold", "us-1", "--reason", "it moves")[0] == 0
+        assert run("promote", "withhold", "us-1", "--reason", "it moves")[0] == 3
+        running.until_ended()
+        assert fleets.branch("us-1") == ""
+        assert run("promote", "release", "us-1", "--reason", "it has moved")[0] == 0
+        assert run("promote", "release", "us-1", "--reason", "it has moved")[0] == 3
+        running.until(lambda: fleets.branch("us-1"), "the fleet gets the revision late")
+
+
+def test_all_fleets_are_stopped_with_a_line_for_each(run, fleets):
+    fleets.push(CANARY, REST)
+    fleets.fleets["us-1"].is_away = True
+    code, out, err = run("fleets", "stop", "--reason", "web 1.3 loses sessions")
+    lines = out.splitlines()
+    assert code == 1
+    assert [lines[0], lines[2]] == ["eu-1: stopped", "us-2: stopped"]
+    assert lines[1].startswith("us-1: NOT stopped: the service at")
+    assert "1 fleet of 3 not stopped" in err
+    reason = "web 1.3 loses sessions"
+    assert fleets.performed == [("eu-1", "stop", reason), ("us-2", "stop", reason)]
+    fleets.fleets["us-1"].is_away = False
+    code, out, _ = run("fleets", "resume", "--reason", "false alarm")
+    assert (code, out) == (0, "eu-1: resumed\nus-1: resumed\nus-2: resumed\n")
+    assert run("fleets", "hold", "--reason", "repair")[0] == 0
+
+
+def test_a_rollback_goes_first_to_the_bad_fleets(run, fleets):
+    fleets.push(CANARY, REST)
+    good = fleets.change("/good")
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        fleets.fleets["eu-1"].state = FleetState.STOPPED
+        bad = fleets.change("/bad")
+        running.until_ended(bad)
+        code, _, err = run("promote", "rollback", "--reason", "bad", "--dry-run")
+        assert (code, f"back to {good[:12]}; this undoes:" in err) == (0, True)
+        assert fleets.repository.tip() == bad
+        code, out, _ = run("promote", "rollback", "--reason", "it is bad")
+        commit = out.strip()
+        assert (code, commit) == (0, fleets.repository.tip())
+        assert fleets.repository.files()["tree.zk"] == "/good\n"
+        message = fleets.repository.ask("log", "-1", "--format=%B", "main")
+        assert f"Rolls-Back-Promotion: {bad}" in message
+        fleets.fleets["eu-1"].state = None
+        running.until_ended(commit)
+    assert fleets.records.history[0].rolls_back == bad
+    assert set(fleets.branches().values()) == {commit}
+    assert any("roll back promotions to" in act.what for act in read_acts(fleets.session))
+
+
+def test_a_branch_that_diverged_is_reset_and_the_reset_is_recorded(run, fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        own = fleets.own_commit("eu-1")
+        assert run("promote", "reset", "us-1", "--reason", "why not")[0] == 3
+        code, _, err = run("promote", "reset", "eu-1", "--reason", "it is in main", "--dry-run")
+        assert (code, "roll back (" in err, fleets.branch("eu-1")) == (0, True, own)
+        code, out, _ = run("promote", "reset", "eu-1", "--reason", "it is in main")
+        assert (code, out) == (0, f"reset fleets/eu-1 to {good}\n")
+        assert fleets.branch("eu-1") == good
+    (act,) = [act for act in read_acts(fleets.session) if act.what.startswith("reset")]
+    assert act.what == f"reset branch fleets/eu-1 from {own[:12]} to {good[:12]}"
+
+
+def test_a_reset_after_a_failed_promotion_needs_a_commit(run, fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        fleets.own_commit("us-1")
+        fleets.fleets["eu-1"].state = FleetState.STOPPED
+        bad = fleets.change("/bad")
+        running.until_ended(bad)
+    code, _, err = run("promote", "reset", "us-1", "--reason", "x")
+    assert (code, "name the commit with --to" in err) == (3, True)
+    assert run("promote", "reset", "us-1", "--reason", "x", "--to", good[:12])[0] == 0
+    assert fleets.branch("us-1") == good
