@@ -83,8 +83,9 @@ def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monk
 
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("unmeasured_programs")
-def test_all_four_stages_of_the_demo_of_analyses_succeed(directory):
-    done = run(sys.executable, "-m", "zkdeployment.sandbox.analysis_demo", "-d", directory)
+@pytest.mark.parametrize("demo", ["analysis_demo", "fleets_demo"])
+def test_all_four_stages_of_the_demos_of_analyses_and_of_fleets_succeed(directory, demo):
+    done = run(sys.executable, "-m", f"zkdeployment.sandbox.{demo}", "-d", directory)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All four stages succeeded" in done.stdout
     assert sandbox_processes(directory) == []

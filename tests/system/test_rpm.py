@@ -244,15 +244,16 @@ def test_a_host_has_neither_libraries_nor_units_of_the_service_and_of_the_worker
         assert f"install the package {package}" in refused.stderr
 
 
-def test_the_package_of_the_bridge_adds_its_unit_and_no_library(repository, tmp_path):
+@pytest.mark.parametrize("daemon", ["nagios", "promoter"])
+def test_the_packages_of_the_bridge_and_of_the_promoter_add_a_unit_and_no_library(repository, tmp_path, daemon):
     root = Root(tmp_path / "root", repository)
     root.dnf("install", "zkdeployment")
     before = root.files()
-    root.dnf("install", "zkdeployment-nagios")
+    root.dnf("install", f"zkdeployment-{daemon}")
     added = {str(path) for path in set(root.files()) - set(before)}
-    assert [path for path in added if "zkdeployment-nagios" not in path] == []
-    assert root.unit("nagios").exists()
-    root.dnf("remove", "zkdeployment-nagios")
+    assert [path for path in added if f"zkdeployment-{daemon}" not in path] == []
+    assert root.unit(daemon).exists()
+    root.dnf("remove", f"zkdeployment-{daemon}")
     assert root.files() == before
 
 

@@ -116,7 +116,8 @@ def build_dry_runs(
     """Yield the function that returns the reasons for which the syncer would refuse a commit, on any thread.
 
     The function keeps a temporary mirror of all branches, so that only new commits are fetched. The function
-    raises what ``Syncer.refusals`` raises. ``None`` for a repository of another system than git.
+    raises what ``Syncer.refusals`` raises. ``None`` for a repository of another system than git. With
+    ``contained-in``, the branch of the fleet need not exist yet: the first promotion creates it.
     """
     sync, lock = settings.require_sync(), threading.Lock()
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
@@ -124,7 +125,8 @@ def build_dry_runs(
         if not isinstance(found, GitSource):
             yield None
             return
-        source = replace(found, timeout=_DRY_RUN_TIMEOUT, gap=1)  # a promoter waits for the answer
+        branch = sync.contained_in or sync.branch
+        source = replace(found, branch=branch, timeout=_DRY_RUN_TIMEOUT, gap=1)  # a promoter waits for the answer
 
         def refusals(commit: str) -> tuple[str, ...]:
             store = ZooKeeperPublications(session, history=sync.history)

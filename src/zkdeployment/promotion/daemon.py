@@ -283,6 +283,7 @@ class Promoter:
         self._criteria = criteria
         self._reach = reach
         self._repository = _Repository(branches, clock, interval)
+        self._most = min(_MOST_SECONDS, interval)
         self._telemetry = PromoterTelemetry(probe)
         self._cycles = LedCycles(
             store.lead,
@@ -342,7 +343,7 @@ class Promoter:
         self._telemetry.state = found.state
         if tip is None:
             self._report(now, problem=self._repository.problem)
-            return _MOST_SECONDS
+            return self._most
         state = found.state
         wanted = next_promotion(
             state, self._repository.compared(tip, state), found.acts, last_sequence=found.last_sequence
@@ -354,7 +355,7 @@ class Promoter:
             problem, waiting, begun = self._begin(found, wanted, reports, now)
             if begun:
                 return 0.0
-        pause = _MOST_SECONDS
+        pause = self._most
         if state is not None and current is not None and current.fleets is not None:
             try:
                 pause = self._advance(found, state, current, reports, now, wanted)
@@ -447,7 +448,7 @@ class Promoter:
     ) -> float:
         fleets, promotion = governing.fleets, governing.promotion
         if fleets is None or promotion is None:
-            return _MOST_SECONDS
+            return self._most
         revision, blocked = str(state.revision), self._blocked(state)
         facts = self._facts(found, fleets, reports, revision)
         if facts.unread:
@@ -474,7 +475,7 @@ class Promoter:
         if moved or due - asked:
             return 0.0
         pause = seconds_until_change(after, observed)
-        return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
+        return self._most if pause is None else min(pause, self._most)
 
     def _blocked(self, state: RolloutState) -> str:
         """Return why no branch can move; empty if branches can move."""

@@ -233,7 +233,9 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
         converged=report.converged if kept is None else kept.converged,
         since=since,
         by=report.by,
-        problem=_problem(fleet, reading, report) or _dry_run_problem(facts.dry_runs.get(fleet.name)),
+        problem="; ".join(
+            filter(None, (_problem(fleet, reading, report), _dry_run_problem(facts.dry_runs.get(fleet.name))))
+        ),
         behind=tip.behind,
         seen=(None if kept is None else kept.seen) if unreachable else report.read_at,
         withheld=withheld,

@@ -218,9 +218,13 @@ class DemoScenario:
         self.check(status["syncer"] is not None, f"a syncer follows {status['tree']}")
         for host_id, host in status["hosts"].items():
             self.check(host["pid"] is not None, f"the agent of {host_id} runs; its root is {host['root']}")
+        self.build_samples()
+
+    def build_samples(self) -> None:
+        """Build the sample packages, and publish them in the sandbox's repository."""
         with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
             self.sandbox.add_rpms(samples.build(Path(scratch)))
-        files = [file.name for file in Path(status["repository"]).glob("*.rpm")]
+        files = [file.name for file in Path(self.sandbox.status()["repository"]).glob("*.rpm")]
         self.check(len(files) == len(samples.PACKAGES), f"built, signed and published: {', '.join(sorted(files))}")
 
     def first_revision(self) -> None:

@@ -32,7 +32,7 @@ from zkdeployment.sandbox.repositories import Branch, RpmRepository
 from zkdeployment.sandbox.zookeeper import free_port, servers, start_ensemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Host
     from zkdeployment.sandbox.layout import HostLayout
@@ -67,7 +67,7 @@ class Sandbox:
 
     # Start and end
 
-    def up(
+    def up(  # noqa: PLR0913  the parts of a sandbox
         self,
         hosts: Sequence[Host],
         *,
@@ -75,20 +75,25 @@ class Sandbox:
         syncer: bool = True,
         with_samples: bool = False,
         service: bool = False,
+        follows: str | None = None,
+        home: Path | None = None,
         report: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Start a new fleet and return when every agent is registered; ``report`` receives progress messages.
 
         With ``service``, the service and the worker of host pools are started, too, and answer before the return.
+        The syncer follows the branch ``follows``, by default the one that people push, in the repository of the
+        sandbox in ``home``, by default in its own; a fleet with a branch of its own has no worker of host pools.
         Raises ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
         """
-        self._claim()
+        _claim(self.layout)
         try:
-            with self._exclusive():
+            with _exclusive(self.layout):
                 SandboxDescription(tuple(hosts), {}, syncer=syncer).save(self.layout.description)
                 report("starting ZooKeeper")
                 ports = start_ensemble(self.layout, servers)
-                description = SandboxDescription(tuple(hosts), ports, syncer=syncer)
+                own = None if home is None else str(home)
+                description = SandboxDescription(tuple(hosts), ports, syncer, follows=follows, home=own)
                 if service:
                     description = replace(description, service=_new_service(description.zookeeper))
                 description.save(self.layout.description)
@@ -107,11 +112,12 @@ class Sandbox:
                         report("publishing the sample tree")
                         wait_published(description.zookeeper, daemons["syncer"])
                 if description.service is not None:
-                    report("starting the service and the worker of host pools")
+                    report("starting the service")
                     daemons["server"].start()
-                    daemons["pools"].start()
+                    if follows is None:
+                        daemons["pools"].start()
+                        wait_working(description.zookeeper, daemons["pools"])
                     wait_answering(description.service.url, daemons["server"])
-                    wait_working(description.zookeeper, daemons["pools"])
         except BaseException:
             report("cleaning up")
             self.down()
@@ -121,10 +127,33 @@ class Sandbox:
         """Start a Nagios with a bridge to the service, and its user; after an error the sandbox is removed."""
         service = self._require_service()
         try:
-            with self._exclusive():
+            with _exclusive(self.layout):
                 self._nagios.create(service.url, self._description().zookeeper)
                 self._nagios.start()
                 wait_synchronized(self._nagios.bridge)
+        except BaseException:
+            self.down()
+            raise
+
+    def add_promoter(self, fleets: Mapping[str, Sandbox]) -> None:
+        """Make this sandbox the home of fleets by name, of which it is one, and start their promoter.
+
+        The promoter gets a key of the role ``viewer`` for each fleet, and operators of this sandbox get a key of
+        the role ``operator``. After an error the sandbox is removed.
+        """
+        try:
+            with _exclusive(self.layout):
+                description = replace(self._description(), fleets=tuple(fleets))
+                description.save(self.layout.description)
+                self.layout.promoter.mkdir()
+                for directory, role in ((self.layout.tokens, "viewer"), (self.layout.operator_tokens, "operator")):
+                    directory.mkdir(mode=0o700)
+                    for name, sandbox in fleets.items():
+                        user = f"fleets-{role}"
+                        key = add_user(sandbox.status()["zookeeper"], user, role)
+                        layout.write_private(directory / name, f"{user}:{key}\n")
+                self._configure_tools(description)
+                self._daemons["promoter"].start()
         except BaseException:
             self.down()
             raise
@@ -155,12 +184,15 @@ class Sandbox:
             "zookeeper": description.zookeeper,
             "tree": self._branch(description).url,
             "branch": description.branch,
-            "repository": str(self._repository.directory),
+            "follows": description.follows or description.branch,
+            "repository": str(self._repository(description).directory),
             "config": str(self.layout.config),
             "syncer": daemons["syncer"].pid,
             "coordinator": daemons["coordinator"].pid,
             "server": _service_status(description.service, daemons["server"].pid),
             "pools": daemons["pools"].pid,
+            "promoter": daemons["promoter"].pid,
+            "fleets": _fleet_directories(description, self.layout),
             "nagios": self._nagios.status(),
             "servers": [
                 {"id": f"zookeeper{server.number}", "address": server.address, "pid": server.pid}
@@ -177,25 +209,25 @@ class Sandbox:
     def push(self, directory: Path, message: str) -> str:
         """Make the files of ``directory`` the content of the tree's branch, and return the revision."""
         description = self._description()
-        with self._exclusive():
+        with _exclusive(self.layout):
             return self._branch(description).push(directory, message)
 
     def add_rpms(self, files: Sequence[Path]) -> None:
         """Sign RPM files and add them to the repository."""
-        self._description()
-        with self._exclusive():
-            self._repository.add(files)
+        description = self._description()
+        with _exclusive(self.layout):
+            self._repository(description).add(files)
 
     def start(self, names: Sequence[str]) -> None:
         """Start agents, the other daemons or ZooKeeper servers by name, unless they run."""
         for member in self._members(names):
-            with self._exclusive():
+            with _exclusive(self.layout):
                 member.start()
 
     def stop(self, names: Sequence[str], *, kill: bool = False) -> None:
         """End agents, the other daemons or ZooKeeper servers by name; ``kill`` simulates a crash."""
         for member in self._members(names):
-            with self._exclusive():
+            with _exclusive(self.layout):
                 if kill:
                     member.kill()
                 else:
@@ -207,7 +239,7 @@ class Sandbox:
         Raises ``ConfigurationError`` if the sandbox has no service.
         """
         service = self._require_service()
-        with self._exclusive():
+        with _exclusive(self.layout):
             return service.url, add_user(self._description().zookeeper, name, "viewer")
 
     def revive(self) -> list[str]:
@@ -232,41 +264,6 @@ class Sandbox:
         environment = self.environment()
         process.replace(argv or [environment.get("SHELL", "/bin/sh")], env=environment)
 
-    def _claim(self) -> None:
-        """Create the directory of the new sandbox; raise an error if it cannot be used."""
-        if any(character.isspace() for character in str(self.directory)):
-            raise ConfigurationError(
-                f"{self.directory} contains blanks, which rpm does not allow; use another directory"
-            )
-        if self.layout.description.exists():
-            processes = process_cleanup.sandbox_processes(self.directory)
-            state = "a sandbox is running" if processes else "there are remains of a sandbox"
-            raise RefusedError(
-                f"{state} in {self.directory}; remove it with: zkdeployment sandbox down -d {self.directory}"
-            )
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if any(self.directory.iterdir()):
-                raise ConfigurationError(f"{self.directory} is not empty; a sandbox needs an empty directory")
-            self.directory.chmod(0o700)
-        except OSError as error:
-            raise ConfigurationError(f"cannot create {self.directory}: {error.strerror}") from error
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Hold the lock of the sandbox; raises ``RefusedError`` if another command holds it too long."""
-        deadline = Deadline(_LOCK_TIMEOUT)
-        with self.layout.lock.open("a") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError as error:
-                    if deadline.passed:
-                        raise RefusedError(f"another command is changing {self.directory}; try later") from error
-                    time.sleep(0.05)
-            yield
-
     def _description(self) -> SandboxDescription:
         return SandboxDescription.load(self.layout.description)
 
@@ -279,11 +276,14 @@ class Sandbox:
         return service
 
     def _branch(self, description: SandboxDescription) -> Branch:
-        return Branch(self.layout.tree, self.layout.mirror, description.branch)
+        return Branch(self._home(description).tree, self.layout.mirror, description.branch)
 
-    @property
-    def _repository(self) -> RpmRepository:
-        return RpmRepository(self.layout.repository)
+    def _repository(self, description: SandboxDescription) -> RpmRepository:
+        return RpmRepository(self._home(description).repository)
+
+    def _home(self, description: SandboxDescription) -> Layout:
+        """Return the layout of the sandbox whose repositories this one uses."""
+        return self.layout if description.home is None else Layout(Path(description.home))
 
     @property
     def _daemons(self) -> dict[str, SandboxDaemon]:
@@ -294,6 +294,7 @@ class Sandbox:
             "coordinator": ["coordinate", config],
             "server": ["serve", config],
             "pools": ["pools", config],
+            "promoter": ["promote", "run", config],
         }
         return {
             name: SandboxDaemon(self.directory, self.directory / name, name, argv)
@@ -314,35 +315,37 @@ class Sandbox:
         report("creating the git and the RPM repository")
         branch = self._branch(description)
         branch.create()
-        self._repository.create()
+        if description.home is None:
+            self._repository(description).create()
         if with_samples:
             report("building the sample packages")
             with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
-                self._repository.add(samples.build(Path(scratch)))
+                self._repository(description).add(samples.build(Path(scratch)))
             with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
                 text = samples.tree([host.identity for host in description.hosts])
                 (Path(scratch) / "demo.zk").write_text(text, encoding="utf-8")
                 branch.push(Path(scratch), "The sample tree")
 
     def _configure(self, description: SandboxDescription) -> None:
-        for daemon in self._daemons.values():
-            daemon.directory.mkdir()
-        tools = layout.tools_configuration(
-            self.layout,
-            zookeeper=description.zookeeper,
-            url=self._branch(description).url,
-            branch=description.branch,
-            service_port=None if description.service is None else description.service.port,
-        )
-        layout.write_private(self.layout.config, tools)
+        for name, daemon in self._daemons.items():
+            if name != "promoter":
+                daemon.directory.mkdir()
+        self._configure_tools(description)
         for host in description.hosts:
             place = self.layout.host(host.identity.id)
             for directory in (place.root, place.run):
                 directory.mkdir(parents=True)
             agent = layout.agent_configuration(
-                place, host, zookeeper=description.zookeeper, repositories=self._repository.definitions
+                place,
+                host,
+                zookeeper=description.zookeeper,
+                repositories=self._repository(description).definitions,
             )
             layout.write_private(place.config, agent)
+
+    def _configure_tools(self, description: SandboxDescription) -> None:
+        text = layout.tools_configuration(self.layout, description, self._branch(description).url)
+        layout.write_private(self.layout.config, text)
 
     def _members(self, names: Sequence[str]) -> list[SandboxMember]:
         """Return the members with these names; an unknown name is an error before any member changes."""
@@ -353,6 +356,8 @@ class Sandbox:
         known |= self._daemons
         if description.service is None:
             del known["server"], known["pools"]
+        if not description.fleets:
+            del known["promoter"]
         if self._nagios.exists:
             known["nagios"] = self._nagios
         known |= {f"zookeeper{server.number}": server for server in servers(self.layout, description.ports)}
@@ -360,6 +365,43 @@ class Sandbox:
             if name not in known:
                 raise ConfigurationError(f"{name} is not in this sandbox; expected one of {', '.join(known)}")
         return [known[name] for name in names]
+
+
+def _claim(place: Layout) -> None:
+    """Create the directory of the new sandbox; raise an error if it cannot be used."""
+    if any(character.isspace() for character in str(place.directory)):
+        raise ConfigurationError(
+            f"{place.directory} contains blanks, which rpm does not allow; use another directory"
+        )
+    if place.description.exists():
+        processes = process_cleanup.sandbox_processes(place.directory)
+        state = "a sandbox is running" if processes else "there are remains of a sandbox"
+        raise RefusedError(
+            f"{state} in {place.directory}; remove it with: zkdeployment sandbox down -d {place.directory}"
+        )
+    try:
+        place.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(place.directory.iterdir()):
+            raise ConfigurationError(f"{place.directory} is not empty; a sandbox needs an empty directory")
+        place.directory.chmod(0o700)
+    except OSError as error:
+        raise ConfigurationError(f"cannot create {place.directory}: {error.strerror}") from error
+
+
+@contextmanager
+def _exclusive(place: Layout) -> Iterator[None]:
+    """Hold the lock of the sandbox; raises ``RefusedError`` if another command holds it too long."""
+    deadline = Deadline(_LOCK_TIMEOUT)
+    with place.lock.open("a") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if deadline.passed:
+                    raise RefusedError(f"another command is changing {place.directory}; try later") from error
+                time.sleep(0.05)
+        yield
 
 
 def _host_status(host: Host, place: HostLayout, agent: SandboxDaemon) -> dict[str, Any]:
@@ -372,6 +414,12 @@ def _host_status(host: Host, place: HostLayout, agent: SandboxDaemon) -> dict[st
         "log": str(agent.log),
         "pid": agent.pid,
     }
+
+
+def _fleet_directories(description: SandboxDescription, place: Layout) -> dict[str, str]:
+    """Return the directories of all fleets of a home, by name; the home is the first."""
+    home, *others = description.fleets or [""]
+    return {home: str(place.directory), **{name: str(place.fleet(name)) for name in others}} if home else {}
 
 
 def _service_status(service: SandboxService | None, pid: int | None) -> dict[str, Any] | None:

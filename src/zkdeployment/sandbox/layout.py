@@ -49,10 +49,17 @@ class Layout:
         self.syncer = directory / "syncer"
         self.syncer_tree = self.syncer / "tree"  # apart from that of the tools, so that ``sync`` works manually
         self.nagios = directory / "nagios"  # Nagios and its bridge
+        self.promoter = directory / "promoter"  # the promoter, if the sandbox is the home of several fleets
+        self.tokens = self.promoter / "tokens"  # its keys, each in a file with the name of the fleet
+        self.operator_tokens = directory / "operator-tokens"  # the keys of operators of the fleets
 
     def server(self, number: int) -> Path:
         """Return the directory of a ZooKeeper server."""
         return self.directory / f"zookeeper{number}"
+
+    def fleet(self, name: str) -> Path:
+        """Return the directory of another fleet's sandbox, of which this sandbox is the home."""
+        return self.directory / "fleets" / name
 
     def host(self, host_id: str) -> HostLayout:
         """Return the paths of a host."""
@@ -88,6 +95,9 @@ class SandboxDescription:
     """The parts of a sandbox, as stored in its directory.
 
     ``ports`` maps the numbers of ZooKeeper servers to ports for clients, for the other servers, and for elections.
+    ``branch`` is the branch that people push, ``follows`` the one that the syncer follows, by default the same.
+    ``home`` is the directory of the sandbox whose repositories this one uses. ``fleets`` are the names of the
+    fleets of which this sandbox is the home, itself included.
     """
 
     hosts: tuple[Host, ...]
@@ -95,6 +105,9 @@ class SandboxDescription:
     syncer: bool
     branch: str = "main"
     service: SandboxService | None = None
+    follows: str | None = None
+    home: str | None = None
+    fleets: tuple[str, ...] = ()
 
     @property
     def zookeeper(self) -> str:
@@ -109,6 +122,9 @@ class SandboxDescription:
             "syncer": self.syncer,
             "branch": self.branch,
             "service": None if self.service is None else asdict(self.service),
+            "follows": self.follows,
+            "home": self.home,
+            "fleets": self.fleets,
         }
         write_private(file, json.dumps(content, indent=2) + "\n")
 
@@ -123,6 +139,9 @@ class SandboxDescription:
                 syncer=bool(content["syncer"]),
                 branch=str(content["branch"]),
                 service=SandboxService(**content["service"]) if content.get("service") else None,
+                follows=content.get("follows"),
+                home=content.get("home"),
+                fleets=tuple(content.get("fleets", ())),
             )
         except FileNotFoundError as error:
             raise ConfigurationError(
@@ -158,21 +177,34 @@ def agent_configuration(place: HostLayout, host: Host, *, zookeeper: str, reposi
     )
 
 
-def tools_configuration(layout: Layout, *, zookeeper: str, url: str, branch: str, service_port: int | None) -> str:
-    """Return the text of the configuration of the tools and of all daemons but agents and the bridge of Nagios."""
-    return _ini(
-        {
-            "zkdeployment": {"zookeeper": zookeeper, "run-directory": str(layout.syncer)},
-            "sync": {
-                "url": url,
-                "branch": branch,
-                "tree-directory": str(layout.directory / "tree"),
-                "interval": "1",
-            },
-            "checks": {"interval": "2"},
-            "server": {"listen": None if service_port is None else f"127.0.0.1:{service_port}"},
+def tools_configuration(layout: Layout, description: SandboxDescription, url: str) -> str:
+    """Return the text of the configuration of the tools and of all daemons but agents and the bridge of Nagios.
+
+    ``url`` is the address of the tree's repository.
+    """
+    service, follows = description.service, description.follows
+    sections: dict[str, Mapping[str, str | None]] = {
+        "zkdeployment": {"zookeeper": description.zookeeper, "run-directory": str(layout.syncer)},
+        "sync": {
+            "url": url,
+            "branch": follows or description.branch,
+            "contained-in": None if follows is None else description.branch,
+            "tree-directory": str(layout.directory / "tree"),
+            "interval": "1",
+        },
+        "checks": {"interval": "2"},
+        "server": {"listen": None if service is None else f"127.0.0.1:{service.port}"},
+    }
+    if description.fleets:
+        sections["promote"] = {
+            "url": url,
+            "branch": description.branch,
+            "directory": str(layout.promoter / "tree"),
+            "token-directory": str(layout.tokens),
+            "operator-token-directory": str(layout.operator_tokens),
+            "interval": "1",
         }
-    )
+    return _ini(sections)
 
 
 def nagios_configuration(values: Mapping[str, str], *, root: Path) -> str:
@@ -210,7 +242,7 @@ def log_tail(log: Path, lines: int = 5) -> str:
 
 
 #: Names of other members of a sandbox, for ``sandbox stop`` and ``sandbox start``.
-_OTHER_MEMBERS = re.compile(r"syncer|coordinator|server|pools|nagios|zookeeper\d+")
+_OTHER_MEMBERS = re.compile(r"syncer|coordinator|promoter|server|pools|nagios|zookeeper\d+")
 
 #: The limit of agents on one machine; a larger number is probably a mistake.
 MAX_HOSTS = 1000

@@ -45,9 +45,10 @@ class Branch:
         return str(self.bare)
 
     def create(self) -> None:
-        """Create both repositories, without a commit."""
+        """Create the repositories that do not exist yet, without a commit."""
         for directory in (self.bare, self.mirror):
-            self._git("init", "--quiet", "--bare", f"--initial-branch={self.name}", str(directory))
+            if not directory.exists():
+                self._git("init", "--quiet", "--bare", f"--initial-branch={self.name}", str(directory))
 
     def push(self, directory: Path, message: str) -> str:
         """Make the files of ``directory`` the branch's content and return its revision.

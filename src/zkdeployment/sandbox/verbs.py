@@ -17,6 +17,7 @@ from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.sandbox.fleet import Sandbox
+from zkdeployment.sandbox.fleets import MAX_FLEETS, start_fleets
 from zkdeployment.sandbox.layout import default_directory, read_hosts
 from zkdeployment.sandbox.nagios import find_nagios
 from zkdeployment.sandbox.processes import VARIABLE
@@ -66,6 +67,13 @@ def command() -> None:
     show_default=True,
     help="The number of ZooKeeper servers.",
 )
+@click.option(
+    "--fleets",
+    type=click.IntRange(2, MAX_FLEETS),
+    metavar="N",
+    help="Start N fleets with these hosts each, each with its own ZooKeeper, branch and service, and a promoter"
+    " that takes the sample tree from fleet to fleet; implies --server and --samples.",
+)
 @click.option("--syncer/--no-syncer", default=True, help="Whether a syncer follows the tree's branch.")
 @click.option("--samples", is_flag=True, help="Build the sample packages and push the sample tree.")
 @click.option(
@@ -80,6 +88,7 @@ def up(
     *,
     hosts: str,
     servers: str,
+    fleets: int | None,
     syncer: bool,
     samples: bool,
     server: bool,
@@ -91,19 +100,25 @@ def up(
     \b
     Example:
       zkdeployment sandbox up -d /tmp/fleet --hosts 5 --samples --server
+      zkdeployment sandbox up -d /tmp/fleets --hosts 1 --fleets 3
     """
     requested = read_hosts(hosts)
+    if fleets is not None and (nagios or servers != "1" or not syncer):
+        raise click.UsageError("--fleets cannot be combined with --nagios, --servers or --no-syncer")
     if nagios:
         find_nagios()  # before anything is started
     with _progress() as report, interrupted_by_signals(), service_libraries():
-        sandbox.up(
-            requested,
-            servers=int(servers),
-            syncer=syncer,
-            with_samples=samples,
-            service=server or nagios,
-            report=report,
-        )
+        if fleets is not None:
+            start_fleets(sandbox, requested, fleets, with_samples=True, report=report)
+        else:
+            sandbox.up(
+                requested,
+                servers=int(servers),
+                syncer=syncer,
+                with_samples=samples,
+                service=server or nagios,
+                report=report,
+            )
         if nagios:
             report("starting Nagios")
             sandbox.add_nagios()
@@ -170,7 +185,7 @@ def rpm(sandbox: Sandbox, files: tuple[Path, ...]) -> None:
 @directory_option
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
-    """Start agents (by host id), syncer, coordinator, server, pools, nagios or ZooKeeper servers (zookeeper1).
+    """Start agents (by host id), syncer, coordinator, promoter, server, pools, nagios or zookeeper1, zookeeper2….
 
     \b
     Example:
@@ -184,7 +199,7 @@ def start(sandbox: Sandbox, names: tuple[str, ...]) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--kill", is_flag=True, help="End them with SIGKILL, like a crash.")
 def stop(sandbox: Sandbox, names: tuple[str, ...], kill: bool) -> None:
-    """Stop agents (by host id), syncer, coordinator, server, pools, nagios or ZooKeeper servers (zookeeper1).
+    """Stop agents (by host id), syncer, coordinator, promoter, server, pools, nagios or zookeeper1, zookeeper2….
 
     \b
     Example:
@@ -213,12 +228,16 @@ def _show(status: dict[str, Any], output: str) -> None:
     table = Table("name", "pid", "what", Column("where", overflow="fold"), box=None)
     for server in status["servers"]:
         table.add_row(server["id"], _pid(server["pid"]), "ZooKeeper", server["address"])
-    table.add_row("syncer", _pid(status["syncer"]), status["branch"], status["tree"])
+    table.add_row("syncer", _pid(status["syncer"]), status["follows"], status["tree"])
     table.add_row("coordinator", _pid(status["coordinator"]), "rollouts", status["config"])
     if (service := status["server"]) is not None:
         login = f"service: user {service['user']}, key {service['key']}"
         table.add_row("server", _pid(service["pid"]), login, service["url"])
         table.add_row("pools", _pid(status["pools"]), "the worker of host pools", status["config"])
+    if status["fleets"]:
+        table.add_row("promoter", _pid(status["promoter"]), "promotions", status["config"])
+    for name, directory in status["fleets"].items():
+        table.add_row("", "", f"fleet {name}: sandbox status -d", directory)
     if (nagios := status["nagios"]) is not None:
         table.add_row("nagios", _pid(nagios["pid"]), "Nagios: monitoring system nagios1", "")
         table.add_row("", _pid(nagios["bridge"]), "the bridge of Nagios", "")

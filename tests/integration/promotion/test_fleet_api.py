@@ -254,3 +254,12 @@ def test_contained_in_counts_in_dry_runs(
         assert "expected a commit of main (contained-in)" in fleet.dry_run(foreign)
         repository.git("branch", "--force", "main", foreign)
         assert fleet.dry_run(foreign) == ""
+
+
+def test_a_fleet_whose_branch_does_not_exist_yet_answers_the_dry_run_of_its_first_promotion(
+    zookeeper: str, configured: Callable[..., Path], publishing: Publishing, tmp_path: Path
+):
+    first = publishing.push(tree("1.0"))
+    settings = load(configured("contained-in = main"), host=False)
+    with running_service(zookeeper, repository=settings) as service:
+        assert Fleet(service, publishing, tmp_path).dry_run(first) == ""

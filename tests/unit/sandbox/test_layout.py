@@ -51,13 +51,24 @@ def test_a_host_without_role_and_facts_has_no_such_keys(tmp_path):
 
 
 def test_the_tools_the_syncer_and_the_service_share_a_configuration(tmp_path):
-    text = tools_configuration(
-        Layout(tmp_path), zookeeper="x:1", url="/tree.git", branch="main", service_port=8420
-    )
-    document = read(text)
-    assert document["zkdeployment"]["zookeeper"] == "x:1"
+    service = SandboxService(8420, "sandbox", "a-key")
+    description = SandboxDescription((HOST,), {1: (1, 2, 3)}, syncer=True, service=service)
+    document = read(tools_configuration(Layout(tmp_path), description, "/tree.git"))
+    assert document["zkdeployment"]["zookeeper"] == "127.0.0.1:1"
+    assert document["server"]["listen"] == "127.0.0.1:8420"
     assert document["sync"]["url"] == "/tree.git"
     assert document["sync"]["branch"] == "main"
+    assert "contained-in" not in document["sync"]
+    assert "promote" not in document
+
+
+def test_the_home_of_several_fleets_has_a_promoter_and_its_syncer_publishes_only_commits_of_main(tmp_path):
+    fleets = ("fleet1", "fleet2")
+    description = SandboxDescription((HOST,), {}, syncer=True, follows="fleets/fleet1", fleets=fleets)
+    document = read(tools_configuration(Layout(tmp_path), description, "/tree.git"))
+    assert document["sync"]["branch"] == "fleets/fleet1"
+    assert document["sync"]["contained-in"] == document["promote"]["branch"] == "main"
+    assert document["promote"]["token-directory"] == str(tmp_path / "promoter" / "tokens")
 
 
 def test_description_round_trips(tmp_path):
@@ -67,6 +78,9 @@ def test_description_round_trips(tmp_path):
         {1: (1, 2, 3), 2: (4, 5, 6)},
         syncer=True,
         service=SandboxService(8420, "sandbox", "a-key"),
+        follows="fleets/fleet1",
+        home="/home/of/fleets",
+        fleets=("fleet1", "fleet2"),
     )
     description.save(file)
     assert SandboxDescription.load(file) == description

@@ -1,0 +1,173 @@
+"""``scripts/demo --fleets``: one repository, three fleets with an ensemble each, and a promoter between them.
+
+A good revision goes through the canary to the other fleets. A bad one stops the canary and reaches no other fleet.
+The fix goes the same way as the good one.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.machine import process
+from zkdeployment.promotion.store import PromotionSnapshot, read_promotion
+from zkdeployment.sandbox.demo import DemoError, DemoScenario, main
+from zkdeployment.sandbox.fleets import push_samples, start_fleets
+from zkdeployment.strategies.views import RolloutProgressState
+from zkdeployment.zookeeper.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.console import Console
+
+    from zkdeployment.sandbox.fleet import Sandbox
+
+#: The host of each fleet.
+FLEET_HOSTS = (Host(Identity("host1", "host1.sandbox")),)
+
+_FLEETS = 3
+
+_TIMEOUT = 150
+
+
+class FleetsScenario(DemoScenario):
+    """The four stages with three fleets, of which ``sandbox`` is the home, printed to ``console``."""
+
+    STAGES = "four"
+
+    def __init__(self, sandbox: Sandbox, console: Console, *, service: bool = False) -> None:
+        super().__init__(sandbox, console, service=service)
+        self.fleets: Mapping[str, Sandbox] = {}
+
+    def start(self) -> None:
+        """Stage 1: start the fleets and the promoter, which are removed if the start fails."""
+        self.stage(1, "three fleets: each has a ZooKeeper, a syncer, a service and a branch; and a promoter")
+        with self.console.status("") as shown:
+            self.fleets = start_fleets(
+                *(self.sandbox, FLEET_HOSTS, _FLEETS),
+                with_samples=False,
+                report=lambda text: shown.update(f"{text} ..."),
+            )
+
+    def play_stages(self) -> None:
+        """Play the stages after the start; raises ``DemoError`` if a check fails."""
+        with Session(self.sandbox.status()["zookeeper"]) as session:
+            self.session = session
+            self.inspect_fleets()
+            self.good_revision()
+            self.bad_revision()
+            self.repair()
+
+    def inspect_fleets(self) -> None:
+        """Stage 1, continued: check the daemons, and build the packages."""
+        self.build_samples()
+        ensembles = {name: sandbox.status()["zookeeper"] for name, sandbox in self.fleets.items()}
+        self.check(
+            len(set(ensembles.values())) == _FLEETS, f"{_FLEETS} ensembles: {', '.join(ensembles.values())}"
+        )
+        for name, sandbox in self.fleets.items():
+            status = sandbox.status()
+            running = status["syncer"] is not None and status["server"]["pid"] is not None
+            self.check(running, f"{name}: its syncer follows {status['follows']}; {status['server']['url']}")
+        self.check(self.sandbox.status()["promoter"] is not None, "a promoter runs; it has no right on any host")
+
+    def good_revision(self) -> None:
+        """Stage 2: a revision that goes through all fleets."""
+        self.stage(2, "push of revision 1 to the main branch: hello 1.0")
+        self.push("hello 1.0", version="1.0")
+        self.promoted()
+
+    def bad_revision(self) -> None:
+        """Stage 3: a revision that the canary cannot deploy."""
+        self.stage(3, "push of revision 2: a version of hello that does not exist")
+        good = self.revisions[-1]
+        bad = self.push("hello 9.9", version="9.9")
+        self.wait(lambda: self.result(bad) == RolloutProgressState.FAILED.value, "the promotion fails")
+        standings = self.promotion().standings
+        canary, *others = self.fleets
+        reason = standings[canary].problem
+        self.check("9.9" in reason, f"{canary} is {standings[canary].state.value}: {reason}")
+        self.check(self.tip(canary) == bad, f"the branch of {canary} has {bad[:12]}")
+        for name in others:
+            self.check(self.tip(name) == good, f"the branch of {name} stayed at {good[:12]}")
+            waited = self.run_in(name, "status", "--wait", good, "--timeout", "10")
+            self.check(waited.status == 0, f"every host of {name} is at {good[:12]}", waited)
+
+    def repair(self) -> None:
+        """Stage 4: the fix goes through all fleets."""
+        self.stage(4, "push of the fix, hello 1.1; the operators of the canary resume it")
+        fix = self.push("hello 1.1", version="1.1")
+        canary = next(iter(self.fleets))
+        self.wait(lambda: self.tip(canary) == fix, f"the promoter moves the branch of {canary}")
+        resumed = self.run_in(
+            canary,
+            *("resume", "--latest", "--reason", "the version was mistyped", "--timeout", "60"),
+        )
+        self.check(resumed.status == 0, "resume --latest: the syncer of the canary published the fix", resumed)
+        self.promoted()
+
+    # Parts of stages
+
+    def push(self, message: str, *, version: str, worker: bool = False) -> str:  # noqa: ARG002  as for one fleet
+        """Push the sample tree with the documents of the fleets, and return the revision."""
+        revision = push_samples(self.sandbox, self.fleets, FLEET_HOSTS, message, version=version)
+        self.revisions.append(revision)
+        self.console.print(f"  git push: {revision[:12]} {message}", highlight=False)
+        return revision
+
+    def promoted(self) -> None:
+        """Wait until the last pushed revision has gone through all groups, and check its way."""
+        wanted, begun = self.revisions[-1], time.monotonic()
+        self.wait(lambda: self.result(wanted), "the promotion ends")
+        entry = self.promotion().history[0]
+        seconds = f"{time.monotonic() - begun:.0f} s"
+        succeeded = entry.result == RolloutProgressState.SUCCESS.value
+        self.check(succeeded, f"every group succeeded, after {seconds}")
+        canary, *others = self.fleets
+        reached = {name: round(when - entry.reached[canary]) for name, when in entry.reached.items()}
+        self.check(
+            all(reached[name] >= reached[canary] for name in others),
+            f"{canary} was first; {', '.join(f'{name} {reached[name]} s later' for name in others)}",
+        )
+        for name in self.fleets:
+            waited = self.run_in(name, "status", "--wait", wanted, "--timeout", "10")
+            self.check(waited.status == 0, f"every host of {name} is at {wanted[:12]}", waited)
+
+    def promotion(self) -> PromotionSnapshot:
+        """Return the records of promotions in the home ensemble."""
+        return read_promotion(self.session)
+
+    def result(self, revision: str) -> str:
+        """Return the result of the newest promotion; empty unless it is one of this revision and has ended."""
+        history = self.promotion().history
+        return history[0].result if history and history[0].revision == revision else ""
+
+    def tip(self, fleet: str) -> str:
+        """Return the commit of a fleet's branch at the git server."""
+        status = self.fleets[fleet].status()
+        tip = ["git", "-C", status["tree"], "rev-parse", "--verify", "--quiet", f"refs/heads/{status['follows']}"]
+        return process.run(tip).stdout.strip()
+
+    def run_in(self, fleet: str, *argv: str) -> process.Completed:
+        """Run ``zkdeployment`` in the environment of one fleet."""
+        environment = self.fleets[fleet].environment()
+        return process.run(["zkdeployment", *argv], env=environment, timeout=_TIMEOUT + 30)
+
+    def wait(self, condition: Callable[[], object], awaited: str) -> None:
+        """Wait until a condition holds; raises ``DemoError`` after the time limit."""
+        deadline = time.monotonic() + _TIMEOUT
+        while not condition():
+            if time.monotonic() > deadline:
+                found = self.promotion()
+                raise DemoError(
+                    f"expected: {awaited}, within {_TIMEOUT} s; the promoter reports: {found.report}; the fleets:"
+                    f" {[*found.standings.values()]}"
+                )
+            time.sleep(0.2)
+        self.check(True, awaited)
+
+
+if __name__ == "__main__":
+    main(FleetsScenario)
