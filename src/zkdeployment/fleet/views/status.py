@@ -334,7 +334,8 @@ def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop]) -> str:
         return "nothing was published yet: there is no /hosts; "
     match cluster.state:
         case ClusterState.STOPPED:
-            return "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "
+            stopped = "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "
+            return stopped if cluster.retry is None else f"{stopped}only {cluster.retry.host} tries again; "
         case ClusterState.HELD:
             return "held: hosts start nothing; "
         case ClusterState.IMPORTING:

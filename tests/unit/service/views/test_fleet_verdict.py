@@ -8,7 +8,7 @@ from support.builders import make_host
 from support.builders import make_known_host as absent
 from support.strategies import active_rollout, begun_rollout
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
@@ -54,6 +54,15 @@ def test_a_failure_that_stopped_the_fleet_names_the_host():
 
     assert found.headline == "Stopped by a failure"
     assert found.sentence == "h1.example.com failed. No host starts a step until an operator resumes the fleet."
+
+
+def test_a_retry_is_named_while_the_fleet_is_stopped():
+    cluster = Cluster(None, retry=Retry("h1", "r2"))
+    found = verdict(cluster, host("h1", error="exit status 1"), host("h2", "r1"), stops=(FAILURE,))
+    assert found.sentence.endswith("resumes the fleet. Only h1 tries again, as an operator ordered.")
+    snapshot = FleetSnapshot(cluster, published="r2", hosts=(host("h1"),), stops=(FAILURE,))
+    assert fleet_status(snapshot).summary.startswith("ALL STOP; only h1 tries again; ")
+    assert fleet_status(replace(snapshot, cluster=Cluster(None))).summary.startswith("ALL STOP; 1 host")
 
 
 def test_many_failures_are_counted():
