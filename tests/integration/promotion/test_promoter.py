@@ -111,6 +111,21 @@ def test_a_rollback_supersedes_the_promotion_and_comes_first_to_the_bad_fleets(f
     ]
 
 
+def test_a_bad_revision_goes_no_further_while_its_rollback_cannot_begin(fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        fleets.fleets["eu-1"].state = FleetState.ROLLING_OUT
+        bad = fleets.change("/bad")
+        running.until(lambda: fleets.branch("eu-1") == bad, "the canary has the revision")
+        broken = fleets.push(staged_group("canary", "nowhere"), message=rollback_of(bad))
+        running.until(lambda: "is to supersede" in fleets.promotion.waiting, "the promotion is halted")
+        fleets.fleets["eu-1"].state = None
+        running.cycles()
+        assert fleets.promotion.waiting == f"{broken[:12]} is to supersede the promotion"
+        assert fleets.branches() == {"eu-1": bad, "us-1": good, "us-2": good}
+
+
 def test_a_fleet_with_a_commit_of_its_own_gets_nothing_until_its_branch_is_reset(fleets):
     good = fleets.push(CANARY, staged_group("rest", tag="us"))
     with fleets.promoter() as running:
