@@ -7,14 +7,15 @@ The fix goes the same way as the good one.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine import process
-from zkdeployment.promotion.store import PromotionSnapshot, read_promotion
 from zkdeployment.sandbox.demo import DemoError, DemoScenario, main
 from zkdeployment.sandbox.fleets import push_samples, start_fleets
 from zkdeployment.strategies.views import RolloutProgressState
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -85,10 +86,10 @@ class FleetsScenario(DemoScenario):
         good = self.revisions[-1]
         bad = self.push("hello 9.9", version="9.9")
         self.wait(lambda: self.result(bad) == RolloutProgressState.FAILED.value, "the promotion fails")
-        standings = self.promotion().standings
         canary, *others = self.fleets
-        reason = standings[canary].problem
-        self.check("9.9" in reason, f"{canary} is {standings[canary].state.value}: {reason}")
+        standing = next(each for each in self.record(paths.PROMOTION_FLEETS) if each["name"] == canary)
+        reason = standing["problem"]
+        self.check("9.9" in reason, f"{canary} is {standing['state']}: {reason}")
         self.check(self.tip(canary) == bad, f"the branch of {canary} has {bad[:12]}")
         for name in others:
             self.check(self.tip(name) == good, f"the branch of {name} stayed at {good[:12]}")
@@ -121,12 +122,12 @@ class FleetsScenario(DemoScenario):
         """Wait until the last pushed revision has gone through all groups, and check its way."""
         wanted, begun = self.revisions[-1], time.monotonic()
         self.wait(lambda: self.result(wanted), "the promotion ends")
-        entry = self.promotion().history[0]
+        entry = self.newest()
         seconds = f"{time.monotonic() - begun:.0f} s"
-        succeeded = entry.result == RolloutProgressState.SUCCESS.value
+        succeeded = entry["result"] == RolloutProgressState.SUCCESS.value
         self.check(succeeded, f"every group succeeded, after {seconds}")
         canary, *others = self.fleets
-        reached = {name: round(when - entry.reached[canary]) for name, when in entry.reached.items()}
+        reached = {name: round(when - entry["reached"][canary]) for name, when in entry["reached"].items()}
         self.check(
             all(reached[name] >= reached[canary] for name in others),
             f"{canary} was first; {', '.join(f'{name} {reached[name]} s later' for name in others)}",
@@ -135,14 +136,21 @@ class FleetsScenario(DemoScenario):
             waited = self.run_in(name, "status", "--wait", wanted, "--timeout", "10")
             self.check(waited.status == 0, f"every host of {name} is at {wanted[:12]}", waited)
 
-    def promotion(self) -> PromotionSnapshot:
-        """Return the records of promotions in the home ensemble."""
-        return read_promotion(self.session)
+    def record(self, path: str) -> Any:
+        """Return a record of the promoter in the home ensemble; an empty list before there is one."""
+        node = self.session.get(path)
+        return [] if node is None else unpack(node.data)
+
+    def newest(self) -> Any:
+        """Return the newest entry in the history of promotions; an empty list before there is one."""
+        names = self.session.children(paths.PROMOTION_HISTORY) or ()
+        newest = max(names, key=lambda name: [*map(int, name.split("-"))], default="")
+        return self.record(f"{paths.PROMOTION_HISTORY}/{newest}") if newest else []
 
     def result(self, revision: str) -> str:
         """Return the result of the newest promotion; empty unless it is one of this revision and has ended."""
-        history = self.promotion().history
-        return history[0].result if history and history[0].revision == revision else ""
+        entry = self.newest()
+        return str(entry["result"]) if entry and entry["revision"] == revision else ""
 
     def tip(self, fleet: str) -> str:
         """Return the commit of a fleet's branch at the git server."""
@@ -160,10 +168,10 @@ class FleetsScenario(DemoScenario):
         deadline = time.monotonic() + _TIMEOUT
         while not condition():
             if time.monotonic() > deadline:
-                found = self.promotion()
+                report, fleets = map(self.record, (paths.PROMOTER_REPORT, paths.PROMOTION_FLEETS))
                 raise DemoError(
-                    f"expected: {awaited}, within {_TIMEOUT} s; the promoter reports: {found.report}; the fleets:"
-                    f" {[*found.standings.values()]}"
+                    f"expected: {awaited}, within {_TIMEOUT} s; the promoter reports: {report}; the fleets:"
+                    f" {fleets}"
                 )
             time.sleep(0.2)
         self.check(True, awaited)
