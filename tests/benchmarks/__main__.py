@@ -23,6 +23,7 @@ NAMES = (
     "start",
     "memory",
     "rollout",
+    "promotion",
     "locks",
     "packages",
     "repositories",

@@ -28,6 +28,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--hours", type=positive_number, help="simulate one seed after the other for this time")
     parser.add_argument("--hosts", type=count, default=5, help="hosts of each fleet (default: %(default)s)")
     parser.add_argument(
+        "--fleets", type=count, help="simulate a promoter with so many fleets, which have --hosts together"
+    )
+    parser.add_argument(
         "--services", type=count, help="services of each fleet (default: one for ten hosts, at least 4)"
     )
     parser.add_argument(

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simulation.mutations import DEFECTS, MUTATIONS
+from simulation.promotions import PromotionOptions, PromotionWorld, run_promotions
 from simulation.world import Options, World
+from zkdeployment.base import log
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +32,8 @@ _PROGRESS = 60.0
 
 def run(wanted: argparse.Namespace) -> int:
     """Run the command with these options and return its exit code: 0 if all invariants held, else 1."""
+    if wanted.fleets is not None:
+        return _run_promotions(wanted)
     if wanted.hosts > _LARGE:
         gc.set_threshold(1_000_000, 20, 20)  # most objects live as long as their host
     if wanted.seed is not None:
@@ -37,6 +41,17 @@ def run(wanted: argparse.Namespace) -> int:
         _say(result.sentence)
         return 1 if result.violations else 0
     return _run_mutations(wanted) if wanted.mutations is not None else _run_many(wanted)
+
+
+def _run_promotions(wanted: argparse.Namespace) -> int:
+    """Simulate a promoter with many fleets; a single seed shows its whole trace."""
+    log.configure(quiet=True)
+    options = PromotionOptions(wanted.first, wanted.fleets, max(wanted.hosts, wanted.fleets), wanted.faults)
+    if wanted.seed is None:
+        return run_promotions(options, _seeds(wanted), _say)
+    result = PromotionWorld(replace(options, seed=wanted.seed), _say).run()
+    _say(result.sentence)
+    return 1 if result.violations else 0
 
 
 def _run_mutations(wanted: argparse.Namespace) -> int:

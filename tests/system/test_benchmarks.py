@@ -21,6 +21,7 @@ from benchmarks.results import HEADINGS, SCALES, Result
         "start",
         "memory",
         "rollout",
+        "promotion",
         "locks",
         "service",
         "intents",

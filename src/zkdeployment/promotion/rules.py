@@ -148,9 +148,12 @@ class FleetFacts:
 
     @property
     def has_converged(self) -> bool:
-        """Whether the fleet converged at the revision, according to its service and to its branch."""
+        """Whether the fleet converged at the revision, according to its service and to its branch.
+
+        A service that reports a commit which its branch does not contain is not believed.
+        """
         converged = self.report is not None and self.report.state is FleetState.CONVERGED
-        return converged and self.runs and self.has and not self.diverged
+        return converged and self.runs and self.has and self.follows and not self.diverged
 
     @property
     def failure(self) -> str:

@@ -1,0 +1,289 @@
+"""The surroundings of a simulated promoter: time, the git server with its branches, and the home ensemble.
+
+The adapters have the interfaces of ``FleetBranches`` and ``PromoterStore``. Records are encoded as in ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.errors import ConflictError, LockLostError, SourceError
+from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchTip, MoveOutcome, MoveResult
+from zkdeployment.promotion.store import HISTORY_LIMIT, PromotionSnapshot
+from zkdeployment.publishing.records import CommitSummary
+from zkdeployment.strategies.store.records import decode_state, encode_state
+from zkdeployment.zookeeper.nodes import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from simulation.promotions import PromotionWorld
+    from zkdeployment.base.act import Act
+    from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.promotion.records import BranchMove, FleetStanding, PromoterReport, PromotionEntry
+    from zkdeployment.strategies.state import RolloutAct, RolloutState
+
+#: When the simulated time begins.
+BEGIN = 1_800_000_000.0
+
+
+class SimulatedClock:
+    """Time that the simulation advances."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        """Return seconds since the epoch."""
+        return BEGIN + self.time
+
+    def monotonic(self) -> float:
+        """Return seconds since the start."""
+        return self.time
+
+
+@dataclass(frozen=True)
+class _Commit:
+    id: str
+    parent: str | None
+    number: int
+    is_bad: bool = False
+    rolls_back: str = ""
+
+
+class GitServer:
+    """The commits and branches; ``moves`` has all accepted pushes to the branches of fleets."""
+
+    def __init__(self, documents: Sequence[SourceFile]) -> None:
+        self.documents = documents
+        self.commits: dict[str, _Commit] = {}
+        self.branches: dict[str, str] = {}
+        self.is_away = False
+        self._ancestry: dict[tuple[str, str], bool] = {}
+
+    def commit(self, parent: str | None, *, is_bad: bool = False, rolls_back: str = "") -> str:
+        """Add a commit and return its id."""
+        number = len(self.commits)
+        commit = sha1(f"{number} {parent}".encode(), usedforsecurity=False).hexdigest()
+        self.commits[commit] = _Commit(commit, parent, number, is_bad, rolls_back)
+        return commit
+
+    def ancestors(self, commit: str | None) -> Iterator[_Commit]:
+        """Yield a commit and its ancestors."""
+        while commit is not None:
+            found = self.commits[commit]
+            yield found
+            commit = found.parent
+
+    def contains(self, commit: str, ancestor: str) -> bool:
+        """Whether a commit is or descends from another one."""
+        key = (commit, ancestor)
+        if key not in self._ancestry:
+            known = ancestor in self.commits and commit in self.commits
+            self._ancestry[key] = known and any(each.id == ancestor for each in self.ancestors(commit))
+        return self._ancestry[key]
+
+    def is_bad(self, commit: str) -> bool:
+        """Whether a commit has an error that no rollback above it has undone."""
+        undone: set[str] = set()
+        for each in self.ancestors(commit):
+            if each.rolls_back:
+                undone.add(each.rolls_back)
+            if each.is_bad:
+                return each.id not in undone
+        return False
+
+
+class SimulatedBranches:
+    """The mirror of one promoter, with the interface of ``FleetBranches``; the world judges each move."""
+
+    def __init__(self, server: GitServer, world: PromotionWorld) -> None:
+        self._server = server
+        self._world = world
+        self._seen: dict[str, str] = {}
+        self._main = ""
+
+    def fetch(self) -> str:
+        """Copy the branches of the server."""
+        if self._server.is_away:
+            raise SourceError("cannot reach the git server")
+        self._seen = dict(self._server.branches)
+        self._main = self._seen["main"]
+        return self._main
+
+    def tips(self, branches: Collection[str]) -> Mapping[str, BranchTip]:
+        """Return the tips as of the last fetch."""
+        return {branch: self._tip(self._seen.get(branch)) for branch in branches}
+
+    def _tip(self, commit: str | None) -> BranchTip:
+        if commit is None:
+            return BranchTip()
+        numbers = {each.id for each in self._server.ancestors(commit)}
+        behind = sum(each.id not in numbers for each in self._server.ancestors(self._main))
+        return BranchTip(commit, self.contains(self._main, commit), behind)
+
+    def contains(self, commit: str, ancestor: str) -> bool:
+        """Whether a commit is or descends from another one."""
+        return self._server.contains(commit, ancestor)
+
+    def summary(self, commit: str) -> CommitSummary:
+        """Return the facts about a commit."""
+        return CommitSummary(commit, "dev", f"change {self._server.commits[commit].number}", BEGIN)
+
+    def documents(self, commit: str) -> Sequence[SourceFile]:
+        """Return the documents, which are the same in all commits."""
+        del commit
+        return self._server.documents
+
+    def trailer(self, commit: str, key: str) -> str | None:
+        """Return the trailer of a rollback."""
+        assert key == PROMOTION_ROLLBACK_TRAILER
+        return self._server.commits[commit].rolls_back or None
+
+    def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
+        """Return the rollbacks of the main branch after a commit, the newest first."""
+        found = []
+        for commit in self._server.ancestors(self._main):
+            if commit.id == since:
+                break
+            if commit.rolls_back:
+                found.append((commit.id, commit.rolls_back))
+        return found
+
+    def move(self, moves: Sequence[BranchMove]) -> Mapping[str, MoveResult]:
+        """Move branches with their leases; the promoter may be killed between any two of them."""
+        return {move.branch: self._move(move) for move in moves}
+
+    def _move(self, move: BranchMove) -> MoveResult:
+        if self._server.is_away:
+            raise SourceError("cannot reach the git server")
+        self._world.reach("between:moves")
+        if self._server.branches.get(move.branch) != move.old:
+            self._world.count("pushes raced")
+            return MoveResult(MoveOutcome.RACED, "stale info")
+        self._world.judge_move(move, self._main)
+        self._server.branches[move.branch] = move.new
+        self._world.count("branches moved")
+        return MoveResult(MoveOutcome.MOVED)
+
+
+class HomeEnsemble:
+    """The records of promotions, encoded as in ZooKeeper, and which promoter leads."""
+
+    def __init__(self) -> None:
+        self.leader: MemoryStore | None = None
+        self.current: str | None = None
+        self.states: dict[str, bytes] = {}
+        self.acts: list[RolloutAct] = []
+        self.withheld: dict[str, Act] = {}
+        self.history: dict[str, PromotionEntry] = {}
+        self.standings: tuple[FleetStanding, ...] = ()
+        self.report: PromoterReport | None = None
+        self.largest = 0
+        self.version = 0
+
+    @property
+    def state(self) -> RolloutState | None:
+        """The newest promotion."""
+        return None if self.current is None else decode_state(self.states[self.current])
+
+    def sized(self, data: bytes) -> bytes:
+        """Remember the largest node."""
+        self.largest = max(self.largest, len(data))
+        return data
+
+
+class MemoryStore:
+    """The records of a home ensemble, with the interface of ``PromoterStore``; writes are fenced by the lead."""
+
+    lead_node = "lock"
+
+    def __init__(self, home: HomeEnsemble, reach: Callable[[str], None]) -> None:
+        self._home = home
+        self._reach = reach
+        self._seen = 0
+
+    def lead(self, timeout: float) -> bool:
+        """Take the lead if it is free."""
+        del timeout
+        if self._home.leader is None:
+            self._home.leader = self
+        return self._home.leader is self
+
+    def resign(self) -> None:
+        """Leave the lead."""
+        if self._home.leader is self:
+            self._home.leader = None
+
+    def confirm_lead(self) -> None:
+        """Raise ``LockLostError`` unless this promoter leads."""
+        if self._home.leader is not self:
+            raise LockLostError("another promoter leads")
+
+    def snapshot(self) -> PromotionSnapshot:
+        """Return all records."""
+        home, state = self._home, self._home.state
+        self._seen = home.version
+        number = -1 if state is None else state.last_act_number
+        return PromotionSnapshot(
+            state=state,
+            acts=tuple(act for act in home.acts if act.number > number),
+            last_sequence=max((int(name.partition("-")[0]) for name in home.states), default=0),
+            standings={each.name: each for each in home.standings},
+            withheld=dict(home.withheld),
+            history=tuple(reversed(home.history.values())),
+            report=home.report,
+        )
+
+    def begin(self, state: RolloutState, entry: PromotionEntry) -> None:
+        """Make a promotion the newest one."""
+
+        def write() -> None:
+            self._home.states[state.id] = self._home.sized(encode_state(state))
+            self._home.current, self._home.acts = state.id, []
+            self._enter(entry)
+
+        self._write("begin", write)
+
+    def record(self, state: RolloutState, entry: PromotionEntry) -> None:
+        """Replace the state of the newest promotion; an act of an operator in between makes this fail."""
+
+        def write() -> None:
+            if self._home.version != self._seen:
+                raise ConflictError("there are further acts")
+            self._home.states[state.id] = self._home.sized(encode_state(state))
+            self._enter(entry)
+
+        self._write("record", write)
+
+    def write_entry(self, entry: PromotionEntry) -> None:
+        """Replace an entry of the history."""
+        self._write("history", lambda: self._enter(entry))
+
+    def write_standings(self, standings: Sequence[FleetStanding]) -> None:
+        """Replace the standings of all fleets."""
+        if self._home.standings != tuple(standings):
+            self._home.sized(pack([each.to_json() for each in standings]))
+            self._write("fleets", lambda: setattr(self._home, "standings", tuple(standings)))
+
+    def write_report(self, report: PromoterReport) -> None:
+        """Replace the report."""
+        self._write("report", lambda: setattr(self._home, "report", report))
+
+    def tidy(self, current: str) -> None:
+        """Remove other promotions, and the oldest entries of the history."""
+        kept = dict([*self._home.history.items()][-HISTORY_LIMIT:])
+        self._write("tidy", lambda: setattr(self._home, "history", kept))
+        self._write("tidy", lambda: setattr(self._home, "states", {current: self._home.states[current]}))
+
+    def _enter(self, entry: PromotionEntry) -> None:
+        self._home.sized(pack(entry.to_json()))
+        self._home.history[entry.id] = entry
+
+    def _write(self, place: str, write: Callable[[], None]) -> None:
+        self._reach(f"before:{place}")
+        self.confirm_lead()
+        write()
+        self._reach(f"after:{place}")

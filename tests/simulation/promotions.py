@@ -1,0 +1,548 @@
+"""``scripts/simulate --fleets``: the real promoter with simulated fleets, which is killed, by a seed.
+
+The promoter, its rules and the engine of strategies are the program's own. The home ensemble, the git server, the
+services of fleets and the time are simulated. Each fleet publishes what its branch has, converges host by host,
+stops at bad commits, cannot be reached for a while, lies, or gets commits of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import zkdeployment.programs  # noqa: F401  it installs the features
+from simulation.green import Killed
+from simulation.promotion_servers import (
+    BEGIN,
+    GitServer,
+    HomeEnsemble,
+    MemoryStore,
+    SimulatedBranches,
+    SimulatedClock,
+)
+from zkdeployment.base.act import Act
+from zkdeployment.base.daemon.control import Control
+from zkdeployment.base.daemon.metrics import MetricsFile, Probe
+from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.base.source_files import SourceFile
+from zkdeployment.promotion.daemon import Promoter
+from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
+from zkdeployment.promotion.rules import promotion_objection
+from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.progress import has_failed
+from zkdeployment.strategies.state import Directive, RolloutAct
+from zkdeployment.zookeeper.servers import ConnectionStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from zkdeployment.promotion.records import BranchMove
+    from zkdeployment.strategies.state import RolloutState
+
+#: The bytes that a node of ZooKeeper may have, and the seconds of processor time that a decision may take.
+_NODE_LIMIT = 1_000_000
+DECISION_LIMIT = 1.0
+
+#: The simulated seconds in which everything heals after the faults.
+_CALM = 40_000.0
+
+_WAVES = 4
+
+
+@dataclass(frozen=True)
+class PromotionOptions:
+    """The size of a simulation: ``fleets``, the ``hosts`` of all of them, and the seconds with ``faults``."""
+
+    seed: int
+    fleets: int = 100
+    hosts: int = 10_000
+    faults: float = 20_000.0
+
+
+@dataclass
+class PromotionResult:
+    """A seed's outcome: the longest ``decision`` in seconds of processor time, and the largest node in bytes."""
+
+    seed: int
+    violations: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    decision: float = 0.0
+    size: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The result in one line."""
+        counts = ", ".join(f"{number} {name}" for name, number in sorted(self.counts.items()))
+        found = "; ".join(self.violations) or "all invariants held"
+        limits = f"slowest decision {self.decision:.3f} s; largest node {self.size} bytes"
+        return f"seed {self.seed}: {counts}; {limits}: {found}"
+
+
+@dataclass
+class SimulatedFleet:
+    """One fleet: the truth, and how its service reports it.
+
+    ``published`` is the commit that its syncer published last, ``converged`` the number of hosts that have it,
+    ``reached`` are the commits at which every host converged. ``away`` and ``lies`` are until when the service
+    does not answer, or reports a commit that its branch does not have.
+    """
+
+    name: str
+    wave: int
+    hosts: int
+    rate: float = 1.0
+    published: str | None = None
+    publishing: float | None = None
+    converged: float = 0.0
+    limit: float | None = None
+    reached: list[str] = field(default_factory=list)
+    away: float = -1.0
+    lies: float = -1.0
+    is_stopped: bool = False
+    heal: float | None = None
+    own_since: float | None = None
+
+    @property
+    def branch(self) -> str:
+        """The branch that the fleet follows."""
+        return f"fleets/{self.name}"
+
+    @property
+    def has_converged(self) -> bool:
+        """Whether every host has the published commit."""
+        return self.published is not None and not self.is_stopped and self.converged >= self.hosts
+
+
+class SimulatedServices:
+    """The services as one promoter knows them, with the interface of ``FleetServices``."""
+
+    def __init__(self, world: PromotionWorld) -> None:
+        self._world = world
+        self._asked: set[str] = set()
+        self._tried: set[tuple[str, str]] = set()
+
+    def reports(self, services: Mapping[str, str]) -> Mapping[str, FleetReport]:
+        """Return the reports of the services that were asked before."""
+        known = {name: self._world.report(name) for name in services if name in self._asked}
+        self._asked |= services.keys()
+        return known
+
+    def dry_runs(self, services: Mapping[str, str], commit: str) -> Mapping[str, DryRun]:
+        """Return the answers to dry runs that were asked before."""
+        known = {name: self._world.dry_run(name, commit) for name in services if (name, commit) in self._tried}
+        self._tried |= {(name, commit) for name in services}
+        return known
+
+
+class PromotionWorld:
+    """One seed: fleets, commits, operators, faults, and promoters that are killed."""
+
+    def __init__(self, options: PromotionOptions, say: Callable[[str], None] = lambda _: None) -> None:
+        self._options = options
+        self._random = random.Random(options.seed)
+        self._say = say
+        self.clock = SimulatedClock()
+        self.result = PromotionResult(options.seed)
+        each = max(1, options.hosts // options.fleets)
+        self.fleets = {
+            f"fleet{number}": SimulatedFleet(f"fleet{number}", _wave(number, options.fleets), each)
+            for number in range(options.fleets)
+        }
+        self.git = GitServer(_documents([*self.fleets.values()]))
+        self.home = HomeEnsemble()
+        self._is_calm = False
+        self._killing = 0.0
+        self._promoted_by_operator: set[tuple[str, str]] = set()
+        self._excused: dict[str, float] = {}
+        self.git.branches["main"] = self.git.commit(None)
+        self._promoter = self._new_promoter()
+
+    # What promoters reach
+
+    def count(self, name: str) -> None:
+        """Count an event."""
+        self.result.counts[name] = self.result.counts.get(name, 0) + 1
+
+    def reach(self, place: str) -> None:
+        """Kill the promoter at this place, or not."""
+        if self._random.random() < self._killing:
+            self.count("kills")
+            self._trace(f"the promoter is killed at {place}")
+            raise Killed
+
+    def report(self, name: str) -> FleetReport:
+        """Return what a promoter learns from the service of a fleet."""
+        fleet, now = self.fleets[name], self.clock.now()
+        if fleet.away > self.clock.time:
+            return FleetReport(FleetState.UNREACHABLE, problem="the service did not answer within 10 s")
+        tip, own = self.git.branches["main"], self.git.branches.get(fleet.branch)
+        if fleet.lies > self.clock.time and not (own is not None and self.git.contains(own, tip)):
+            return FleetReport(FleetState.CONVERGED, tip, fleet.hosts, fleet.hosts, read_at=now)
+        state = FleetState.CONVERGED if fleet.has_converged else FleetState.ROLLING_OUT
+        state = FleetState.STOPPED if fleet.is_stopped else state
+        problem = "host1 failed: the script ended with 1" if fleet.is_stopped else ""
+        return FleetReport(state, fleet.published, fleet.hosts, int(fleet.converged), problem=problem, read_at=now)
+
+    def dry_run(self, name: str, commit: str) -> DryRun:
+        """Return the answer of a fleet's service to a dry run: some commits are refused by some fleets."""
+        fleet = self.fleets[name]
+        if fleet.away > self.clock.time:
+            return DryRun(problem="the service did not answer within 10 s")
+        refuses = not self._is_calm and (self.git.commits[commit].number * 31 + len(name)) % 97 == fleet.wave
+        return DryRun("a.zk:1:1: no such type" if refuses else "")
+
+    # Invariants
+
+    def violate(self, text: str) -> None:
+        """Record a broken invariant."""
+        self._trace(f"VIOLATION: {text}")
+        self.result.violations.append(f"at {self.clock.time:.0f} s: {text}")
+
+    def judge_move(self, move: BranchMove, main: str) -> None:
+        """Check a move of a branch, before it is made, against the records and the truth."""
+        fleet = self.fleets[move.branch.removeprefix("fleets/")]
+        state = self.home.state
+        self._trace(f"move {fleet.name} to {move.new[:7]}")
+        if not self.git.contains(main, move.new):
+            self.violate(f"{fleet.name} gets {move.new[:7]}, which is not in main")
+        if move.old is not None and not self.git.contains(move.new, move.old):
+            self.violate(f"{fleet.name} moves backwards from {move.old[:7]} to {move.new[:7]}")
+        if state is None or str(state.revision) != move.new:
+            self.violate(f"{fleet.name} gets {move.new[:7]}, which is not the recorded promotion")
+            return
+        active = state.active_phase
+        granted = active is not None and active.task.phase is Phase.DEPLOY and fleet.name in active.granted
+        if not granted and state.late_joiners.get(fleet.name) is not Phase.DEPLOY:
+            self.violate(f"{fleet.name} moves before its grant is recorded")
+        if state.ended is not None and granted:
+            self.violate(f"{fleet.name} moves after the end of the promotion")
+        if fleet.name in self.home.withheld and fleet.name not in state.rollout.hosts:
+            self.violate(f"{fleet.name} moves although it is withheld")
+        self._judge_order(state, fleet)
+
+    def _judge_order(self, state: RolloutState, fleet: SimulatedFleet) -> None:
+        """Check that enough fleets of each earlier critical wave really have the revision."""
+        revision = str(state.revision)
+        if any(
+            group.startswith("rollback") and fleet.name in names for group, names in state.rollout.members.items()
+        ):
+            return  # fleets with a bad revision come first
+        for wave in range(fleet.wave):
+            group = f"wave{wave}"
+            if (state.id, group) in self._promoted_by_operator:
+                continue
+            members = [each for each in self.fleets.values() if each.wave == wave and self._counts(state, each)]
+            reached = [each for each in members if any(self.git.contains(at, revision) for at in each.reached)]
+            if len(reached) < _REQUIRED[wave] / 100 * len(members):
+                have = f"{len(reached)} of {len(members)} fleets of {group}"
+                self.violate(f"{fleet.name} of wave{fleet.wave} gets {revision[:7]} when {have} have it")
+
+    def _counts(self, state: RolloutState, fleet: SimulatedFleet) -> bool:
+        """Whether a fleet counts in its group: it took part since the promotion began, and could be reached."""
+        was_excused = self._excused.get(fleet.name, -1.0) + BEGIN >= state.begun
+        return fleet.name in state.rollout.hosts and not was_excused
+
+    def _judge_records(self) -> None:
+        for entry in self.home.history.values():
+            for name in entry.reached:
+                fleet = self.fleets[name]
+                if not any(self.git.contains(at, entry.revision) for at in fleet.reached):
+                    self.violate(f"the history shows {entry.revision[:7]} at {name}, which does not have it")
+        if self.home.largest > _NODE_LIMIT:
+            self.violate(f"a node has {self.home.largest} bytes")
+
+    # The run
+
+    def run(self) -> PromotionResult:
+        """Simulate faults, then a calm time in which everything has to converge on the main branch."""
+        self._killing = 0.004
+        while self.clock.time < self._options.faults and not self.result.violations:
+            self._step(self._random.uniform(1.0, 30.0))
+        self._heal()
+        while not self.result.violations and not self._has_settled():
+            if self.clock.time > self._options.faults + _CALM:
+                behind = [name for name, fleet in self.fleets.items() if not self._is_settled(fleet)]
+                self.violate(f"after the faults, {len(behind)} fleets are not at main: {', '.join(behind[:5])}")
+                break
+            self._step(10.0)
+        self.result.size = self.home.largest
+        self.result.counts["promotions"] = len(self.home.history)
+        if self.result.decision > DECISION_LIMIT:
+            self.violate(f"a decision took {self.result.decision:.2f} s")
+        return self.result
+
+    def _step(self, seconds: float) -> None:
+        end = self.clock.time + seconds
+        pause = 0.0
+        for _ in range(30):  # a promoter that never waits would be a defect of its own
+            pause = max(0.5, self._cycle())
+            self.clock.time += min(pause, max(0.5, end - self.clock.time))
+            if self.clock.time >= end:
+                break
+        for fleet in self.fleets.values():
+            self._advance(fleet, self.clock.time - end + seconds)
+        if not self._is_calm:
+            self._act()
+        self._judge_records()
+
+    def _cycle(self) -> float:
+        """Run one cycle of the promoter; a killed one has a successor."""
+        begun = time.process_time()
+        try:
+            return self._promoter.run_cycle()
+        except Killed:
+            self.home.leader = None  # its session expires
+            self._promoter = self._new_promoter()
+            return 10.0
+        finally:
+            self.result.decision = max(self.result.decision, time.process_time() - begun)
+
+    def _new_promoter(self) -> Promoter:
+        self.count("promoters")
+        return Promoter(
+            MemoryStore(self.home, self.reach),  # type: ignore[arg-type]  the same interface
+            SimulatedBranches(self.git, self),  # type: ignore[arg-type]
+            SimulatedServices(self),  # type: ignore[arg-type]
+            self.clock,
+            Control(self.clock),
+            connect=lambda: None,
+            notifier=SystemdNotifier({}),
+            probe=Probe(MetricsFile(None), self.clock, ConnectionStatus, "1"),
+            record_failure=lambda message: (
+                self.violate(f"a defect: {message}") if "unexpected" in message else None
+            ),
+            reach=self.reach,
+        )
+
+    # Fleets
+
+    def _advance(self, fleet: SimulatedFleet, seconds: float) -> None:
+        """Let a fleet do its own work for some seconds."""
+        now, tip = self.clock.time, self.git.branches.get(fleet.branch)
+        if fleet.away > now - seconds or fleet.name in self.home.withheld:
+            self._excused[fleet.name] = now
+        if tip is not None and tip != fleet.published and fleet.publishing is None:
+            fleet.publishing = now + self._random.uniform(1, 40)
+        self._resume(fleet, tip)
+        if tip is not None and fleet.publishing is not None and now >= fleet.publishing and not fleet.is_stopped:
+            fleet.publishing = None
+            if tip != fleet.published:
+                self._publish(fleet, tip)
+        if fleet.published is not None and not fleet.is_stopped and fleet.converged < fleet.hosts:
+            fleet.converged = min(fleet.hosts, fleet.converged + fleet.rate * seconds)
+            if fleet.limit is not None and fleet.converged >= fleet.limit:
+                fleet.is_stopped, fleet.heal = True, now + self._random.uniform(300, 3000)
+                self.count("fleets stopped")
+            elif fleet.has_converged:
+                fleet.reached.append(fleet.published)
+        if fleet.own_since is not None and now - fleet.own_since > 2000:
+            self._reset(fleet)
+
+    def _resume(self, fleet: SimulatedFleet, tip: str | None) -> None:
+        """Let an operator resume a stopped fleet, unless its branch still has what stopped it."""
+        now = self.clock.time
+        if fleet.is_stopped and fleet.heal is not None and now >= fleet.heal:
+            if tip != fleet.published or self._is_calm or not self.git.is_bad(str(tip)):
+                fleet.is_stopped, fleet.heal, fleet.limit = False, None, None  # an operator resumed it
+                fleet.publishing = now
+            else:
+                fleet.heal = now + 600
+
+    def _publish(self, fleet: SimulatedFleet, tip: str) -> None:
+        fleet.published, fleet.converged = tip, 0.0
+        fleet.rate = fleet.hosts / self._random.uniform(30, 900)
+        fails = not self._is_calm and self._random.random() < (0.9 if self.git.is_bad(tip) else 0.01)
+        fleet.limit = self._random.uniform(0, fleet.hosts) if fails else None
+
+    def _reset(self, fleet: SimulatedFleet) -> None:
+        """Reset a diverged branch to the newest commit of the main branch that it has."""
+        main = self.git.branches["main"]
+        own = self.git.ancestors(self.git.branches[fleet.branch])
+        self.git.branches[fleet.branch] = next(each.id for each in own if self.git.contains(main, each.id))
+        fleet.own_since = None
+        self.count("branches reset")
+
+    # People and faults
+
+    def _act(self) -> None:
+        """Do what people and faults do at times."""
+        fleet = self._random.choice([*self.fleets.values()])
+        events: tuple[tuple[float, Callable[[SimulatedFleet], None]], ...] = (
+            (0.02, self._push_commit),
+            (0.02, self._push_rollback),
+            (0.03, self._vanish),
+            (0.01, self._lie),
+            (0.01, self._diverge),
+            (0.01, self._withhold),
+            (0.02, self._direct),
+            (0.002, self._rewrite),
+            (0.005, self._lose_git),
+        )
+        for chance, event in events:
+            if self._random.random() < chance:
+                event(fleet)
+        if self.git.is_away and self._random.random() < 0.2:
+            self.git.is_away = False
+
+    def _push_commit(self, _fleet: SimulatedFleet) -> None:
+        is_bad = self._random.random() < 0.3
+        self.git.branches["main"] = self.git.commit(self.git.branches["main"], is_bad=is_bad)
+        self.count("commits")
+
+    def _push_rollback(self, _fleet: SimulatedFleet) -> None:
+        """Roll back the promotion under way, or the last one, if its revision is bad."""
+        state, main = self.home.state, self.git.branches["main"]
+        if state is None or not self.git.is_bad(main):
+            return
+        bad = next((each.id for each in self.git.ancestors(main) if each.is_bad), None)
+        if bad is not None:
+            self.git.branches["main"] = self.git.commit(main, rolls_back=bad)
+            self.count("rollbacks")
+
+    def _vanish(self, fleet: SimulatedFleet) -> None:
+        fleet.away = self.clock.time + self._random.expovariate(1 / 800)
+        self._excused[fleet.name] = self.clock.time
+        self.count("fleets vanished")
+
+    def _lie(self, fleet: SimulatedFleet) -> None:
+        fleet.lies = self.clock.time + self._random.expovariate(1 / 400)
+        self.count("lies")
+
+    def _diverge(self, fleet: SimulatedFleet) -> None:
+        tip = self.git.branches.get(fleet.branch)
+        if tip is not None:
+            self.git.branches[fleet.branch] = self.git.commit(tip)
+            fleet.own_since = self.clock.time
+            self.count("fleets diverged")
+
+    def _withhold(self, fleet: SimulatedFleet) -> None:
+        if self.home.withheld.pop(fleet.name, None) is None:
+            self.home.withheld[fleet.name] = Act("op", "withhold", "why", self.clock.now())
+
+    def _direct(self, _fleet: SimulatedFleet) -> None:
+        """Record an operator's act, as ``store.direct`` does."""
+        state = self.home.state
+        if state is None:
+            return
+        directive = self._random.choice([*Directive])
+        group = None
+        if directive in {Directive.PROMOTE, Directive.FAIL}:
+            group = self._random.choice(state.rollout.strategy.groups).name
+        if promotion_objection(state, directive, group) is None:
+            number = max([state.last_act_number, *(act.number for act in self.home.acts)]) + 1
+            act = Act("op", directive.value, "why", self.clock.now())
+            self.home.acts.append(RolloutAct(directive, act, group, number))
+            self.home.version += 1
+            self.count("acts")
+            if directive is Directive.PROMOTE:
+                self._promoted_by_operator.add((state.id, str(group)))
+
+    def _rewrite(self, _fleet: SimulatedFleet) -> None:
+        """Rewrite the main branch: its newest commit is lost."""
+        parent = self.git.commits[self.git.branches["main"]].parent
+        if parent is not None:
+            self.git.branches["main"] = self.git.commit(parent)
+            self.count("rewrites of main")
+
+    def _lose_git(self, _fleet: SimulatedFleet) -> None:
+        self.git.is_away = True
+        self.count("outages of git")
+
+    # The end
+
+    def _heal(self) -> None:
+        """End all faults, and push a good commit; operators do what the messages ask for."""
+        self._is_calm, self._killing, self.git.is_away = True, 0.0, False
+        self.home.withheld.clear()
+        main = self.git.branches["main"]
+        for commit in [each for each in self.git.ancestors(main) if self.git.is_bad(main) and each.is_bad]:
+            main = self.git.commit(main, rolls_back=commit.id)
+        self.git.branches["main"] = self.git.commit(main)
+        for fleet in self.fleets.values():
+            fleet.away = fleet.lies = -1.0
+            fleet.heal = self.clock.time if fleet.is_stopped else None
+            tip = self.git.branches.get(fleet.branch)
+            if tip is not None and not self.git.contains(self.git.branches["main"], tip):
+                self._reset(fleet)
+
+    def _has_settled(self) -> bool:
+        state = self.home.state
+        if state is not None and self._is_calm:
+            self._operate(state)
+        return all(map(self._is_settled, self.fleets.values()))
+
+    def _operate(self, state: RolloutState) -> None:
+        """Resume what operators paused, and try a failed promotion again."""
+        waits = state.paused is not None or (state.ended is not None and has_failed(state))
+        pending = any(act.number > state.last_act_number for act in self.home.acts)
+        if waits and not pending and promotion_objection(state, Directive.RESUME) is None:
+            act = Act("op", "resume", "why", self.clock.now())
+            self.home.acts.append(RolloutAct(Directive.RESUME, act, None, state.last_act_number + 1))
+            self.home.version += 1
+
+    def _is_settled(self, fleet: SimulatedFleet) -> bool:
+        return fleet.has_converged and fleet.published == self.git.branches["main"]
+
+    def _trace(self, text: str) -> None:
+        self._say(f"{self.clock.time:9.1f} {text}")
+
+
+def _wave(number: int, fleets: int) -> int:
+    """Return the wave of a fleet: a few fleets come first, most of them last."""
+    share = number / fleets
+    return 0 if number == 0 else 1 if share < 0.1 else 2 if share < 0.4 else 3
+
+
+#: The percentage of fleets that have to succeed, by wave.
+_REQUIRED = (100, 80, 70, 60)
+
+
+def _documents(fleets: Sequence[SimulatedFleet]) -> tuple[SourceFile, ...]:
+    listed = [
+        {
+            "name": fleet.name,
+            "branch": fleet.branch,
+            "service": f"https://{fleet.name}.example.com",
+            "tags": [f"wave{fleet.wave}"],
+        }
+        for fleet in fleets
+    ]
+    groups: list[dict[str, Any]] = [
+        {
+            "name": f"wave{wave}",
+            "critical": True,
+            "depends_on": [f"wave{wave - 1}"] if wave else [],
+            "selectors": [{"node_tags": [f"wave{wave}"]}],
+            "success_criteria": {"percent_successful_nodes": _REQUIRED[wave]},
+            "bake_time": 120,
+            **({"max_parallel": 10} if wave == 3 else {}),
+        }
+        for wave in range(min(_WAVES, 1 + max(fleet.wave for fleet in fleets)))
+    ]
+    return (
+        _document("fleets.yaml", "zkdeployment/Fleets/v1", {"fleets": listed}),
+        _document("promotion.yaml", "zkdeployment/Promotion/v1", {"groups": groups, "absent_after": 1200}),
+    )
+
+
+def _document(name: str, schema: str, data: dict[str, Any]) -> SourceFile:
+    return SourceFile(name, json.dumps({"schema": schema, "data": data}).encode())
+
+
+def run_promotions(options: PromotionOptions, seeds: Iterable[int], say: Callable[[str], None]) -> int:
+    """Simulate promotions, one for each seed; return 1 at the first that breaks an invariant, else 0."""
+    done = 0
+    for seed in seeds:
+        result = PromotionWorld(replace(options, seed=seed)).run()
+        say(result.sentence)
+        done += 1
+        if result.violations:
+            trace: list[str] = []
+            PromotionWorld(replace(options, seed=seed), trace.append).run()
+            say("\n".join(trace[-100:]))
+            return 1
+    say(f"{done} seeds of promotions: all invariants held")
+    return 0
