@@ -1,7 +1,7 @@
 """Measures the slowest decision of a promoter with 100 fleets, and the largest node of its records.
 
 The promoter, its rules and the encoding are the program's own, the fleets are simulated. The seconds are those of
-the processor, for one whole cycle: documents, facts about all fleets, the decision, and the encoding of all records.
+the processor, for one whole cycle: documents, facts about all fleets, the decision, and all records.
 """
 
 from __future__ import annotations
