@@ -1,18 +1,23 @@
-"""``GET /api/v1/fleet``: what a promoter needs to know of a fleet, small and conditional."""
+"""Fleets over HTTP: what a promoter needs to know of one, and what it knows of all of them."""
 
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.base.records import Record
 from zkdeployment.base.stop import Stop
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
-from zkdeployment.promotion.records import FleetReport, FleetState
+from zkdeployment.promotion.feed import PROMOTION_PART
+from zkdeployment.promotion.records import FleetReport, FleetState, PromotionEntry
+from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters
@@ -98,6 +103,32 @@ def _first_of(problems: list[str]) -> str:
     if not problems:
         return ""
     return problems[0] if len(problems) == 1 else f"{problems[0]} (and {counted(len(problems) - 1, 'other')})"
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionHistory(Record):
+    """The last promotions, the newest first."""
+
+    promotions: tuple[PromotionEntry, ...] = ()
+
+
+@router.get("/fleets", response_model=answer("fleets", FleetsStatus))
+def read_fleets(user: Reader, adapters: Adapters) -> Response:
+    """Return all fleets under promotion, the worst first, as the promoter last saw them."""
+    del user
+    reading = adapters.feed.snapshot().reading.of(PROMOTION_PART)
+    status = fleets_status(
+        reading.standings.values(), reading.withheld, reading.state, reading.report, reading.promoter
+    )
+    return JSONResponse(with_schema("fleets", status.to_json()))
+
+
+@router.get("/promotions", response_model=answer("promotions", PromotionHistory))
+def read_promotions(user: Reader, adapters: Adapters) -> Response:
+    """Return the last promotions, the newest first, with the time at which each fleet had converged."""
+    del user
+    history = PromotionHistory(adapters.feed.snapshot().reading.of(PROMOTION_PART).history)
+    return JSONResponse(with_schema("promotions", history.to_json()))
 
 
 ROUTERS = (router,)

@@ -28,5 +28,6 @@ FEATURE = Feature(
     document_rules=value_in("promotion.documents", "DOCUMENT_RULES"),
     review_rules=value_in("promotion.documents", "REVIEW_RULES"),
     feed_parts=value_in("promotion.feed", "FEED_PARTS"),
+    page_routers=value_in("promotion.pages", "ROUTERS"),
     verbs=_verbs,
 )

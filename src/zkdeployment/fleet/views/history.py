@@ -80,7 +80,8 @@ _DAY = 86_400.0
 class DeliveryFigures:
     """The four figures of software delivery over the last ``FIGURE_DAYS`` days; ``None``: nothing to measure.
 
-    ``publications`` is the number of publications that concerned hosts, ``per_week`` their frequency.
+    ``publications`` is the number of deliveries, such as publications that concerned hosts, ``per_week`` their
+    frequency.
     ``lead_time`` is the median number of seconds from a commit to its last host, ``failure_rate`` the share of the
     publications that failed on a host, and ``restore_time`` the median number of seconds from the first failed
     host to the last host of the next publication without a failure.
@@ -93,16 +94,44 @@ class DeliveryFigures:
     restore_time: float | None
 
 
-def delivery_figures(summaries: Sequence[PublicationSummary], now: float) -> DeliveryFigures:
-    """Return the figures at ``now``, in seconds since the epoch; ``summaries`` are sorted, the newest first."""
-    begin = now - FIGURE_DAYS * _DAY
-    measured = [each for each in summaries if each.time >= begin and not each.is_repetition][::-1]
-    leads = [
-        each.ended - each.origin.time
-        for each in measured
-        if not each.failed and each.done and each.ended is not None and each.origin is not None
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery for the figures, such as a publication; times are in seconds since the epoch.
+
+    ``begun`` is its begin, ``committed`` the time of its commit, if that is known. ``ended`` is the end of a
+    delivery that succeeded everywhere. One that ``failed`` did so first at ``failed_at``.
+    """
+
+    begun: float
+    committed: float | None = None
+    ended: float | None = None
+    failed: bool = False
+    failed_at: float | None = None
+
+
+def publication_deliveries(summaries: Iterable[PublicationSummary]) -> list[Delivery]:
+    """Return the publications that concerned hosts as deliveries, in the same order."""
+    return [
+        Delivery(
+            each.time,
+            None if each.origin is None else each.origin.time,
+            None if each.failed or not each.done else each.ended,
+            each.failed > 0,
+            each.first_failure,
+        )
+        for each in summaries
+        if not each.is_repetition
     ]
-    failed = sum(each.failed > 0 for each in measured)
+
+
+def delivery_figures(deliveries: Sequence[Delivery], now: float) -> DeliveryFigures:
+    """Return the figures at ``now``, in seconds since the epoch; ``deliveries`` are sorted, the newest first."""
+    begin = now - FIGURE_DAYS * _DAY
+    measured = [each for each in deliveries if each.begun >= begin][::-1]
+    leads = [
+        each.ended - each.committed for each in measured if each.ended is not None and each.committed is not None
+    ]
+    failed = sum(each.failed for each in measured)
     return DeliveryFigures(
         len(measured),
         len(measured) * 7 / FIGURE_DAYS,
@@ -112,13 +141,13 @@ def delivery_figures(summaries: Sequence[PublicationSummary], now: float) -> Del
     )
 
 
-def _restore_times(oldest_first: Sequence[PublicationSummary]) -> Iterator[float]:
-    """Yield the seconds from each first failure of the fleet to the end of the publication that mended it."""
+def _restore_times(oldest_first: Sequence[Delivery]) -> Iterator[float]:
+    """Yield the seconds from each first failure to the end of the delivery that mended it."""
     failed: float | None = None
     for each in oldest_first:
         if failed is None:
-            failed = each.first_failure
-        elif not each.failed and each.done and each.ended is not None:
+            failed = each.failed_at
+        elif each.ended is not None:
             yield max(0.0, each.ended - failed)
             failed = None
 

@@ -20,12 +20,12 @@ from zkdeployment.fleet.operator import open_operator
 from zkdeployment.promotion.opening import configured_promotion, open_main
 from zkdeployment.promotion.records import FleetState
 from zkdeployment.promotion.store import read_promoter, read_promotion
-from zkdeployment.promotion.views import explain_fleet, fleets_status
+from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status
 
 if TYPE_CHECKING:
     from zkdeployment.promotion.records import FleetStanding
     from zkdeployment.promotion.store import PromotionSnapshot
-    from zkdeployment.promotion.views import FleetsStatus
+    from zkdeployment.promotion.views.fleets import FleetsStatus
     from zkdeployment.zookeeper.servers import Servers
 
 _NOT_CONVERGED = 4
@@ -126,7 +126,7 @@ def why(connection: Servers, fleet: str, output: str) -> None:
         raise NotFoundError(f"there is no fleet {fleet}; expected one of: {names}")
     lines = explain_fleet(standing, status, found.state, time.time())
     if output != "table":
-        emit({"fleet": standing.to_json(), "words": lines}, output, schema="fleet-explanation")
+        emit({"fleet": standing.to_json(), "words": lines}, output, schema="fleet-why")
         return
     for line in lines:
         echo(line)

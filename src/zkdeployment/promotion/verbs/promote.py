@@ -28,14 +28,14 @@ from zkdeployment.promotion.user_acts import (
     ResumePromotion,
     WithholdFleet,
 )
-from zkdeployment.promotion.views import fleets_status
+from zkdeployment.promotion.views.fleets import fleets_status
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import rollout_status
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
-    from zkdeployment.promotion.views import FleetsStatus
+    from zkdeployment.promotion.views.fleets import FleetsStatus
     from zkdeployment.strategies.views import RolloutStatus
     from zkdeployment.zookeeper.servers import Servers
     from zkdeployment.zookeeper.session import Session

@@ -268,6 +268,7 @@ _TABS = (
     ("Checks", "/checks", "c"),
     ("Pools", "/pools", "p"),
     ("Rollout", "/rollout", "r"),
+    ("Fleets", "/fleets", "f"),
     ("History", "/history", "y"),
     ("Locks", "/locks", "l"),
     ("Plan", "/plan", "n"),

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.history import FIGURE_DAYS, acts_during, by_importance, delivery_figures
+from zkdeployment.fleet.views.history import (
+    FIGURE_DAYS,
+    acts_during,
+    by_importance,
+    delivery_figures,
+    publication_deliveries,
+)
 from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
 from zkdeployment.service.views.frame import (
     act_page,
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
+    from zkdeployment.fleet.views.history import Delivery
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.strategies.state import RolloutState
@@ -180,7 +187,7 @@ def history_view(
         older=part.next,
         strip=_strip(recent),
         calendar=_calendar(recent, now, day),
-        figures=_figures(recent, now),
+        figures=shown_figures(publication_deliveries(recent), now),
         day=day,
     )
 
@@ -277,27 +284,35 @@ def _apart(months: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
     return tuple(months[1:] if crowded else months)
 
 
-def _figures(recent: Sequence[PublicationSummary], now: float) -> tuple[Figure, ...]:
-    found = delivery_figures(recent, now)
+_DEFINITIONS = (
+    "Publications that changed something for hosts",
+    "From the commit until the last host has it: the median of the publications without a failure.",
+    "The share of the publications that failed on at least one host.",
+    "From the first failed host to the last host of the next publication without a failure: the median.",
+)
+
+
+def shown_figures(
+    deliveries: Sequence[Delivery], now: float, definitions: tuple[str, str, str, str] = _DEFINITIONS
+) -> tuple[Figure, ...]:
+    """Return the four figures with their definitions; ``deliveries`` are sorted, the newest first."""
+    found = delivery_figures(deliveries, now)
     rate = "none yet" if found.failure_rate is None else f"{100 * found.failure_rate:.0f} %"
+    counted_ones, lead, share, restore = definitions
     return (
         Figure(
             "Deployment frequency",
             f"{found.per_week:.1f} a week" if found.publications else "none yet",
-            f"Publications that changed something for hosts: {found.publications} in the last {FIGURE_DAYS} days.",
+            f"{counted_ones}: {found.publications} in the last {FIGURE_DAYS} days.",
         ),
-        Figure(
-            "Lead time for changes",
-            "none yet" if found.lead_time is None else age(found.lead_time),
-            "From the commit until the last host has it: the median of the publications without a failure.",
-        ),
-        Figure("Change failure rate", rate, "The share of the publications that failed on at least one host."),
-        Figure(
-            "Time to restore",
-            "none yet" if found.restore_time is None else age(found.restore_time),
-            "From the first failed host to the last host of the next publication without a failure: the median.",
-        ),
+        Figure("Lead time for changes", _shown_age(found.lead_time), lead),
+        Figure("Change failure rate", rate, share),
+        Figure("Time to restore", _shown_age(found.restore_time), restore),
     )
+
+
+def _shown_age(seconds: float | None) -> str:
+    return "none yet" if seconds is None else age(seconds)
 
 
 def previous_record(records: Sequence[PublicationRecord], sequence: int) -> PublicationRecord | None:

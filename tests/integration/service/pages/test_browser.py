@@ -183,6 +183,7 @@ PAGES = (
     "/checks",
     "/pools",
     "/rollout",
+    "/fleets",
     "/history",
     "/history/{sequence}",
     "/history/{sequence}/timeline",

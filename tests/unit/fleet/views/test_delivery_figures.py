@@ -4,10 +4,14 @@ import pytest
 
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
-from zkdeployment.fleet.views.history import delivery_figures
+from zkdeployment.fleet.views import history
 from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
 
 NOW, DAY = 100 * 86_400.0, 86_400.0
+
+
+def delivery_figures(summaries, now):
+    return history.delivery_figures(history.publication_deliveries(summaries), now)
 
 
 def published(day, *, took=600.0, failed=False, since=0, sequence=5, lead=3_600.0, done=2):

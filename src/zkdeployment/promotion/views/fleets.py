@@ -42,7 +42,8 @@ class FleetsStatus(Record):
     def converged(self) -> bool:
         """Whether each fleet has the tip of the main branch on all of its hosts."""
         return bool(self.fleets) and all(
-            fleet.state is FleetState.CONVERGED and not fleet.behind for fleet in self.fleets
+            fleet.state is FleetState.CONVERGED and fleet.tip is not None and not fleet.behind
+            for fleet in self.fleets
         )
 
 
@@ -82,8 +83,12 @@ def with_withheld(standings: Iterable[FleetStanding], withheld: Mapping[str, Act
 
 
 def worst_first(standings: Iterable[FleetStanding]) -> list[FleetStanding]:
-    """Return the standings, the worst state first; fleets in the same state by the commits that they lack."""
-    return sorted(standings, key=lambda each: (-_ORDER.index(each.state), -each.behind, each.name))
+    """Return the standings, the worst state first; in the same state, those that lack most commits come first."""
+
+    def badness(each: FleetStanding) -> tuple[int, bool, int, str]:
+        return -_ORDER.index(each.state), each.tip is not None, -each.behind, each.name
+
+    return sorted(standings, key=badness)
 
 
 def explain_fleet(

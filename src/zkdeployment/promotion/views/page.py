@@ -1,0 +1,352 @@
+"""The page of all fleets: a wall of fleets, the way of the newest revision, and the history of revisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from zkdeployment.base.cluster import short
+from zkdeployment.base.durations import age
+from zkdeployment.base.text import counted, listing
+from zkdeployment.fleet.views.history import Delivery
+from zkdeployment.promotion.records import FleetState
+from zkdeployment.promotion.views.fleets import fleets_status
+from zkdeployment.service.views.fleet import HostLink, Tone
+from zkdeployment.service.views.frame import moment
+from zkdeployment.service.views.history import StripBar, shown_figures
+from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row
+from zkdeployment.strategies.picture import picture
+from zkdeployment.strategies.state_machine import HostProgress
+from zkdeployment.strategies.views import RolloutProgressState, rollout_status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from zkdeployment.promotion.feed import PromotionReading
+    from zkdeployment.promotion.records import FleetStanding, PromotionEntry
+    from zkdeployment.promotion.views.fleets import FleetsStatus
+    from zkdeployment.service.act import ActLink
+    from zkdeployment.service.views.frame import Moment
+    from zkdeployment.service.views.history import Figure
+    from zkdeployment.service.views.rollouts import GroupRow
+    from zkdeployment.strategies.picture import RolloutPicture
+    from zkdeployment.strategies.views import GroupStatus, RolloutStatus
+
+#: The most fleets on the wall, of fleets that a sentence names, and of promotions in the list and in the strip.
+_MOST_FLEETS = 200
+_NAMED = 5
+_LISTED = 20
+_BARS = 40
+
+#: The width and the greatest height of a bar of the strip.
+_BAR = 24
+_TALLEST = 80
+
+_FLEET_TONES = {
+    FleetState.CONVERGED: Tone.GOOD,
+    FleetState.ROLLING_OUT: Tone.BUSY,
+    FleetState.HELD: Tone.HALTED,
+}
+
+_BAR_TONES = {
+    "": "deploying",
+    RolloutProgressState.SUCCESS.value: "converged",
+    RolloutProgressState.SUPERSEDED.value: "behind",
+}
+
+_DEFINITIONS = (
+    "Promotions that began",
+    "From the commit until the last fleet converged: the median of the promotions that reached all their fleets.",
+    "The share of the promotions that failed, or were rolled back.",
+    "From the end of a failed promotion until the next one reached its last fleet: the median.",
+)
+
+
+class PageActs(NamedTuple):
+    """The acts that the user is offered: on the promotion, on a group, and on a fleet by its name."""
+
+    promotion: tuple[ActLink, ...] = ()
+    group: Callable[[GroupStatus], tuple[ActLink, ...]] = lambda _group: ()
+    fleet: Callable[[str], tuple[ActLink, ...]] = lambda _fleet: ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetCard:
+    """A fleet on the wall; ``href`` is the page of its own service, ``group`` its group in the promotion."""
+
+    anchor: str
+    name: str
+    href: str
+    tone: Tone
+    state: str
+    since: Moment | None
+    revision: str
+    behind: str
+    converged: int
+    hosts: int
+    group: str
+    by: str
+    problem: str
+    withheld: str
+    acts: tuple[ActLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionRow:
+    """A promotion in the history: ``reached`` fleets converged at its revision, ``there`` published it last."""
+
+    id: str
+    href: str
+    revision: str
+    subject: str
+    author: str
+    begun: Moment | None
+    tone: Tone
+    result: str
+    reached: int
+    there: str
+    took: str
+    rolls_back: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetsView:
+    """The page of all fleets."""
+
+    tone: Tone
+    headline: str
+    sentence: str
+    remarks: tuple[str, ...]
+    id: str = ""
+    revision: str = ""
+    done: int = 0
+    total: int = 0
+    acts: tuple[ActLink, ...] = ()
+    cards: tuple[FleetCard, ...] = ()
+    more_cards: int = 0
+    picture: RolloutPicture | None = None
+    groups: tuple[GroupRow, ...] = ()
+    history: tuple[PromotionRow, ...] = ()
+    strip: tuple[StripBar, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedFleet:
+    """When a promotion reached a fleet; ``took`` is the time since the commit."""
+
+    name: str
+    href: str
+    at: Moment | None
+    took: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionView:
+    """The history of a revision: when it reached which fleet, in order, and the fleets that it has not reached."""
+
+    row: PromotionRow
+    commit: str
+    committed: Moment | None
+    ended: Moment | None
+    reached: tuple[ReachedFleet, ...]
+    missing: tuple[str, ...]
+
+
+def promotion_page(promotion: str) -> str:
+    """Return the address of the page of a promotion."""
+    return f"/fleets/promotions/{quote(promotion, safe='')}"
+
+
+def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> FleetsView:
+    """Return the page of all fleets at ``now``, in seconds since the epoch."""
+    fleets = fleets_status(
+        reading.standings.values(), reading.withheld, reading.state, reading.report, reading.promoter
+    )
+    state = reading.state
+    status = None if state is None else rollout_status(state, led=reading.promoter is not None, now=now)
+    tone, headline = _verdict(fleets, status)
+    groups = {} if status is None else {name: group.name for group in status.groups for name in group.hosts}
+    waiting = f"The next promotion waits: {fleets.waiting}." if fleets.waiting else ""
+    view = FleetsView(
+        tone,
+        headline,
+        _sentence(fleets),
+        tuple(filter(None, (f"{fleets.problem}." if fleets.problem else "", waiting))),
+        cards=tuple(_card(each, groups, now, acts) for each in fleets.fleets[:_MOST_FLEETS]),
+        more_cards=max(0, len(fleets.fleets) - _MOST_FLEETS),
+        history=tuple(_row(entry, reading, now) for entry in reading.history[:_LISTED]),
+        strip=_strip(reading.history),
+        figures=shown_figures(promotion_deliveries(reading.history), now, _DEFINITIONS),
+    )
+    if state is None or status is None:
+        return view
+
+    def link(name: str) -> HostLink:
+        return HostLink(name, f"#{_anchor(name)}")
+
+    return replace(
+        view,
+        id=status.id,
+        revision=short(status.revision),
+        done=sum(at is HostProgress.SUCCESS for at in status.hosts.values()),
+        total=len(status.hosts),
+        acts=acts.promotion,
+        picture=picture(state, status.groups) if status.groups else None,
+        groups=tuple(group_row(group, state, now, link, acts.group(group)) for group in status.groups),
+    )
+
+
+def _verdict(fleets: FleetsStatus, status: RolloutStatus | None) -> tuple[Tone, str]:
+    """Return the urgency of the page, and its headline."""
+    if not fleets.fleets:
+        return Tone.UNKNOWN, "No fleets are under promotion"
+    bad = [fleet for fleet in fleets.fleets if fleet.state not in _FLEET_TONES]
+    if bad:
+        return Tone.BAD, f"{counted(len(bad), 'fleet', ',')} of {len(fleets.fleets):,} cannot follow"
+    if fleets.problem:
+        return Tone.BAD, "Nothing is promoted"
+    if status is not None and status.state in {RolloutProgressState.FAILED, RolloutProgressState.PARTIAL}:
+        return Tone.BAD, "The promotion failed"
+    if status is not None and status.ended is None:
+        under_way = status.state is RolloutProgressState.UNDER_WAY
+        headline = "A revision goes from fleet to fleet" if under_way else "The promotion is paused"
+        return ROLLOUT_TONES[status.state], headline
+    if fleets.converged:
+        return Tone.GOOD, f"All {counted(len(fleets.fleets), 'fleet', ',')} have the newest commit"
+    return Tone.HALTED, "Fleets are behind the main branch"
+
+
+def _sentence(fleets: FleetsStatus) -> str:
+    if not fleets.fleets:
+        return "Fleets and their groups are documents of the main branch; a promoter reads them."
+    sentence = fleets.sentence or "No revision was promoted yet"
+    main = f" The main branch is at {short(fleets.main)}." if fleets.main is not None else ""
+    return f"{sentence[:1].upper()}{sentence[1:]}.{main}"
+
+
+def _anchor(name: str) -> str:
+    return f"fleet-{quote(name, safe='')}"
+
+
+def _web(address: str) -> str:
+    """Return the address of a service; empty unless it is one of the web, because ZooKeeper may hold any text."""
+    return address if address.startswith(("http://", "https://")) else ""
+
+
+def _card(fleet: FleetStanding, groups: dict[str, str], now: float, acts: PageActs) -> FleetCard:
+    return FleetCard(
+        anchor=_anchor(fleet.name),
+        name=fleet.name,
+        href=_web(fleet.service),
+        tone=_FLEET_TONES.get(fleet.state, Tone.BAD),
+        state=fleet.state.value,
+        since=moment(fleet.since, now),
+        revision="" if fleet.revision is None else short(fleet.revision),
+        behind=f"{counted(fleet.behind, 'commit', ',')} behind" if fleet.behind else "",
+        converged=fleet.converged,
+        hosts=fleet.hosts,
+        group=groups.get(fleet.name, ""),
+        by=fleet.by,
+        problem=fleet.problem,
+        withheld="" if fleet.withheld is None else str(fleet.withheld),
+        acts=acts.fleet(fleet.name),
+    )
+
+
+def _row(entry: PromotionEntry, reading: PromotionReading, now: float) -> PromotionRow:
+    there = sorted(name for name, fleet in reading.standings.items() if fleet.revision == entry.revision)
+    tones = {state.value: tone for state, tone in ROLLOUT_TONES.items()}
+    return PromotionRow(
+        id=entry.id,
+        href=promotion_page(entry.id),
+        revision=short(entry.revision),
+        subject=entry.subject,
+        author=entry.author,
+        begun=moment(entry.begun, now),
+        tone=tones.get(entry.result, Tone.BUSY),
+        result=entry.result or "under way",
+        reached=len(entry.reached),
+        there=listing(there, _NAMED) if there else "",
+        took="" if entry.ended is None else age(max(0.0, entry.ended - entry.begun)),
+        rolls_back=short(entry.rolls_back) if entry.rolls_back else "",
+    )
+
+
+def _strip(history: Sequence[PromotionEntry]) -> tuple[StripBar, ...]:
+    """Return the bars of the newest promotions, the oldest on the left; heights follow the times since commits."""
+    shown = history[:_BARS][::-1]
+    took = {
+        entry.id: max(0.0, max(entry.reached.values(), default=entry.committed) - entry.committed)
+        for entry in shown
+    }
+    longest = max(took.values(), default=0.0) or 1.0
+    return tuple(
+        StripBar(
+            x=number * _BAR,
+            height=max(4, round(_TALLEST * sqrt(took[entry.id] / longest))),
+            size=0,
+            tone=_BAR_TONES.get(entry.result, "failed"),
+            initials="".join(word[0] for word in entry.author.split()[:2]).upper(),
+            label=(
+                f"{entry.subject or short(entry.revision)}: {entry.result or 'under way'},"
+                f" {counted(len(entry.reached), 'fleet')} reached, {age(took[entry.id])} after the commit"
+            ),
+            href=promotion_page(entry.id),
+        )
+        for number, entry in enumerate(shown)
+    )
+
+
+_FAILED = {
+    RolloutProgressState.FAILED.value,
+    RolloutProgressState.PARTIAL.value,
+    RolloutProgressState.ABORTED.value,
+}
+
+
+def promotion_deliveries(history: Sequence[PromotionEntry]) -> list[Delivery]:
+    """Return promotions as deliveries, in the same order: the newest first.
+
+    A promotion that was rolled back has failed, also if it had reached all its fleets.
+    """
+    deliveries = []
+    newer: PromotionEntry | None = None
+    for entry in history:
+        rolled_back = newer is not None and bool(newer.rolls_back)
+        failed = rolled_back or entry.result in _FAILED
+        succeeded = not failed and entry.result == RolloutProgressState.SUCCESS.value
+        deliveries.append(
+            Delivery(
+                entry.begun,
+                entry.committed or None,
+                max(entry.reached.values(), default=entry.ended) if succeeded else None,
+                failed,
+                (entry.ended or entry.begun) if failed else None,
+            )
+        )
+        newer = entry
+    return deliveries
+
+
+def revision_view(reading: PromotionReading, entry: PromotionEntry, now: float) -> RevisionView:
+    """Return the page of a promotion: when its revision reached which fleet."""
+    reached = sorted(entry.reached.items(), key=lambda each: (each[1], each[0]))
+    return RevisionView(
+        row=_row(entry, reading, now),
+        commit=entry.revision,
+        committed=moment(entry.committed, now),
+        ended=moment(entry.ended, now),
+        reached=tuple(
+            ReachedFleet(
+                name,
+                _web(reading.standings[name].service) if name in reading.standings else "",
+                moment(at, now),
+                age(max(0.0, at - entry.committed)),
+            )
+            for name, at in reached
+        ),
+        missing=tuple(sorted(reading.standings.keys() - entry.reached.keys())),
+    )
