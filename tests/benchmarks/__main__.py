@@ -17,6 +17,7 @@ NAMES = (
     "publish",
     "signing",
     "watches",
+    "scale",
     "convergence",
     "rerun",
     "agent",

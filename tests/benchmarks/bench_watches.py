@@ -59,7 +59,7 @@ def measure(scale: Scale) -> Iterator[Result]:
             process = psutil.Process(server.pid)
             for watchers in scale.watchers:
                 size = f"{watchers:,} watchers"
-                with _watching(server.address, watchers) as fan_out:
+                with watching(server.address, watchers) as fan_out:
                     first = watchers == scale.watchers[0]
                     bare: list[float] = []
                     fetched_bare: list[float] = []
@@ -95,7 +95,7 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 
 @contextmanager
-def _watching(address: str, count: int) -> Iterator[Callable[[Callable[[], object]], float]]:
+def watching(address: str, count: int) -> Iterator[Callable[[Callable[[], object]], float]]:
     """Open ``count`` sessions that watch ``/hosts``; yield a timer from an action to the last event."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()

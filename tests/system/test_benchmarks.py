@@ -15,6 +15,7 @@ from benchmarks.results import HEADINGS, SCALES, Result
         "parse",
         "signing",
         "watches",
+        "scale",
         "convergence",
         "rerun",
         "agent",
