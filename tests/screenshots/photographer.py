@@ -8,11 +8,12 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from playwright.sync_api import sync_playwright
 
 from screenshots.pools import DOCUMENT, ended_sessions, pool_change
-from screenshots.scenes import Plot, Scene
+from screenshots.scenes import NEW, Plot, Scene
 from support.fleets.written import WrittenFleet
 from support.pools.builders import add_tenant
 from support.proxy import Proxy
@@ -20,6 +21,7 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.web.browser import FLAGS, find_chromium
 from support.zookeeper import connected
+from zkdeployment.fleet.traces.recorder import StepRecorder
 from zkdeployment.pools.feed import pools_of
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.service.users.user import Role
@@ -47,6 +49,12 @@ SHOWN_IN_MANUAL = (
     "host-stopped-1280-light",
     "rollout-rolling-1280-light",
     "publication-stopped-1280-light",
+    "timeline-rolling-1280-light",
+    "commit-rolling-1280-light",
+    "palette-rolling-1280-light",
+    "history-rolling-1280-light",
+    "rollout-stopped-390-light",
+    "service-stopped-1280-light",
     "service-rolling-1280-light",
     "locks-rolling-390-light",
     "intents-rolling-1280-light",
@@ -63,10 +71,12 @@ SIZES = (3, 300, 10_000)
 PAGES = {
     "host": "/hosts/{host}",
     "services": "/services",
-    "service": "/services/mail/relay",
+    "service": "/services{service}",
     "rollout": "/rollout",
     "history": "/history",
     "publication": "/history/{sequence}",
+    "timeline": "/history/{sequence}/timeline",
+    "commit": "/commits/{commit}",
     "locks": "/locks",
     "stop": "/acts/stop",
     "intents": "/intents",
@@ -76,8 +86,12 @@ PAGES = {
 }
 
 
+#: The pages that grow with the fleet, in all sizes.
+GROWING = ("services", "service", "rollout", "history", "publication", "timeline", "commit")
+
+
 def photograph(sizes: Sequence[int] | None = None) -> None:
-    """Photograph the front page in all scenes, and the other pages of a fleet of 300 hosts."""
+    """Photograph the front page in all scenes, the growing pages in all sizes, and the others with 300 hosts."""
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
         server = ZooKeeperServer(find_installation(), Path(directory))
@@ -120,16 +134,30 @@ def _photograph_pages(page: Page, service: RunningService, plot: Plot, suffix: s
         return
     page.goto(f"{service.url}/")
     page.screenshot(path=DIRECTORY / f"fleet-{plot.size}-{plot.scene.value}-{suffix}.png")
-    if plot.size != 300 or plot.scene is Scene.CONVERGED:
+    if plot.scene is Scene.CONVERGED:
         return
     cached = service.adapters.feed.snapshot()
     failed = [host for host in cached.status.hosts if host.error or host.step]
-    places = {"host": failed[0].id, "sequence": str(cached.reading.sequence)}
-    for name, path in PAGES.items():
-        if name == "release" and plot.scene is not Scene.ROLLING:
-            continue
-        page.goto(f"{service.url}{path.format(**places)}")
-        page.screenshot(path=DIRECTORY / f"{name}-{plot.scene.value}-{suffix}.png", full_page=width_of(page) < 500)
+    places = {
+        "host": failed[0].id,
+        "sequence": str(cached.reading.sequence),
+        "commit": NEW,
+        "service": plot.service,
+    }
+    size, pages = ("", tuple(PAGES)) if plot.size == 300 else (f"{plot.size}-", GROWING)
+    with patch.object(StepRecorder, "steps", lambda *_: plot.steps()):
+        for name in pages:
+            if name == "release" and plot.scene is not Scene.ROLLING:
+                continue
+            page.goto(f"{service.url}{PAGES[name].format(**places)}")
+            picture = DIRECTORY / f"{name}-{size}{plot.scene.value}-{suffix}.png"
+            page.screenshot(path=picture, full_page=width_of(page) < 500)
+    page.goto(f"{service.url}/")
+    page.keyboard.press("Control+k")
+    text = "mail" if plot.size > 10 else "host"
+    page.get_by_role("searchbox", name="Find", exact=True).fill(text)
+    page.wait_for_selector(f"dialog .plain a:has-text('{text}')")
+    page.screenshot(path=DIRECTORY / f"palette-{size}{plot.scene.value}-{suffix}.png")
 
 
 def _photograph_pools(browser: Browser, service: RunningService, fleet: WrittenFleet) -> None:

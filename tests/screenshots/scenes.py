@@ -10,6 +10,7 @@ from screenshots.intents import intent_records
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.source_files import SourceFile
+from zkdeployment.fleet.traces.spans import StepTime
 from zkdeployment.strategies import state_machine
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.progress import end, start
@@ -32,6 +33,10 @@ stopping mail-relay 1.2 (process 3141)
 checking the queue: 0 messages
 starting mail-relay 1.3
 fatal: bind 0.0.0.0 port 25: Address already in use"""
+
+#: The most hosts of a publication whose results a record has; the record of a larger one only counts them.
+_MOST_RESULTS = 4000
+
 _ROLES = ("web", "shop", "mail", "db")
 
 
@@ -92,6 +97,11 @@ class Plot:
         return "/shop/web" if self.size < 10 else "/mail/relay"
 
     @property
+    def age(self) -> float:
+        """Seconds since the last publication."""
+        return 260.0 if self.scene in {Scene.ROLLING, Scene.STOPPED} else 5_400.0
+
+    @property
     def done(self) -> int:
         """The number of hosts that have the new revision."""
         share = {Scene.ROLLING: 0.62, Scene.STOPPED: 0.62}.get(self.scene, 1.0)
@@ -114,13 +124,45 @@ class Plot:
         """Return whether the host at a place is not registered."""
         return self.size > 10 and self.scene in {Scene.ROLLING, Scene.STOPPED} and place % 97 == 41
 
+    def _finished(self, place: int) -> float:
+        """Return when the host at a place had the new revision: one host after the other."""
+        return self.now - self.age + 50 + 180 * place / max(1, self.done)
+
+    def steps(self) -> dict[str, tuple[StepTime, ...]]:
+        """Return the steps that hosts showed since the last publication, by host id; every third host waited."""
+        found: dict[str, tuple[StepTime, ...]] = {}
+        deploy, lock = (
+            f"deploy {self.service} 0",
+            f"wait for the lock of {self.service}, held by {{0.name}} ({{0.id}})",
+        )
+        identities = self.identities
+        for place, identity in enumerate(identities[: self.done]):
+            end = self._finished(place)
+            begun = end - 30 if place % 3 else end - 18
+            wait = StepTime(lock.format(identities[place - 1]), end - 30, begun)
+            found[identity.id] = (
+                StepTime("change packages", end - 41, end - 30),
+                *((wait,) if place % 3 == 0 and place else ()),
+                StepTime(deploy, begun, end),
+            )
+        active = [host.identity for host in self.hosts() if host.deploying]
+        behind = [host.identity for host in self.hosts() if host.version == OLD]
+        for place, identity in enumerate(active):
+            found[identity.id] = (
+                StepTime("change packages", self.now - 44 + place % 9, self.now - 30),
+                StepTime(deploy, self.now - 30),
+            )
+        for identity in behind[:2] if active else ():
+            found[identity.id] = (StepTime(lock.format(active[0]), self.now - 26),)
+        return found
+
     def write(self, fleet: WrittenFleet) -> None:
         """Write the fleet into ZooKeeper."""
         registered = self.hosts()
         fleet.register(*(replace(host, version=None, former=None, deploying=None) for host in registered))
         results = [
             HostResult(identity.id, identity.name, self.now - 80_000, 41.0 + len(identity.name) % 7)
-            for identity in self.identities[:300]
+            for identity in (self.identities if self.size <= _MOST_RESULTS else ())
         ]
         former = fleet.publish(
             OLD,
@@ -130,16 +172,19 @@ class Plot:
             results=results,
             hosts=self.size,
             age=90_000,
+            left_out=self.size - len(results),
         )
-        begun = 260.0 if self.scene in {Scene.ROLLING, Scene.STOPPED} else 5_400.0
         sequence = fleet.publish(
             NEW,
             self.tree,
             subject="Web 1.3: sessions survive a restart",
-            results=[replace(result, time=self.now - 120) for result in results[: self.done]],
+            results=[
+                replace(result, time=self._finished(place)) for place, result in enumerate(results[: self.done])
+            ],
             hosts=self.size,
             strategy=self.strategy,
-            age=begun,
+            age=self.age,
+            left_out=0 if results else self.done,
         )
         hosts = [replace(host, completed=sequence if host.version == NEW else None) for host in registered]
         fleet.register(*hosts)
@@ -149,7 +194,7 @@ class Plot:
         tree = lint([SourceFile("a.zk", self.tree.encode())]).tree
         fleet.record(*intent_records(tree, sequence, former, self.now) if self.size == 300 else ())
         if self.strategy is not None:
-            fleet.begin_rollout(self._rollout(self.strategy, sequence, self.now - begun))
+            fleet.begin_rollout(self._rollout(self.strategy, sequence, self.now - self.age))
         step = f"deploy {self.service} 0"
         if self.scene is Scene.STOPPED:
             for host in hosts[self.done : self.done + (1 if self.size < 10 else 2)]:

@@ -7,7 +7,7 @@ from zkdeployment.rollouts.acts import DirectRollout
 from zkdeployment.rollouts.views import rollout_view
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
-from zkdeployment.service.pages.live_page import show_page
+from zkdeployment.service.pages.live_page import failure_acts, show_page
 
 router = APIRouter(include_in_schema=False)
 
@@ -19,5 +19,12 @@ def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response
     may_act = cached.connected and user.may_act(DirectRollout.RIGHT)
     view = rollout_view(cached.fleet, now=adapters.clock.now(), may_act=may_act)
     return show_page(
-        request, adapters, user, "rollout.html", events="rollout publication stop", cached=cached, view=view
+        request,
+        adapters,
+        user,
+        "rollout.html",
+        events="rollout publication stop",
+        cached=cached,
+        view=view,
+        remedies=failure_acts(request, adapters, user, cached),
     )

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.rollouts.acts import group_acts, rollout_acts
+from zkdeployment.service.act import ActLink
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, moment
 from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row
-from zkdeployment.strategies.picture import picture
+from zkdeployment.strategies.picture import pace_facts, picture
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.views import RolloutProgressState, rollout_status
+from zkdeployment.strategies.views import GroupState, RolloutProgressState, rollout_status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.service.act import ActLink
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.rollouts import GroupRow
     from zkdeployment.strategies.picture import RolloutPicture
-    from zkdeployment.strategies.views import RolloutStatus
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
 #: The limit of failed hosts that the page names.
 _NAMED = 8
@@ -56,7 +57,11 @@ class FailedHost:
 
 @dataclass(frozen=True, slots=True)
 class RolloutView:
-    """The values of the page of the rollout. Without a rollout, only ``headline`` and ``sentence`` are set."""
+    """The values of the page of the rollout. Without a rollout, only ``headline`` and ``sentence`` are set.
+
+    ``since`` is when the rollout came into its state, and ``change`` the word for that. ``pace`` is how fast the
+    group under way advances; empty while it stands still. ``failed`` of the ``total`` hosts failed.
+    """
 
     tone: Tone
     headline: str
@@ -65,7 +70,11 @@ class RolloutView:
     revision: str = ""
     strategy: str = ""
     begun: Moment | None = None
+    since: Moment | None = None
+    change: str = ""
+    pace: str = ""
     took: str = ""
+    failed: int = 0
     done: int = 0
     total: int = 0
     picture: RolloutPicture | None = None
@@ -96,6 +105,11 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
         tone, headline = Tone.BAD if any(stop.is_failure for stop in snapshot.stops) else Tone.HALTED, halt
     elif status.state is RolloutProgressState.UNDER_WAY and not led:
         tone, headline = Tone.BAD, "The rollout does not continue"
+    is_moving = halt is None and led and status.state is RolloutProgressState.UNDER_WAY
+    decisions = _decisions(state, status.groups) if is_moving else ()
+    if decisions:
+        tone, headline = Tone.HALTED, "The rollout waits for a decision"
+    change, since = _since(state)
     return RolloutView(
         tone=tone,
         headline=headline,
@@ -104,8 +118,12 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
         revision=short(status.revision),
         strategy=status.strategy,
         begun=moment(status.begun, now),
+        since=moment(since, now),
+        change=change,
+        pace="; ".join(_pace(state, status.groups, now)) if is_moving else "",
         took="" if status.ended is None else age(status.ended - status.begun),
-        done=sum(at is HostProgress.SUCCESS for at in status.hosts.values()),
+        failed=len(failures),
+        done=len(_hosts_in(status, HostProgress.SUCCESS)),
         total=len(status.hosts),
         picture=picture(state, status.groups) if status.groups else None,
         groups=tuple(
@@ -116,8 +134,43 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
         more_failures=max(0, len(failures) - _NAMED),
         history=status.acts,
         warnings=status.warnings,
-        acts=rollout_acts(state, "/rollout") if may_act else (),
+        acts=(*decisions, *rollout_acts(state, "/rollout")) if may_act else (),
     )
+
+
+def _hosts_in(status: RolloutStatus, progress: HostProgress) -> set[str]:
+    """Return the hosts that a group has in a state; a host reports before its group ends."""
+    return {host for group in status.groups for host, at in group.hosts.items() if at == progress.value}
+
+
+def _since(state: RolloutState) -> tuple[str, float]:
+    """Return the word for the last change of the state of a rollout, and its time."""
+    if state.ended is not None:
+        return "ended", state.ended
+    return ("began", state.begun) if state.paused is None else ("paused", state.paused.time)
+
+
+def _pace(state: RolloutState, groups: Sequence[GroupStatus], now: float) -> tuple[str, ...]:
+    """Return the pace of the group under way."""
+    active = "" if state.active_phase is None else state.active_phase.task.group
+    return next((pace_facts(state, group, now) for group in groups if group.name == active), ())
+
+
+def _decisions(state: RolloutState, groups: Sequence[GroupStatus]) -> tuple[ActLink, ...]:
+    """Return the acts on groups without which a rollout does not continue."""
+    if state.active_phase is not None:
+        return ()
+    return tuple(
+        ActLink(f"{link.label} {group.name}", link.href, link.kind)
+        for group in groups
+        if group.state is GroupState.OPERATOR or _is_next(group, groups)
+        for link in group_acts(state, group, "/rollout")
+    )
+
+
+def _is_next(group: GroupStatus, groups: Sequence[GroupStatus]) -> bool:
+    """Whether all groups on which a group depends have succeeded."""
+    return all(each.state is GroupState.SUCCESS for each in groups if each.name in group.depends_on)
 
 
 def _no_rollout(snapshot: FleetSnapshot) -> RolloutView:

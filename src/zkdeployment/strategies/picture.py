@@ -50,7 +50,10 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class GroupBox:
-    """A group in the picture, with its ``number`` in the list of groups; it is small after its end."""
+    """A group in the picture, with its ``number`` in the list of groups; it is small after its end.
+
+    ``is_alone`` is whether its layer has no other place, so that a long name has room beside it.
+    """
 
     number: int
     name: str
@@ -61,6 +64,7 @@ class GroupBox:
     width: float
     height: int
     segments: tuple[Segment, ...]
+    is_alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,8 @@ def picture(state: RolloutState, groups: Sequence[GroupStatus]) -> RolloutPictur
         heights.append(_ENDED if ended else _TALL)
         y += heights[-1] + _BETWEEN
     boxes = tuple(
-        _box(state, number, group, spans[group.name], tops[group.depth]) for number, group in enumerate(groups, 1)
+        _box(state, number, group, spans[group.name], tops[group.depth], is_alone=len(layers[group.depth]) == 1)
+        for number, group in enumerate(groups, 1)
     )
     bottoms = {box.name: box.y + box.height for box in boxes}
     lines: list[DependencyLine] = []
@@ -195,7 +200,9 @@ _KINDS = {
 }
 
 
-def _box(state: RolloutState, number: int, group: GroupStatus, span: tuple[float, float], y: int) -> GroupBox:
+def _box(
+    state: RolloutState, number: int, group: GroupStatus, span: tuple[float, float], y: int, *, is_alone: bool
+) -> GroupBox:
     absent = {host for host in state.absent.keys() & group.hosts.keys() if group.hosts[host] in _UNFINISHED}
     counts = {
         kind: sum(at in states for host, at in group.hosts.items() if host not in absent)
@@ -208,7 +215,7 @@ def _box(state: RolloutState, number: int, group: GroupStatus, span: tuple[float
         if count:
             segments.append(Segment(kind, round(x, 2), round(100 * count / total, 2)))
             x += 100 * count / total
-    text = f"{counts['converged']} of {total}" + (f", {counts['failed']} failed" if counts["failed"] else "")
+    text = f"{counts['converged']:,} of {total:,}" + (f", {counts['failed']:,} failed" if counts["failed"] else "")
     return GroupBox(
         number,
         group.name,
@@ -219,6 +226,7 @@ def _box(state: RolloutState, number: int, group: GroupStatus, span: tuple[float
         width=round(span[1], 2),
         height=_ENDED if group.state in _OVER else _TALL,
         segments=tuple(segments),
+        is_alone=is_alone,
     )
 
 

@@ -84,8 +84,12 @@ class WrittenFleet:
         strategy: Strategy | None = None,
         documents: DocumentContents | None = None,
         age: float = 0.0,
+        left_out: int = 0,
     ) -> int:
-        """Publish a tree as the syncer would have done ``age`` seconds ago, and return the sequence."""
+        """Publish a tree as the syncer would have done ``age`` seconds ago, and return the sequence.
+
+        ``left_out`` hosts succeeded, and the record only counts them.
+        """
         linted = lint([SourceFile("a.zk", text.encode())])
         tree = linted.tree
         before = self._publications.tree.live_tree()
@@ -113,6 +117,7 @@ class WrittenFleet:
                     nodes=len(change.paths),
                     versions=changed_versions(compile_targets(before.tree)[0], targets),
                     results={result.host_id: result for result in results},
+                    left_out=left_out,
                 ),
             )
         )

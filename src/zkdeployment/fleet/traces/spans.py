@@ -112,6 +112,9 @@ def is_publication_over(sequence: int, rollouts: Sequence[RolloutState], *, sinc
     return sequence < since or converged or has_ended
 
 
+_NO_NAMES: Mapping[str, str] = {}
+
+
 def publication_trace(
     record: PublicationRecord,
     rollouts: Sequence[RolloutState],
@@ -119,13 +122,14 @@ def publication_trace(
     acts: Iterable[Act] = (),
     *,
     is_over: bool,
+    names: Mapping[str, str] = _NO_NAMES,
 ) -> Trace:
     """Return the spans of a publication.
 
-    ``rollouts`` are its attempts, ``steps`` the observed steps by host id, ``acts`` the acts of operators.
-    Without a rollout, all hosts are one group.
+    ``rollouts`` are its attempts, ``steps`` the observed steps by host id, ``acts`` the acts of operators, and
+    ``names`` the names of hosts by id. Without a rollout, all hosts are one group.
     """
-    hosts = dict(_host_spans(record, rollouts, steps))
+    hosts = dict(_host_spans(record, rollouts, steps, names))
     groups = [*_group_spans(rollouts, hosts, is_over=is_over)]
     ends = [span.end for span in (*groups, *hosts.values()) if span.end is not None]
     failed = [result for result in record.results.values() if result.error is not None]
@@ -173,8 +177,15 @@ def _group_of(rollouts: Sequence[RolloutState]) -> dict[str, str]:
 
 
 def _host_spans(
-    record: PublicationRecord, rollouts: Sequence[RolloutState], steps: Mapping[str, Sequence[StepTime]]
+    record: PublicationRecord,
+    rollouts: Sequence[RolloutState],
+    steps: Mapping[str, Sequence[StepTime]],
+    names: Mapping[str, str],
 ) -> Iterator[tuple[str, Span]]:
+    """Yield the span of each host with its id.
+
+    The record of a large publication only counts the hosts that succeeded: a host without a step has then ended.
+    """
     groups = _group_of(rollouts)
     for host_id in sorted({*record.results, *steps}):
         result, shown = record.results.get(host_id), steps.get(host_id, ())
@@ -182,14 +193,17 @@ def _host_spans(
         if result is not None:
             begins.append(result.time - result.seconds)
         start = max(record.time, min(begins))
+        end = shown[-1].ended if shown and record.left_out else None
+        if result is not None:
+            end = max(start, result.time)
         yield (
             host_id,
             Span(
                 key=f"host {host_id}",
                 kind=SpanKind.HOST,
-                name=host_id if result is None else result.host_name,
+                name=names.get(host_id, host_id) if result is None else result.host_name,
                 start=start,
-                end=None if result is None else max(start, result.time),
+                end=end,
                 parent=f"group {groups.get(host_id, ALL_HOSTS)}",
                 error="" if result is None else result.error or "",
                 facts=_host_facts(host_id, result),

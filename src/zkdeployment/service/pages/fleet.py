@@ -23,13 +23,14 @@ from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.act import ActLink
-from zkdeployment.service.acts import PublishFleet, RollBackFleet, act_link, fleet_acts, retry_link, rollback_link
+from zkdeployment.service.acts import PublishFleet, RollBackFleet, act_link, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
     RECENT,
     Known,
     changed_hosts,
+    failure_acts,
     is_fragment,
     last_known,
     read_or,
@@ -83,9 +84,7 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     changed = changed_hosts(request, map_mark(arrangement, query))
     view = fleet_view(data, query, arrangement, now=now, changed=changed)
     back = view_address(request)
-    acts = (*retry_link(cached.fleet, cached.status, back, user), *fleet_acts(cached.fleet, back, user))
-    if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
-        acts = (*rollback_link(data.records, cached.status, back), *acts)
+    acts = (*failure_acts(request, adapters, user, cached), *fleet_acts(cached.fleet, back, user))
     commits = unpublished_commits(cached.fleet, data.syncer)
     may_publish = commits and cached.connected and user.may_act(PublishFleet.RIGHT)
     response = show_page(

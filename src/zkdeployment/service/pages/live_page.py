@@ -22,7 +22,7 @@ from zkdeployment.publishing.section import section
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
 from zkdeployment.service.access.identity import session_user
-from zkdeployment.service.acts import fleet_acts
+from zkdeployment.service.acts import RollBackFleet, fleet_acts, retry_link, rollback_link
 from zkdeployment.service.views.fleet import fleet_verdict
 from zkdeployment.service.views.frame import author_name, moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService
     from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
     from zkdeployment.publishing.targets.compiler import ServiceTarget
+    from zkdeployment.service.act import ActLink
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
     from zkdeployment.service.views.frame import PageFrame
@@ -239,6 +240,20 @@ def _frame(request: Request, user: User, cached: CachedFleet, now: float, events
         ),
         acts=offered,
     )
+
+
+def failure_acts(
+    request: Request, adapters: ServerAdapters, user: User, cached: CachedFleet
+) -> tuple[ActLink, ...]:
+    """Return the acts that failed hosts suggest, the safest first: the rollback, and the retry of the only one."""
+    if not cached.connected:
+        return ()
+    back = view_address(request)
+    acts = retry_link(cached.fleet, cached.status, back, user)
+    if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
+        records = last_known(request).read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ())
+        acts = (*rollback_link(records, cached.status, back), *acts)
+    return acts
 
 
 def last_known(request: Request) -> LastKnown:

@@ -18,6 +18,7 @@ from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
     RECENT,
     Known,
+    failure_acts,
     last_known,
     read_or,
     read_withheld,
@@ -27,6 +28,7 @@ from zkdeployment.service.views.service import (
     PagePart,
     lock_queue,
     page_hosts,
+    service_condition,
     service_order,
     service_view,
     version_chart,
@@ -99,6 +101,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
     records = last.read(Known.HISTORY, lambda: feed.history(RECENT), ())
     hosts = page_hosts(service, cached.status, page)
     subtree = read_or(lambda: feed.subtree(service.path), None)
+    condition = service_condition(service, cached.fleet, cached.status, now)
     visit = ServiceVisit(adapters, service.path, [host.id for host in hosts.rows], _deployed(records), now)
     view = service_view(
         service,
@@ -111,10 +114,19 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         queue=lock_queue(last.read(Known.LOCKS, feed.locks, ()), service.path, now),
         order=service_order(service, targets, cached.status),
         parts=tuple(_parts(visit)),
+        condition=condition,
     )
     events = f"{FLEET_EVENTS} check intent"
     return show_page(
-        request, adapters, user, "service.html", events=events, cached=cached, view=view, withheld=withheld
+        request,
+        adapters,
+        user,
+        "service.html",
+        events=events,
+        cached=cached,
+        view=view,
+        withheld=withheld,
+        remedies=failure_acts(request, adapters, user, cached) if condition.problems else (),
     )
 
 

@@ -73,4 +73,5 @@ def _read_trace(adapters: ServerAdapters, sequence: int) -> Trace:
     converged = reading.status.converged
     is_over = is_publication_over(sequence, rollouts, since=reading.fleet.since, converged=converged)
     steps, acts = adapters.recorder.steps(sequence), acts_during(records, record, feed.acts())
-    return publication_trace(record, rollouts, steps, acts, is_over=is_over)
+    names = {identity.id: identity.name for identity in reading.fleet.identities}
+    return publication_trace(record, rollouts, steps, acts, is_over=is_over, names=names)

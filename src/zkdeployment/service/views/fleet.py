@@ -21,12 +21,13 @@ from zkdeployment.service.views.host_map import host_map
 from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, state_filters
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.base.lock import Lock
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
     from zkdeployment.publishing.records import CommitSummary, PublicationRecord, SyncerReport
+    from zkdeployment.service.views.failures import FailureGroup
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.host_map import Arrangement, HostMap
     from zkdeployment.service.views.hosts import HostList, StateFilter
@@ -96,20 +97,25 @@ def _failures(snapshot: FleetSnapshot, status: FleetStatus, now: float) -> Itera
     """Yield the failures of hosts; hosts with the same error are one problem."""
     groups = failure_groups(snapshot, status)
     for group in groups[:_SHOWN]:
-        yield FleetProblem(
-            group.title,
-            group.error,
-            tuple(HostLink(host.name, host_page(host.id)) for host in group.hosts[:_NAMED]),
-            max(0, len(group.hosts) - _NAMED),
-            _failed().address,
-            moment(group.first, now),
-            summary=group.summary(now),
-            lines=group.lines,
-        )
+        yield failure_problem(group, now)
     if rest := sum(len(group.hosts) for group in groups[_SHOWN:]):
         yield FleetProblem(f"{count_text(rest, 'more host')} failed in other ways", href=_failed().address)
     if replaced := sum(stop.replaced for stop in status.stops):
         yield FleetProblem(f"{count_text(replaced, 'more stop')} recorded", href=_failed().address)
+
+
+def failure_problem(group: FailureGroup, now: float) -> FleetProblem:
+    """Return the problem of hosts that failed alike."""
+    return FleetProblem(
+        group.title,
+        group.error,
+        tuple(HostLink(host.name, host_page(host.id)) for host in group.hosts[:_NAMED]),
+        max(0, len(group.hosts) - _NAMED),
+        _failed().address,
+        moment(group.first, now),
+        summary=group.summary(now),
+        lines=group.lines,
+    )
 
 
 def _stopped_groups(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
@@ -248,7 +254,7 @@ def fleet_verdict(
         expected,
         affected,
         moment(since, now),
-        "" if halt is not None or stale else _trend(snapshot, status, counts, now),
+        "" if halt is not None or stale else deployment_pace(status.hosts, snapshot.changed, now),
         until,
     )
 
@@ -318,16 +324,19 @@ def _unpublished(
     return Tone.BUSY, count_waiting(waiting), f"The syncer reports: {syncer.last_message}.", waiting[-1].time
 
 
-def _trend(snapshot: FleetSnapshot, status: FleetStatus, counts: Counter[HostState], now: float) -> str:
-    """Return the pace at which hosts finish, and the time that the others need at this pace; empty at the end."""
-    left = counts[HostState.DEPLOYING] + counts[HostState.BEHIND]
+def deployment_pace(hosts: Iterable[HostStatus], changed: float | None, now: float) -> str:
+    """Return the pace at which hosts finish, and the time that the others need at this pace; empty at the end.
+
+    ``changed`` is when the fleet last changed its wanted revision, in seconds since the epoch.
+    """
+    window = min(_RECENT, max(1.0, now - (changed or 0.0)))
+    left = recent = 0
+    for host in hosts:
+        if host.expected:
+            left += host.state in {HostState.DEPLOYING, HostState.BEHIND}
+            recent += host.state is HostState.CONVERGED and now - (host.since or 0.0) <= window
     if not left:
         return ""
-    window = min(_RECENT, max(1.0, now - (snapshot.changed or 0.0)))
-    recent = sum(
-        host.state is HostState.CONVERGED and host.expected and now - (host.since or 0.0) <= window
-        for host in status.hosts
-    )
     if not recent:
         return f"No host finished in the last {age(window)}."
     rest = age(left * window / recent)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.durations import age
 from zkdeployment.base.host import ORDER_PREFIX
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.status import HostState
+from zkdeployment.service.views.failures import FailureGroup, failure_groups
+from zkdeployment.service.views.fleet import deployment_pace, failure_problem
 from zkdeployment.service.views.frame import (
     ListPart,
     host_page,
@@ -30,8 +34,10 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.lock import Contender, Lock
     from zkdeployment.base.publication import Targets
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
     from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.service.views.fleet import FleetProblem
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.hosts import StateSign
     from zkdeployment.service.views.services import ServiceHosts, ServiceRow
@@ -149,6 +155,19 @@ class ProviderRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceCondition:
+    """The failures of a service, and its progress.
+
+    ``problems`` are the failures of its hosts. ``affected`` counts the hosts that lack the wanted revision, and
+    ``pace`` is how fast they become fewer; empty while the fleet stands still.
+    """
+
+    problems: tuple[FleetProblem, ...]
+    affected: str
+    pace: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceView:
     """The page of a service."""
 
@@ -160,6 +179,7 @@ class ServiceView:
     queue: LockQueue | None = None
     order: ServiceNeighbours = NO_NEIGHBOURS
     parts: tuple[PagePart, ...] = ()
+    condition: ServiceCondition | None = None
 
 
 def page_hosts(service: ServiceHosts, status: FleetStatus, page: int) -> ListPart[HostStatus]:
@@ -182,6 +202,7 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
     queue: LockQueue | None = None,
     order: ServiceNeighbours = NO_NEIGHBOURS,
     parts: tuple[PagePart, ...] = (),
+    condition: ServiceCondition | None = None,
 ) -> ServiceView:
     """Return the page of a service.
 
@@ -199,6 +220,7 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
         queue=queue,
         order=order,
         parts=parts,
+        condition=condition,
     )
 
 
@@ -218,6 +240,29 @@ def _host(host: HostStatus, assignment: Assignment, deployed: tuple[str, ...] | 
         instances=counted(assignment.n, "instance"),
         wanted=assignment.version or "any version",
         deployed=", ".join(deployed or ()) or unknown,
+    )
+
+
+#: The most different failures of a service that are shown.
+_MOST_PROBLEMS = 3
+
+
+def service_condition(
+    service: ServiceHosts, snapshot: FleetSnapshot, status: FleetStatus, now: float
+) -> ServiceCondition:
+    """Return the condition of a service at ``now``, in seconds since the epoch."""
+    hosts = [host for host in status.hosts if host.id in service.assignments]
+    lacking = sum(host.state is not HostState.CONVERGED for host in hosts)
+    is_running = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.RUNNING
+    failures = (
+        FailureGroup(own)
+        for group in failure_groups(snapshot, status)
+        if (own := tuple(host for host in group.hosts if host.id in service.assignments))
+    )
+    return ServiceCondition(
+        tuple(failure_problem(group, now) for group in islice(failures, _MOST_PROBLEMS)),
+        f"{lacking:,} of {count_text(len(hosts), 'host')} without the wanted revision" if lacking else "",
+        deployment_pace(hosts, snapshot.changed, now) if is_running else "",
     )
 
 

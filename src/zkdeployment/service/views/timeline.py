@@ -5,8 +5,10 @@ Coordinates are those of the picture, which is ``WIDTH`` wide; times are in seco
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -26,8 +28,15 @@ _TOP, _LANE, _BAR, _FOLDED = 34, 18, 12, 40
 #: The most hosts of all groups that are shown without a request, and the most lanes of an unfolded group.
 _FEW, _MOST_LANES = 40, 200
 
-#: The columns of a folded group, and the marks of the time axis.
-_COLUMNS, _TICKS = 160, 6
+#: The columns of a folded group, the most marks of the time axis, and the seconds between two of these.
+_COLUMNS, _TICKS = 160, 8
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_STEPS = (
+    *(1, 2, 5, 10, 15, 30),
+    *(minutes * _MINUTE for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * _HOUR for hours in (1, 2, 6, 12)),
+    *(days * _DAY for days in (1, 2, 7, 30, 90, 365)),
+)
 
 #: The most lines for locks, and the waits in the list below the picture.
 _MOST_LINES, _MOST_WAITS = 300, 5
@@ -185,9 +194,17 @@ def _links(section: TimelineSection, scale: _Scale) -> Iterator[tuple[str, str]]
 
 
 def _ticks(scale: _Scale) -> Iterator[TimelineFlag]:
-    for number in range(_TICKS + 1):
-        seconds = scale.begin + (scale.end - scale.begin) * number / _TICKS
-        yield TimelineFlag(scale.x(scale.origin + seconds), f"+{age(seconds)}")
+    """Yield the marks of the time axis, at round times, so that no two have the same text."""
+    length = scale.end - scale.begin
+    step = next((step for step in _STEPS if length / step <= _TICKS), length / _TICKS)
+    for number in range(math.ceil(scale.begin / step), math.floor(scale.end / step) + 1):
+        seconds = number * step
+        yield TimelineFlag(scale.x(scale.origin + seconds), f"+{_clock(seconds) if step < 60 else age(seconds)}")
+
+
+def _clock(seconds: float) -> str:
+    """Return a short time as minutes and seconds: ``1:30``."""
+    return f"{int(seconds // 60)}:{int(seconds % 60):02}"
 
 
 def _lanes(trace: Trace, section: TimelineSection, scale: _Scale, page: str) -> tuple[list[TimelineLane], float]:
@@ -275,7 +292,9 @@ def _folded(
                 add(waiting, step)
         if host.error and host.end is not None and scale.shows(host.end, host.end):
             failed[column(host.end)] += 1
-    bars = [*_columns(working, y, "converged", "at work"), *_columns(waiting, y, "waiting", "waiting")]
+    at_work, idle = list(accumulate(working))[:_COLUMNS], list(accumulate(waiting))[:_COLUMNS]
+    most = max([*at_work, *idle, 1])
+    bars = [*_columns(at_work, most, y, "deploying", "at work"), *_columns(idle, most, y, "waiting", "waiting")]
     width = (WIDTH - LEFT - _RIGHT) / _COLUMNS
     bars += (
         TimelineBar(
@@ -287,12 +306,8 @@ def _folded(
     return TimelineLane(_heading(group, hosts), href, y, tuple(bars), is_group=True)
 
 
-def _columns(changes: Sequence[int], y: float, tone: str, word: str) -> Iterator[TimelineBar]:
-    """Yield the columns of a number over the time, from its changes; equal neighbours are one rectangle."""
-    counts: list[int] = []
-    for change in changes[:_COLUMNS]:
-        counts.append((counts[-1] if counts else 0) + change)
-    most = max([*counts, 1])
+def _columns(counts: Sequence[int], most: int, y: float, tone: str, word: str) -> Iterator[TimelineBar]:
+    """Yield the columns of a number over the time, ``most`` in full height; equal neighbours are one rectangle."""
     width = (WIDTH - LEFT - _RIGHT) / _COLUMNS
     first = 0
     for number in range(1, _COLUMNS + 1):
@@ -326,7 +341,8 @@ def _waits(trace: Trace, scale: _Scale) -> Iterator[str]:
     for span in trace.spans:
         if span.is_waiting:
             seconds = (span.end if span.end is not None else scale.now) - span.start
-            waits.setdefault(span.name, []).append((seconds, names[span.parent or ""]))
+            if seconds >= 1:
+                waits.setdefault(span.name, []).append((seconds, names[span.parent or ""]))
     longest = sorted(waits.items(), key=lambda entry: -max(seconds for seconds, _ in entry[1]))
     for reason, found in longest[:_MOST_WAITS]:
         most = max(seconds for seconds, _ in found)

@@ -6,11 +6,12 @@ What is wrong, since when, who is affected, what can I do, and is it getting bet
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect  # noqa: A004  that of Playwright
 
 from support.builders import make_host
 from support.fleets.written import WrittenFleet
@@ -22,18 +23,48 @@ from zkdeployment.base.act import Act
 from zkdeployment.publishing.records import Refusal
 from zkdeployment.publishing.store.requests import write_refusal
 from zkdeployment.service.users.user import Role
+from zkdeployment.strategies.permission import PhaseReport
+from zkdeployment.strategies.progress import apply_acts, start
+from zkdeployment.strategies.state import ActivePhase, Directive, RolloutAct, RolloutObservation
+from zkdeployment.strategies.state_machine import next_task, record
+from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Browser, Page
 
     from support.service import RunningService
+    from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.state_machine import Task
 
 OLD, NEW = "a" * 40, "b" * 40
 TREE = "/shop\n  /web : shop-web\n    version = '1.3'\n    /deploy\n      /web\n"
 HOSTS = tuple(f"web{number:02}" for number in range(40))
 ERROR = "exit status 1: bind 0.0.0.0 port 80: Address already in use"
+
+_PACE = Pace(max_parallel=ParallelLimit(5), bake_time=60.0)
+STRATEGY = Strategy(
+    "canaries-first",
+    (
+        Group("canaries", critical=True, selectors=(Selector(names=frozenset(HOSTS[:2])),), pace=_PACE),
+        Group(
+            "rest",
+            critical=True,
+            depends_on=("canaries",),
+            selectors=(Selector(names=frozenset(HOSTS[2:38])),),
+            criteria=Criteria(percent_successful=95),
+            pace=_PACE,
+        ),
+        Group(
+            "last",
+            critical=False,
+            depends_on=("rest",),
+            selectors=(Selector(names=frozenset(HOSTS[38:])),),
+            pace=replace(_PACE, manual=True),
+        ),
+    ),
+)
 
 #: The text of the page that is visible without scrolling.
 VISIBLE = """() => {
@@ -55,16 +86,19 @@ class Scene:
     fleet: WrittenFleet
     service: RunningService
     proxy: Proxy
+    sequence: int
 
     def deploy(self, done: int) -> None:
         """Let the first hosts have the new revision, and the others wait."""
-        hosts = [make_host(name, NEW if place < done else OLD) for place, name in enumerate(HOSTS)]
+        hosts = [make_host(name, NEW if place < done else OLD, "web") for place, name in enumerate(HOSTS)]
         self.fleet.register(*hosts)
         wait_until(lambda: self._versions() == done, "the service has read the hosts")
 
     def fail(self, *, stops: bool) -> None:
         """Let the second host fail, which stops the fleet if ``stops``."""
-        failed = make_host(HOSTS[1], None, former=OLD, error=ERROR, output="migrating\nno such table: carts")
+        failed = make_host(
+            HOSTS[1], None, "web", former=OLD, error=ERROR, output="migrating\nno such table: carts"
+        )
         if stops:
             self.fleet.fail(failed, "deploy /shop/web 0", ERROR, NEW)
         else:
@@ -80,20 +114,59 @@ class Scene:
         """Record that the syncer refuses the tip of the branch, or that it does not."""
         write_refusal(self.service.adapters.operator.session, refusal)
 
+    def roll_out(self, change: Callable[[RolloutState, float], RolloutState] | None = None) -> None:
+        """Roll the revision out: canaries and eight other hosts have it, five deploy it; then change the state."""
+        now = time.time()
+        present = {host: make_host(host, role="web").facts for host in HOSTS}
+        observation = RolloutObservation(now=now - 300, present=present)
+        state = start(STRATEGY, observation, sequence=self.sequence, attempt=1, revision=NEW)
+        for hosts in (HOSTS[:2], HOSTS[:2], HOSTS[2:38]):
+            state = replace(state, rollout=record(state.rollout, _next_task(state), hosts))
+        reports = {host: PhaseReport(now - 120 + 10 * place) for place, host in enumerate(HOSTS[2:10])}
+        granted = {host: report.time - 20 for host, report in reports.items()}
+        granted |= dict.fromkeys(HOSTS[10:15], now - 9)
+        active = ActivePhase(_next_task(state), now - 180, now - 9, granted, reports)
+        state = replace(state, active_phase=active, coordinated_at=now)
+        deploying = {"version": None, "former": OLD, "deploying": NEW, "step": "deploy /shop/web 0"}
+        hosts = [make_host(name, NEW if place < 10 else OLD, "web") for place, name in enumerate(HOSTS)]
+        hosts[10:15] = [replace(host, **deploying) for host in hosts[10:15]]
+        self.fleet.register(*hosts)
+        self.fleet.begin_rollout(state if change is None else change(state, now))
+        wait_until(lambda: self.service.adapters.feed.snapshot().fleet.rollout is not None, "the rollout is read")
+
     def _versions(self) -> int:
         return sum(host.version == NEW for host in self.service.adapters.feed.snapshot().status.hosts)
 
 
 @pytest.fixture
 def scene(zookeeper: str) -> Iterator[Scene]:
+    with _scene(zookeeper) as scene:
+        yield scene
+
+
+@pytest.fixture
+def rollout_scene(zookeeper: str) -> Iterator[Scene]:
+    """A fleet whose revision is rolled out: two canaries, then the others."""
+    with _scene(zookeeper, STRATEGY) as scene:
+        yield scene
+
+
+@contextmanager
+def _scene(zookeeper: str, strategy: Strategy | None = None) -> Iterator[Scene]:
     host, _, rest = zookeeper.partition(":")
     port, slash, chroot = rest.partition("/")
     with Proxy(host, int(port)) as proxy, WrittenFleet(zookeeper) as fleet:
-        fleet.register(*(make_host(name, OLD) for name in HOSTS))
-        fleet.publish(NEW, TREE, subject="Web 1.3", hosts=len(HOSTS))
+        fleet.register(*(make_host(name, OLD, "web") for name in HOSTS))
+        sequence = fleet.publish(NEW, TREE, subject="Web 1.3", hosts=len(HOSTS), strategy=strategy, age=300)
         with running_service(f"{proxy.address}{slash}{chroot}") as service:
             wait_until(lambda: _is_read(service), "the service has read the fleet")
-            yield Scene(fleet, service, proxy)
+            yield Scene(fleet, service, proxy, sequence)
+
+
+def _next_task(state: RolloutState) -> Task:
+    task = next_task(state.rollout)
+    assert task is not None
+    return task
 
 
 def _is_read(service: RunningService) -> bool:
@@ -166,6 +239,174 @@ STATES = {
 }
 
 
+def _with_failure(state: RolloutState, now: float) -> RolloutState:
+    """Return a rollout in which one host of the group under way failed."""
+    active = state.active_phase
+    assert active is not None
+    reports = {**active.reports, HOSTS[10]: PhaseReport(now - 9, ERROR)}
+    return replace(state, active_phase=replace(active, reports=reports), errors={HOSTS[10]: ERROR})
+
+
+def _baking(state: RolloutState, now: float) -> RolloutState:
+    active = state.active_phase
+    assert active is not None
+    reports = {host: PhaseReport(now - 20) for host in HOSTS[2:38]}
+    granted = dict.fromkeys(reports, now - 50)
+    return replace(state, active_phase=replace(active, granted=granted, reports=reports, baking_since=now - 5))
+
+
+def _undecided(state: RolloutState, now: float) -> RolloutState:
+    """Return a rollout whose last group waits for its promotion."""
+    del now
+    state = replace(state, rollout=record(state.rollout, _next_task(state), HOSTS[2:38]), active_phase=None)
+    return replace(state, waiting="the group last is manual")
+
+
+def _acted(directive: Directive) -> Callable[[RolloutState, float], RolloutState]:
+    def change(state: RolloutState, now: float) -> RolloutState:
+        act = Act("ann", f"rollout {directive.value}", "the switch is replaced", now - 300)
+        return apply_acts(state, [RolloutAct(directive, act, number=1)], now - 300)
+
+    return change
+
+
+def _stop_rollout(scene: Scene) -> None:
+    scene.roll_out(_with_failure)
+    failed = make_host(HOSTS[10], None, "web", former=OLD, error=ERROR)
+    scene.fleet.fail(failed, "deploy /shop/web 0", ERROR, NEW)
+
+
+def _hold_rollout(scene: Scene) -> None:
+    scene.roll_out()
+    scene.act("hold")
+
+
+def _lose_rollout(scene: Scene) -> None:
+    scene.roll_out()
+    scene.proxy.cut()
+
+
+#: The states of a rollout: how it comes into the state, the headline of its page, and its answers.
+ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
+    "none": (lambda _: None, "The rollout does not begin", ("No coordinator runs",)),
+    "rolling": (
+        Scene.roll_out,
+        "The rollout is under way",
+        (
+            "began 5 min ago",
+            "10 of 40 hosts done",
+            "hosts per minute",
+            "left",
+            "1 more host may fail",
+            "Pause",
+            "Stop",
+        ),
+    ),
+    "failed": (
+        lambda scene: scene.roll_out(_with_failure),
+        "The rollout is under way",
+        ("1 failed", ERROR, "web10.example.com", "no further host may fail", "Pause", "Abort", "Stop"),
+    ),
+    "stopped": (
+        _stop_rollout,
+        "The rollout stands still: the fleet is stopped",
+        ("1 failed, 4 deploying, 25 behind", "began", ERROR, "Retry web10.example.com", "Resume"),
+    ),
+    "held": (
+        _hold_rollout,
+        "The rollout stands still: the fleet is held",
+        ("10 of 40 hosts done", "Resume"),
+    ),
+    "baking": (
+        lambda scene: scene.roll_out(_baking),
+        "The rollout is under way",
+        ("rest is baking", "bake time ends in", "Pause"),
+    ),
+    "undecided": (
+        lambda scene: scene.roll_out(_undecided),
+        "The rollout waits for a decision",
+        ("the group last is manual", "38 of 40 hosts done", "Promote last", "Stop"),
+    ),
+    "paused": (
+        lambda scene: scene.roll_out(_acted(Directive.PAUSE)),
+        "The rollout is paused",
+        (
+            "by ann: the switch is replaced",
+            "paused 5 min ago",
+            "10 of 40 hosts done",
+            "Resume the rollout",
+            "Abort",
+        ),
+    ),
+    "aborted": (
+        lambda scene: scene.roll_out(_acted(Directive.ABORT)),
+        "The rollout was aborted",
+        ("ended 5 min ago", "hosts done", "1 of 3 groups succeeded", "Stop"),
+    ),
+    "away": (_lose_rollout, "The rollout is under way", ("ZooKeeper is unreachable", "10 of 40 hosts done")),
+}
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("name", ROLLOUTS)
+def test_the_page_of_the_rollout_answers_the_questions(rollout_scene: Scene, browser: Browser, name: str) -> None:
+    prepare, headline, answers = ROLLOUTS[name]
+    _assert_page_answers(rollout_scene, browser, "/rollout", prepare, headline, answers)
+
+
+#: The states of a service: how the fleet comes into the state, and the answers of the service's page.
+SERVICES = {
+    "converged": (_converge, ("shop-web 1.3", "40 converged")),
+    "rolling": (
+        _roll,
+        (
+            "wanted 5 min ago",
+            "30 of 40 hosts without the wanted revision",
+            "10 hosts finished in the last",
+            "Stop",
+        ),
+    ),
+    "failed": (
+        _fail,
+        ("1 failed", "no such table: carts", ERROR, "web01.example.com", "9 hosts finished"),
+    ),
+    "stopped": (
+        _stop,
+        ("Stopped by a failure", "1 failed", "no such table: carts", ERROR, "Retry web01.example.com", "Resume"),
+    ),
+    "held": (_hold, ("Held", "30 of 40 hosts without the wanted revision", "began", "Resume", "Stop")),
+    "away": (_lose, ("ZooKeeper is unreachable", "40 converged")),
+}
+
+
+@pytest.mark.unmeasured
+@pytest.mark.parametrize("name", SERVICES)
+def test_the_page_of_a_service_answers_the_questions(scene: Scene, browser: Browser, name: str) -> None:
+    prepare, answers = SERVICES[name]
+    _assert_page_answers(scene, browser, "/services/shop/web", prepare, "/shop/web", answers)
+
+
+def _assert_page_answers(
+    scene: Scene,
+    browser: Browser,
+    path: str,
+    prepare: Callable[[Scene], None],
+    headline: str,
+    answers: tuple[str, ...],
+) -> None:
+    """Bring the fleet into a state, and expect the answers on the open page on a telephone and on a desk."""
+    operator = scene.service.add_user(Role.OPERATOR, "ann")
+    with logged_in(browser, scene.service, operator, path, viewport={"width": 390, "height": 844}) as page:
+        prepare(scene)
+        try:
+            expect(page.locator("h1")).to_contain_text(headline)
+            _assert_answered(page, answers)
+            page.set_viewport_size({"width": 1280, "height": 800})
+            _assert_answered(page, answers)
+        finally:
+            scene.proxy.heal()
+
+
 @pytest.mark.unmeasured
 @pytest.mark.parametrize("name", STATES)
 def test_the_questions_of_five_seconds_are_answered_without_scrolling(
@@ -191,4 +432,8 @@ def test_the_questions_of_five_seconds_are_answered_without_scrolling(
 
 def _assert_answered(page: Page, answers: tuple[str, ...]) -> None:
     for answer in answers:
-        page.wait_for_function(f"answer => ({VISIBLE})().includes(answer)", arg=answer)
+        try:
+            page.wait_for_function(f"answer => ({VISIBLE})().includes(answer)", arg=answer)
+        except TimeoutError as error:
+            message = f"expected {answer!r} without scrolling, found {page.evaluate(VISIBLE)}"
+            raise AssertionError(message) from error

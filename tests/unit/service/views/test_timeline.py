@@ -55,6 +55,34 @@ def test_a_wait_for_a_lock_is_a_line_to_its_holder_and_listed():
     assert view.waits == (f"app2: {LOCK}, 8 s",)
 
 
+def test_the_marks_of_the_time_are_round_and_differ():
+    def labels(section):
+        return [tick.label for tick in timeline_view(trace_of(300), section, 9000.0).ticks]
+
+    assert labels(TimelineSection()) == ["+0 s", "+10 min", "+20 min", "+30 min", "+40 min", "+50 min"]
+    assert labels(TimelineSection(55.0, 130.0)) == [
+        "+1:00",
+        "+1:10",
+        "+1:20",
+        "+1:30",
+        "+1:40",
+        "+1:50",
+        "+2:00",
+        "+2:10",
+    ]
+
+
+def test_hosts_that_the_record_only_counts_have_ended_and_have_their_names():
+    record = PublicationRecord("r2", 1000.0, 7, 7, hosts=2, left_out=1)
+    steps = {"h1": [StepTime("deploy /web 0", 1010.0, 1020.0)], "h2": [StepTime("deploy /web 0", 1010.0)]}
+    trace = publication_trace(record, [], steps, is_over=False, names={"h1": "app1"})
+    view = timeline_view(trace, TimelineSection(), 1100.0)
+    assert [(lane.label, [bar.tone for bar in lane.bars]) for lane in view.lanes[1:]] == [
+        ("app1", ["converged", "step"]),
+        ("h2", ["deploying", "step"]),
+    ]
+
+
 def test_acts_are_flags():
     act = Act("ann@desk", "stop", "too slow", 1020.0)
     view = timeline_view(trace_of(3, acts=[act]), TimelineSection(), 2000.0)
@@ -67,7 +95,7 @@ def test_many_hosts_are_folded_until_their_group_is_asked_for():
     (lane,) = view.lanes
     assert lane.label == "all hosts: 300 hosts, 1 failed"
     assert lane.href == "/history/7/timeline?group=all+hosts"
-    assert {bar.tone for bar in lane.bars} == {"converged", "failed"}
+    assert {bar.tone for bar in lane.bars} == {"deploying", "failed"}
     unfolded = timeline_view(trace_of(300), TimelineSection(group="all hosts"), 9000.0)
     assert len(unfolded.lanes) == 202
     assert unfolded.lanes[-1].label == "and 100 more hosts"
