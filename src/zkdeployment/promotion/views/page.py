@@ -168,7 +168,8 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
     state = reading.state
     status = None if state is None else rollout_status(state, led=reading.promoter is not None, now=now)
     tone, headline = _verdict(fleets, status)
-    groups = {} if status is None else {name: group.name for group in status.groups for name in group.hosts}
+    # A fleet that several groups select gets the revision with the first of them.
+    groups = {name: group.name for group in reversed(status.groups if status else ()) for name in group.hosts}
     waiting = f"The next promotion waits: {fleets.waiting}." if fleets.waiting else ""
     view = FleetsView(
         tone,

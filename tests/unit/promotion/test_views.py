@@ -1,0 +1,266 @@
+"""Fleets and promotions as people see them, and the ways back, from literals."""
+
+from dataclasses import replace
+
+import pytest
+
+from support.fleets.promoted import NOON, SimulatedFleets, commit, promotion
+from zkdeployment.base.act import Act
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.fleet.events.event import EventKind
+from zkdeployment.fleet.views.history import delivery_figures
+from zkdeployment.promotion.acts import WayBack, way_back
+from zkdeployment.promotion.feed import PROMOTION_PART, PromotionReading
+from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport, PromotionEntry
+from zkdeployment.promotion.user_acts import (
+    AbortPromotion,
+    FailFleets,
+    PausePromotion,
+    PromoteFleets,
+    ReleaseFleet,
+    ResumePromotion,
+    WithholdFleet,
+    fleet_acts,
+    group_acts,
+    promotion_acts,
+)
+from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status, worst_first
+from zkdeployment.promotion.views.page import PageActs, fleets_view, promotion_deliveries, revision_view
+from zkdeployment.strategies.strategy import Group, Pace, Selector
+from zkdeployment.strategies.views import rollout_status
+
+HOUR = 3600.0
+WITHHELD = Act("ann", "withhold", "it moves", NOON)
+CANARY = Group("canary", critical=True, selectors=(Selector(tags=frozenset({"eu"})),))
+REST = Group("rest", critical=True, depends_on=("canary",), selectors=(Selector(),), pace=Pace(manual=True))
+
+
+def standing(name, state=FleetState.CONVERGED, **fields):
+    fields.setdefault("tip", commit(1))
+    return FleetStanding(name, state, **{"branch": f"fleets/{name}", "service": f"https://{name}", **fields})
+
+
+def entry(number, result="success", **fields):
+    return PromotionEntry(f"{number}-1", commit(number), result=result, **fields)
+
+
+def reading(*standings, **fields):
+    fields.setdefault("promoter", "adm1")
+    return PromotionReading(standings={each.name: each for each in standings}, **fields)
+
+
+def status(found):
+    return fleets_status(found.standings.values(), found.withheld, found.state, found.report, found.promoter)
+
+
+@pytest.fixture
+def under_way():
+    """Return the reading of a promotion whose canary is through, and whose second group is manual."""
+    governing = promotion(CANARY, REST)
+    fleets = SimulatedFleets.of("us", eu="eu")
+    state = fleets.run(fleets.start(governing), governing)
+    return reading(*fleets.note_standings(1).values(), state=state)
+
+
+class TestTheOrderOfFleets:
+    def test_the_worst_state_comes_first_then_those_without_a_branch_then_those_that_lack_most(self):
+        listed = [
+            standing("a"),
+            standing("b", behind=7),
+            standing("c", tip=None),
+            standing("d", FleetState.STOPPED),
+            standing("e", FleetState.DIVERGED),
+        ]
+        assert [each.name for each in worst_first(listed)] == ["e", "d", "c", "b", "a"]
+
+    @pytest.mark.parametrize(("fields", "converged"), [({}, True), ({"behind": 1}, False), ({"tip": None}, False)])
+    def test_fleets_have_converged_at_the_tip_of_main_only(self, fields, converged):
+        assert status(reading(standing("a"), standing("b", **fields))).converged is converged
+
+    def test_no_fleets_have_not_converged(self):
+        assert not status(reading()).converged
+
+
+class TestTheExplanationOfAFleet:
+    def test_a_stopped_fleet(self):
+        found = reading(
+            standing("eu", FleetState.STOPPED, by="bob", since=NOON - 60, behind=2, problem="disk full"),
+            withheld={"eu": WITHHELD},
+            promoter=None,
+            report=PromoterReport(waiting="a freeze"),
+        )
+        shown = status(found)
+        assert explain_fleet(shown.fleets[0], shown, None, NOON) == [
+            "eu is stopped by bob, 1 min ago",
+            f"branch fleets/eu is at {commit(1)[:12]}, 2 commits behind the main branch",
+            "problem: disk full",
+            f"withheld: {WITHHELD}; 'zkdeployment promote release eu' ends that",
+            "promoter: no promoter runs, so nothing is promoted; start zkdeployment-promoter",
+            "the next promotion waits: a freeze",
+        ]
+
+    def test_a_fleet_that_waits_for_its_group(self, under_way):
+        shown = status(under_way)
+        lines = explain_fleet(under_way.standings["us"], shown, under_way.state, NOON)
+        waits = "its group rest is waiting (the group is manual and waits to be promoted)"
+        assert any(waits in line for line in lines)
+
+    def test_a_fleet_that_no_group_has(self, under_way):
+        lines = explain_fleet(standing("asia"), status(under_way), under_way.state, NOON)
+        assert lines[-1] == f"promotion 1-1 of {commit(1)[:12]} does not concern the fleet"
+
+
+class TestThePage:
+    def test_without_fleets(self):
+        view = fleets_view(reading(), NOON, PageActs())
+        assert (view.headline, view.cards, view.picture) == ("No fleets are under promotion", (), None)
+
+    def test_all_fleets_have_the_newest_commit(self):
+        view = fleets_view(reading(standing("a"), standing("b")), NOON, PageActs())
+        assert (view.tone.value, view.headline) == ("good", "All 2 fleets have the newest commit")
+
+    def test_fleets_that_are_behind_without_a_promotion(self):
+        view = fleets_view(reading(standing("a", behind=1)), NOON, PageActs())
+        assert (view.tone.value, view.headline) == ("halted", "Fleets are behind the main branch")
+
+    def test_a_fleet_that_cannot_follow_is_worse_than_anything_else(self):
+        view = fleets_view(reading(standing("a", FleetState.REFUSED), promoter=None), NOON, PageActs())
+        assert (view.tone.value, view.headline) == ("bad", "1 fleet of 1 cannot follow")
+
+    def test_without_a_promoter_nothing_is_promoted(self):
+        view = fleets_view(reading(standing("a"), promoter=None), NOON, PageActs())
+        assert view.headline == "Nothing is promoted"
+
+    def test_a_promotion_under_way_has_a_picture_its_groups_and_the_group_of_each_fleet(self, under_way):
+        view = fleets_view(under_way, NOON, PageActs(group=lambda group: group_acts(under_way.state, group)))
+        assert (view.headline, view.done, view.total) == ("A revision goes from fleet to fleet", 1, 2)
+        assert [box.name for box in view.picture.boxes] == ["canary", "rest"]
+        assert [(card.name, card.group) for card in view.cards] == [("eu", "canary"), ("us", "rest")]
+        assert [[link.label for link in group.acts] for group in view.groups] == [[], ["Promote"]]
+
+    def test_only_addresses_of_the_web_become_links(self):
+        view = fleets_view(reading(standing("a", service="javascript:alert(1)")), NOON, PageActs())
+        assert view.cards[0].href == ""
+
+    def test_a_wall_is_bounded(self):
+        view = fleets_view(reading(*(standing(f"f{number:03}") for number in range(203))), NOON, PageActs())
+        assert (len(view.cards), view.more_cards) == (200, 3)
+
+    def test_the_history_of_a_revision_has_the_fleets_in_the_order_in_which_it_reached_them(self):
+        found = entry(1, committed=NOON - HOUR, reached={"b": NOON, "a": NOON - 60})
+        view = revision_view(reading(standing("a"), standing("c")), found, NOON)
+        assert [(fleet.name, fleet.href, fleet.took) for fleet in view.reached] == [
+            ("a", "https://a", "59 min"),
+            ("b", "", "1 h"),
+        ]
+        assert view.missing == ("c",)
+
+
+class TestTheFigures:
+    def test_a_promotion_that_was_rolled_back_has_failed_and_the_rollback_restores(self):
+        newest_first = [
+            entry(3, begun=NOON - HOUR, committed=NOON - HOUR, reached={"a": NOON}, rolls_back=commit(2)),
+            entry(2, begun=NOON - 3 * HOUR, ended=NOON - 2 * HOUR, reached={"a": NOON - 2 * HOUR}),
+            entry(1, begun=NOON - 9 * HOUR, committed=NOON - 10 * HOUR, reached={"a": NOON - 9 * HOUR}),
+        ]
+        newest_first = [replace(each, begun=NOON - number * HOUR) for number, each in enumerate(newest_first, 1)]
+        found = delivery_figures(promotion_deliveries(newest_first), NOON)
+        assert found.publications == 3
+        assert found.failure_rate == pytest.approx(1 / 3)
+        assert found.lead_time == HOUR
+        assert found.restore_time == 2 * HOUR
+
+    @pytest.mark.parametrize("result", ["failed", "aborted", "success with failures"])
+    def test_failed_promotions(self, result):
+        (found,) = promotion_deliveries([entry(1, result, ended=NOON)])
+        assert (found.failed, found.ended, found.failed_at) == (True, None, NOON)
+
+    def test_a_promotion_under_way_has_neither_failed_nor_ended(self):
+        (found,) = promotion_deliveries([entry(1, "")])
+        assert (found.failed, found.ended) == (False, None)
+
+
+class TestTheWayBack:
+    def in_main(self, _revision):
+        return True
+
+    def test_the_last_success_before_the_newest_is_wanted_and_the_first_revision_after_it_is_bad(self):
+        history = [entry(4, "failed"), entry(3, "aborted"), entry(2, "success"), entry(1, "success")]
+        assert way_back(history, self.in_main) == WayBack(commit(2), commit(3))
+
+    def test_a_newest_promotion_that_succeeded_can_be_rolled_back(self):
+        assert way_back([entry(2), entry(1)], self.in_main) == WayBack(commit(1), commit(2))
+
+    def test_a_second_attempt_is_not_an_earlier_revision(self):
+        history = [entry(2, "failed"), entry(2, "success"), entry(1, "success")]
+        assert way_back(history, self.in_main) == WayBack(commit(1), commit(2))
+
+    def test_a_named_revision_that_was_never_promoted_makes_all_promotions_bad(self):
+        assert way_back([entry(3), entry(2)], self.in_main, commit(9)) == WayBack(commit(9), commit(2))
+
+    def test_revisions_that_main_lost_do_not_count(self):
+        history = [entry(3, "failed"), entry(2), entry(1)]
+        assert way_back(history, lambda revision: revision != commit(2)) == WayBack(commit(1), commit(3))
+
+    @pytest.mark.parametrize(
+        ("history", "named"),
+        [((), None), ((entry(1, "failed"),), None), ((entry(2), entry(1)), commit(2))],
+    )
+    def test_without_an_earlier_revision_a_rollback_is_refused(self, history, named):
+        with pytest.raises(RefusedError):
+            way_back(history, self.in_main, named)
+
+
+class TestTheActs:
+    def test_acts_on_a_promotion_that_does_not_exist_are_refused(self):
+        acts = (PausePromotion(), ResumePromotion(), AbortPromotion())
+        for act in (*acts, PromoteFleets(group="x"), FailFleets(group="x")):
+            assert act.objection(reading()) == "There is no promotion at present."
+
+    def test_a_promotion_under_way_can_be_paused_and_aborted(self, under_way):
+        assert [link.label for link in promotion_acts(under_way.state)] == [
+            "Pause the promotion",
+            "Abort the promotion",
+        ]
+        assert PausePromotion().objection(under_way) == ""
+        assert ResumePromotion().objection(under_way) == "the promotion 1-1 is not paused"
+        assert ResumePromotion().consequences(under_way) == ("The promotion continues where it was paused.",)
+
+    def test_a_group_that_waits_can_be_promoted(self, under_way):
+        groups = {group.name: group for group in rollout_status(under_way.state, led=True, now=NOON).groups}
+        assert group_acts(under_way.state, groups["canary"]) == ()
+        act = PromoteFleets(group="rest")
+        assert (act.objection(under_way), act.title(under_way)) == ("", "Promote group rest")
+        assert act.consequences(under_way) == ("The group begins as soon as its turn comes: 2 fleets.",)
+        assert "does not wait for its metrics" in FailFleets(group="rest").objection(under_way)
+
+    def test_a_fleet_is_withheld_once_and_released_once(self):
+        found = reading(standing("eu"), standing("us"), withheld={"us": WITHHELD})
+        assert WithholdFleet(fleet="eu").objection(found) == ""
+        assert WithholdFleet(fleet="asia").objection(found) == "There is no fleet asia."
+        assert WithholdFleet(fleet="us").objection(found).startswith("The fleet is withheld already: ")
+        assert ReleaseFleet(fleet="us").objection(found) == ""
+        assert ReleaseFleet(fleet="eu").objection(found) == "The fleet eu is not withheld."
+        assert [fleet_acts("us", withheld=each)[0].label for each in (True, False)] == ["Release", "Withhold"]
+
+
+class TestTheEvents:
+    def events(self, before, after):
+        return [(event.kind, event.subject) for event in PROMOTION_PART.events(before, after)]
+
+    def test_an_answer_without_news_is_no_event(self):
+        before, after = (reading(standing("eu", seen=seen), report=PromoterReport(seen)) for seen in (1.0, 2.0))
+        assert self.events(before, after) == []
+
+    def test_fleets_that_change_appear_and_leave_are_events(self):
+        before = reading(standing("a"), standing("b"), standing("c"))
+        after = reading(standing("a", behind=1), standing("b"), standing("d"), withheld={"b": WITHHELD})
+        assert self.events(before, after) == [(EventKind.FLEET, name) for name in "abcd"]
+
+    def test_a_promotion_its_promoter_and_its_problem_are_events(self, under_way):
+        assert self.events(PROMOTION_PART.empty, reading()) == [(EventKind.PROMOTION, "none")]
+        assert (EventKind.PROMOTION, "1-1") in self.events(reading(), under_way)
+        assert self.events(under_way, replace(under_way, promoter=None)) == [(EventKind.PROMOTION, "1-1")]
+        trouble = replace(under_way, report=PromoterReport(problem="the documents have errors"))
+        (event,) = PROMOTION_PART.events(under_way, trouble)
+        assert event.body["words"].endswith("; the documents have errors")
