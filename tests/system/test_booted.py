@@ -12,7 +12,7 @@ from support.hosts.machine_room import MachineRoom
 from support.hosts.rpms import VERSION, later_release
 from support.waiting import UNLIMITED, wait_until
 
-UNITS = ("agent", "coordinator", "filter@web", "nagios", "pools", "server", "syncer")
+UNITS = ("agent", "coordinator", "filter@web", "nagios", "pools", "promoter", "server", "syncer")
 
 #: The sections of the machine that runs everything. Nagios is tested elsewhere: here its bridge has none.
 CENTRAL = """\
@@ -27,6 +27,10 @@ key-file = /etc/zkdeployment/nagios.key
 objects = /etc/nagios/zkdeployment
 verify = /bin/true
 reload = /bin/true
+[promote]
+url = {url}
+directory = /var/lib/zkdeployment/promoter/tree
+token-directory = /etc/zkdeployment/fleets
 """
 
 #: Scripts note when they begin and end; those of a host whose name is on hold do not end.
@@ -81,7 +85,7 @@ def installed(fleet):
 def central(fleet, installed):
     """Return the machine that runs everything."""
     machine = fleet.machine("central", above=installed)
-    more = ("zkdeployment-server", "zkdeployment-pools", "zkdeployment-nagios")
+    more = [f"zkdeployment-{part}" for part in ("server", "pools", "nagios", "promoter")]
     machine.run("dnf", "--assumeyes", "--quiet", "install", *more)
     fleet.configure(machine, more=CENTRAL.format(url=fleet.tree_url))
     as_user = ("runuser", "-u", "zkdeployment", "--")

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from support.certificates import CERTIFICATES
+from support.commands import run
 from support.sandboxes import PROGRAMS
 from support.waiting import wait_until
 from zkdeployment.sandbox import samples
@@ -294,3 +295,37 @@ def test_an_ensemble_of_three_survives_the_loss_of_one(make_box):
     waited = ensemble.wait()
     assert waited.returncode == 0, waited.stderr
     assert ensemble.sandbox("start", "zookeeper1").returncode == 0
+
+
+def test_several_fleets_have_an_ensemble_a_branch_and_a_service_each_and_one_promoter(make_box):
+    home = make_box("home")
+    home.up("--hosts", "1", "--fleets", "2")
+    directories = home.status["fleets"]
+    assert directories == {"fleet1": str(home.directory), "fleet2": str(home.directory / "fleets" / "fleet2")}
+    assert psutil.pid_exists(home.status["promoter"])
+    other = json.loads(home.zkdeployment("sandbox", "status", "-d", directories["fleet2"], "-o", "json").stdout)
+    assert other["zookeeper"] != home.status["zookeeper"]
+    assert (other["tree"], other["follows"]) == (home.status["tree"], "fleets/fleet2")
+    shown = home.sandbox("status").stdout
+    assert "promoter" in shown
+    assert directories["fleet2"] in shown
+
+    def tip(branch):
+        return run(
+            "git", "-C", other["tree"], "for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}"
+        ).stdout
+
+    wait_until(lambda: tip("fleets/fleet2") == tip("main"), "the promoter moved the branch of the second fleet")
+    assert home.sandbox("stop", "promoter").returncode == 0
+    assert home.status["promoter"] is None
+    assert home.sandbox("down").returncode == 0
+    assert left_of(home) == ([], False)
+
+
+def test_options_that_do_not_fit_several_fleets_are_refused_before_any_process_starts(make_box):
+    none = make_box("none")
+    refused = none.sandbox("up", "--fleets", "2", "--servers", "3")
+    assert refused.returncode == 2
+    assert "--fleets cannot be combined with --nagios, --servers or --no-syncer" in refused.stderr
+    assert none.sandbox("up", "--fleets", "1").returncode == 2
+    assert left_of(none) == ([], False)

@@ -1,7 +1,7 @@
 """``scripts/demo --fleets``: one repository, three fleets with an ensemble each, and a promoter between them.
 
 A good revision goes through the canary to the other fleets. A bad one stops the canary and reaches no other fleet.
-The fix goes the same way as the good one.
+A rollback leads the canary back first, and the fix goes the same way as the good one.
 """
 
 from __future__ import annotations
@@ -91,22 +91,28 @@ class FleetsScenario(DemoScenario):
         reason = standing["problem"]
         self.check("9.9" in reason, f"{canary} is {standing['state']}: {reason}")
         self.check(self.tip(canary) == bad, f"the branch of {canary} has {bad[:12]}")
+        shown = self.run_in(canary, "fleets")
+        self.check(shown.status != 0 and "9.9" in shown.stdout, "zkdeployment fleets shows the reason", shown)
         for name in others:
             self.check(self.tip(name) == good, f"the branch of {name} stayed at {good[:12]}")
             waited = self.run_in(name, "status", "--wait", good, "--timeout", "10")
             self.check(waited.status == 0, f"every host of {name} is at {good[:12]}", waited)
 
     def repair(self) -> None:
-        """Stage 4: the fix goes through all fleets."""
-        self.stage(4, "push of the fix, hello 1.1; the operators of the canary resume it")
-        fix = self.push("hello 1.1", version="1.1")
+        """Stage 4: the rollback goes to the canary first, and the fix goes through all fleets."""
+        self.stage(4, "promote rollback; the operators of the canary resume it; then push of hello 1.1")
         canary = next(iter(self.fleets))
-        self.wait(lambda: self.tip(canary) == fix, f"the promoter moves the branch of {canary}")
+        rolled_back = self.run_in(canary, "promote", "rollback", "--reason", "hello 9.9 does not exist")
+        self.check(rolled_back.status == 0, "promote rollback: a commit on the main branch", rolled_back)
+        self.revisions.append(self.main())
+        self.wait(lambda: self.tip(canary) == self.main(), f"the promoter moves the branch of {canary}")
         resumed = self.run_in(
             canary,
             *("resume", "--latest", "--reason", "the version was mistyped", "--timeout", "60"),
         )
-        self.check(resumed.status == 0, "resume --latest: the syncer of the canary published the fix", resumed)
+        self.check(resumed.status == 0, "resume --latest: the syncer of the canary published it", resumed)
+        self.promoted()
+        self.push("hello 1.1", version="1.1")
         self.promoted()
 
     # Parts of stages
@@ -151,6 +157,11 @@ class FleetsScenario(DemoScenario):
         """Return the result of the newest promotion; empty unless it is one of this revision and has ended."""
         entry = self.newest()
         return str(entry["result"]) if entry and entry["revision"] == revision else ""
+
+    def main(self) -> str:
+        """Return the commit of the main branch at the git server."""
+        status = self.sandbox.status()
+        return process.run(["git", "-C", status["tree"], "rev-parse", status["branch"]]).check().stdout.strip()
 
     def tip(self, fleet: str) -> str:
         """Return the commit of a fleet's branch at the git server."""
