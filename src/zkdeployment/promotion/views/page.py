@@ -265,7 +265,7 @@ def _row(entry: PromotionEntry, reading: PromotionReading, now: float) -> Promot
         href=promotion_page(entry.id),
         revision=short(entry.revision),
         subject=entry.subject,
-        author=entry.author,
+        author=_author(entry),
         begun=moment(entry.begun, now),
         tone=tones.get(entry.result, Tone.BUSY),
         result=entry.result or "under way",
@@ -274,6 +274,11 @@ def _row(entry: PromotionEntry, reading: PromotionReading, now: float) -> Promot
         took="" if entry.ended is None else age(max(0.0, entry.ended - entry.begun)),
         rolls_back=short(entry.rolls_back) if entry.rolls_back else "",
     )
+
+
+def _author(entry: PromotionEntry) -> str:
+    """Return the name of the author without the mail address."""
+    return entry.author.partition(" <")[0]
 
 
 def _strip(history: Sequence[PromotionEntry]) -> tuple[StripBar, ...]:
@@ -290,7 +295,7 @@ def _strip(history: Sequence[PromotionEntry]) -> tuple[StripBar, ...]:
             height=max(4, round(_TALLEST * sqrt(took[entry.id] / longest))),
             size=0,
             tone=_BAR_TONES.get(entry.result, "failed"),
-            initials="".join(word[0] for word in entry.author.split()[:2]).upper(),
+            initials="".join(word[0] for word in _author(entry).split()[:2]).upper(),
             label=(
                 f"{entry.subject or short(entry.revision)}: {entry.result or 'under way'},"
                 f" {counted(len(entry.reached), 'fleet')} reached, {age(took[entry.id])} after the commit"
