@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import sys
 import time
 from dataclasses import replace
@@ -45,7 +46,8 @@ def run(wanted: argparse.Namespace) -> int:
 
 def _run_promotions(wanted: argparse.Namespace) -> int:
     """Simulate a promoter with many fleets; a single seed shows its whole trace."""
-    log.configure(quiet=True)
+    log.configure()
+    logging.getLogger().setLevel(logging.CRITICAL)  # failed groups are a part of the simulation
     options = PromotionOptions(wanted.first, wanted.fleets, max(wanted.hosts, wanted.fleets), wanted.faults)
     if wanted.seed is None:
         return run_promotions(options, _seeds(wanted), _say)
