@@ -61,7 +61,8 @@ prepare() {
 # Whether everything was installed since the last change of what is wanted, for a checkout in this place.
 is_current() {
     [ -f "$1" ] && [ "$1" -nt setup.cfg ] && [ "$1" -nt scripts/lib.sh ] && [ "$(<"$1")" = "$PWD" ] || return
-    [ "$2" != test ] || { has_nagios && has_chromium && has_axe && has_prometheus && has_balancers; }
+    [[ "$2" != @(test|bench) ]] || has_chromium || return
+    [ "$2" != test ] || { has_nagios && has_axe && has_prometheus && has_balancers; }
 }
 
 # Runs a step and shows what it printed only if it failed.
@@ -132,7 +133,7 @@ install_debian() {
     [ "$1" != test ] || has mmdebstrap || wanted+=(mmdebstrap)
     [ "$1" != test ] || has ip || wanted+=(iproute2)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
-    [ "$1" != test ] || has_chromium || wanted+=(chromium)
+    [[ "$1" != @(test|bench) ]] || has_chromium || wanted+=(chromium)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)
     [ "$1" = packages ] || has java || wanted+=(default-jre-headless)
     if [ "$1" != packages ] && ! has_zookeeper; then
@@ -163,7 +164,7 @@ install_fedora() {
     [ "$1" != test ] || has systemd-analyze || wanted+=(systemd)
     [ "$1" != test ] || has rpmlint || wanted+=(rpmlint)
     [ "$1" != test ] || has_nagios || wanted+=(nagios nagios-plugins-dummy nagios-plugins-http nagios-plugins-tcp)
-    [ "$1" != test ] || has_chromium || wanted+=(chromium)
+    [[ "$1" != @(test|bench) ]] || has_chromium || wanted+=(chromium)
     [ "$1" != test ] || has_prometheus || wanted+=(golang-github-prometheus)
     [ "$1" != test ] || has_balancers || wanted+=(haproxy nginx)
     [ "$1" != test ] || has_axe || has npm || wanted+=(npm)

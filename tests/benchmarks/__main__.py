@@ -29,6 +29,7 @@ NAMES = (
     "packages",
     "repositories",
     "service",
+    "pages",
     "monitoring",
     "hanging",
 )

@@ -53,7 +53,6 @@ SHOWN_IN_MANUAL = (
     "commit-rolling-1280-light",
     "palette-rolling-1280-light",
     "history-rolling-1280-light",
-    "rollout-stopped-390-light",
     "service-stopped-1280-light",
     "service-rolling-1280-light",
     "locks-rolling-390-light",

@@ -25,6 +25,7 @@ from benchmarks.results import HEADINGS, SCALES, Result
         "promotion",
         "locks",
         "service",
+        "pages",
         "intents",
         "checks",
     ],
