@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +139,20 @@ def delivery_figures(deliveries: Sequence[Delivery], now: float) -> DeliveryFigu
         failed / len(measured) if measured else None,
         median(restored) if (restored := list(_restore_times(measured))) else None,
     )
+
+
+def weekly_figures(deliveries: Sequence[Delivery], now: float, weeks: int) -> list[DeliveryFigures]:
+    """Return the figures as they were at the ends of the last weeks, the oldest first, the last ones at ``now``.
+
+    A delivery that ended later had not ended yet.
+    """
+    found = []
+    for week in range(weeks - 1, -1, -1):
+        moment = now - week * 7 * _DAY
+        known = [each for each in deliveries if each.begun <= moment]
+        open_ones = (replace(each, ended=None) if (each.ended or 0) > moment else each for each in known)
+        found.append(delivery_figures([*open_ones], moment))
+    return found
 
 
 def _restore_times(oldest_first: Sequence[Delivery]) -> Iterator[float]:

@@ -15,8 +15,8 @@ from zkdeployment.fleet.views.history import (
     FIGURE_DAYS,
     acts_during,
     by_importance,
-    delivery_figures,
     publication_deliveries,
+    weekly_figures,
 )
 from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
 from zkdeployment.service.views.frame import (
@@ -32,7 +32,7 @@ from zkdeployment.service.views.frame import (
 from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
@@ -102,11 +102,16 @@ class Calendar:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of the delivery, with its definition."""
+    """A figure of the delivery, with its definition, and its course over the last weeks as a path of SVG.
+
+    The path is empty without two values; weeks without a value are gaps in it. ``course`` is its description.
+    """
 
     name: str
     value: str
     definition: str
+    path: str = ""
+    course: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,23 +301,50 @@ def shown_figures(
     deliveries: Sequence[Delivery], now: float, definitions: tuple[str, str, str, str] = _DEFINITIONS
 ) -> tuple[Figure, ...]:
     """Return the four figures with their definitions; ``deliveries`` are sorted, the newest first."""
-    found = delivery_figures(deliveries, now)
-    rate = "none yet" if found.failure_rate is None else f"{100 * found.failure_rate:.0f} %"
+    weeks = weekly_figures(deliveries, now, _FIGURE_WEEKS)
+    found = weeks[-1]
     counted_ones, lead, share, restore = definitions
+    frequency = f"{counted_ones}: {found.publications} in the last {FIGURE_DAYS} days."
     return (
-        Figure(
-            "Deployment frequency",
-            f"{found.per_week:.1f} a week" if found.publications else "none yet",
-            f"{counted_ones}: {found.publications} in the last {FIGURE_DAYS} days.",
-        ),
-        Figure("Lead time for changes", _shown_age(found.lead_time), lead),
-        Figure("Change failure rate", rate, share),
-        Figure("Time to restore", _shown_age(found.restore_time), restore),
+        _figure("Deployment frequency", frequency, [each.per_week or None for each in weeks], _shown_frequency),
+        _figure("Lead time for changes", lead, [each.lead_time for each in weeks], age),
+        _figure("Change failure rate", share, [each.failure_rate for each in weeks], _shown_rate),
+        _figure("Time to restore", restore, [each.restore_time for each in weeks], age),
     )
 
 
-def _shown_age(seconds: float | None) -> str:
-    return "none yet" if seconds is None else age(seconds)
+#: The weeks of the course of a figure, and the size of its picture.
+_FIGURE_WEEKS = 12
+_COURSE_STEP, _COURSE_HEIGHT = 12, 28
+
+
+def _figure(name: str, definition: str, values: Sequence[float | None], shown: Callable[[float], str]) -> Figure:
+    """Return a figure with these values at the ends of the last weeks."""
+    last = values[-1]
+    known = [value for value in values if value is not None]
+    value = "none yet" if last is None else shown(last)
+    if len(known) <= 1:
+        return Figure(name, value, definition)
+    most = max(known) or 1.0
+    places = [
+        None if each is None else f"{_COURSE_STEP * week} {_COURSE_HEIGHT * (1 - each / most):.1f}"
+        for week, each in enumerate(values)
+    ]
+    path = "".join(
+        f"{'M' if week == 0 or places[week - 1] is None else 'L'}{place}"
+        for week, place in enumerate(places)
+        if place is not None
+    )
+    course = f"{name} over {len(values)} weeks: {shown(min(known))} to {shown(max(known))}"
+    return Figure(name, value, definition, path, course)
+
+
+def _shown_frequency(per_week: float) -> str:
+    return f"{per_week:.1f} a week"
+
+
+def _shown_rate(rate: float) -> str:
+    return f"{100 * rate:.0f} %"
 
 
 def previous_record(records: Sequence[PublicationRecord], sequence: int) -> PublicationRecord | None:

@@ -58,3 +58,16 @@ def test_a_failure_that_is_not_mended_yet_and_an_empty_history_have_no_figures()
     assert delivery_figures([published(1, failed=True)], NOW).restore_time is None
     empty = delivery_figures([], NOW)
     assert (empty.lead_time, empty.failure_rate, empty.restore_time, empty.publications) == (None, None, None, 0)
+
+
+def test_the_figures_of_past_weeks_do_not_know_what_came_later():
+    deliveries = [
+        history.Delivery(NOW - DAY, NOW - 2 * DAY, NOW - DAY / 2),
+        history.Delivery(NOW - 8 * DAY, NOW - 9 * DAY, NOW - 6 * DAY),  # it ended in the last week
+        history.Delivery(NOW - 20 * DAY, None, None, failed=True, failed_at=NOW - 20 * DAY),
+    ]
+    weeks = history.weekly_figures(deliveries, NOW, 4)
+    assert [week.publications for week in weeks] == [0, 1, 2, 3]
+    assert [week.failure_rate for week in weeks] == [None, 1.0, 0.5, pytest.approx(1 / 3)]
+    assert [week.lead_time for week in weeks] == [None, None, None, 2.25 * DAY]
+    assert weeks[-1] == history.delivery_figures(deliveries, NOW)

@@ -191,3 +191,21 @@ def test_without_publications_there_are_no_figures():
     view = listed([], now=MONDAY)
     assert (view.strip, view.calendar.cells) == ((), ())
     assert {figure.value for figure in view.figures} == {"none yet"}
+
+
+def test_each_figure_has_its_course_over_twelve_weeks():
+    records = [published(0, 4), published(7, 3, failed=True), published(30, 2), published(31, 1)]
+    figures = {figure.name: figure for figure in listed(records, now=MONDAY).figures}
+    frequency, rate = figures["Deployment frequency"], figures["Change failure rate"]
+    assert frequency.value == "0.5 a week"
+    assert frequency.course == "Deployment frequency over 12 weeks: 0.5 a week to 0.8 a week"
+    assert frequency.path.startswith("M84 ")
+    assert frequency.path.count("L") == 4
+    assert rate.course == "Change failure rate over 12 weeks: 0 % to 50 %"
+    assert figures["Time to restore"].path == ""
+
+
+def test_weeks_without_a_value_are_gaps_in_the_course():
+    records = [published(0, 2), published(50, 1)]
+    path = next(each.path for each in listed(records, now=MONDAY).figures if each.name == "Change failure rate")
+    assert path.count("M") == 2
