@@ -163,11 +163,12 @@ class Sandbox:
 
         Raises ``RefusedError`` if the directory is not a sandbox.
         """
-        is_sandbox = self.layout.description.exists()
+        # Processes of a sandbox may write files although its directory was removed.
+        is_sandbox = self.layout.description.exists() or bool(process_cleanup.sandbox_processes(self.directory))
         if not is_sandbox and self.directory.exists() and any(self.directory.iterdir()):
             raise RefusedError(f"{self.directory} is not a sandbox; nothing was ended or removed")
         process_cleanup.end_processes(self.directory)
-        if is_sandbox:
+        if is_sandbox and self.directory.exists():
             # The description is removed last, so that an interrupted removal can be repeated.
             for entry in self.directory.iterdir():
                 if entry.is_dir():
