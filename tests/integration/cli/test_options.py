@@ -164,9 +164,10 @@ def test_config_check_accepts_the_samples(sample: Path, commented: bool, tmp_pat
     assert understood["zkdeployment"]["host-id"] == "0015C5F4D4F0"
     assert ("nagios" in understood) is not commented  # the bridge has no defaults for what it needs
     assert ("metrics main" in understood) is not commented
+    assert ("promote" in understood) is not commented
     for section in SECTIONS:
         keys = section_table(section).rows()
-        if section in {"nagios", "metrics"} and commented:
+        if section in {"nagios", "metrics", "promote"} and commented:
             continue
         found = understood["metrics main" if section == "metrics" else section]
         assert found.keys() == set(keys)

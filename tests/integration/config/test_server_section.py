@@ -167,7 +167,10 @@ def test_webhooks_have_a_url_and_kinds(server):
         ("http://chat.example.com/token *", "found another URL in line 1"),
         ("https://me:token@chat.example.com/ *", "found another URL in line 1"),
         ("https://chat.example.com:x/token *", "found another URL in line 1"),
-        ("https://chat.example.com/token", "check, session, pool, node, separated by commas; found nothing"),
+        (
+            "https://chat.example.com/token",
+            "check, session, pool, node, fleet, promotion, separated by commas; found nothing",
+        ),
         ("https://chat.example.com/token stop,feed", "found 'feed'"),
         ("https://chat.example.com/token *\n  https://chat.example.com/token stop", "one line for each URL"),
         ("\n".join(f"  https://chat.example.com/token{n} *" for n in range(21)), "expected at most 20 lines"),

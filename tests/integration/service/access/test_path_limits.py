@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
 
 import pytest
 
@@ -141,6 +142,18 @@ def failed_check(path: str) -> CheckInstance:
     return replace(instance_of(version(0, CheckState.ROLLOUT_FAILED, "A")), key=replace(KEY, path=path))
 
 
+#: The acts on promotions, with what they need besides a reason.
+PROMOTION_ACTS: Mapping[str, Mapping[str, str]] = {
+    "pause": {},
+    "resume": {},
+    "abort": {},
+    "promote": {"group": "x"},
+    "fail": {"group": "x"},
+    "withhold": {"fleet": "x"},
+    "release": {"fleet": "x"},
+}
+
+
 def cases() -> Iterator[Case]:
     yield Case(True, "POST", "/api/v1/stop", {}, REASON)
     for verb in ("hold", "resume", "publish", "rollback", "rollout/pause", "rollout/resume", "rollout/abort"):
@@ -151,6 +164,9 @@ def cases() -> Iterator[Case]:
     yield Case(False, "POST", "/api/v1/rollback", {}, {**REASON, "dry_run": True})
     for verb in ("promote", "fail"):
         yield Case(False, "POST", f"/api/v1/rollout/{verb}", {}, {**REASON, "group": "x"})
+    yield Case(False, "POST", "/api/v1/retry", {}, {**REASON, "host": "h1"})
+    for verb, more in PROMOTION_ACTS.items():
+        yield Case(False, "POST", f"/api/v1/promotion/{verb}", {}, {**REASON, **more})
     for name in ("/p1/a", "/agent-locks/p1,b", "/p2/a", "/agent-locks/p2,b", "web", "/roles/web"):
         yield Case("p1" in name, "POST", "/api/v1/locks/release", {}, {**REASON, "name": name})
     yield from GROUP_TABLE.cases()
@@ -258,7 +274,8 @@ def test_no_page_acts_outside_of_the_paths_of_an_operator(stage: Stage):
     tip = stage.branch.tip()
     sequence = stage.service.adapters.feed.history(1)[0].sequence
     acts = ["hold", "resume", "publish", "rollout-pause", "rollout-resume", "rollout-abort"]
-    acts += ["rollout-promote?group=x", "rollout-fail?group=x"]
+    acts += ["rollout-promote?group=x", "rollout-fail?group=x", "retry?host=h1"]
+    acts += [f"promotion-{verb}?{urlencode(more)}" for verb, more in PROMOTION_ACTS.items()]
     acts += [f"rollback?sequence={sequence}", "release?lock=web", "release?lock=/p2/a"]
     for kind in ("outside", "partly"):
         acts += [f"intent-{verb}?subject=p1/store/v1/{kind}" for verb in GROUP_TABLE.verbs if verb != "adopt"]

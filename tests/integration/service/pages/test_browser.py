@@ -291,7 +291,7 @@ def test_acts_on_the_rollout_and_on_locks(stage):
             ("Pause the rollout", "Pause the rollout", "latency is up"),
             ("Abort the rollout", "Abort the rollout", "web loses sessions"),
         ):
-            page.get_by_role("link", name=link).click()
+            page.get_by_role("link", name=link, exact=True).click()
             page.get_by_label("Reason").fill(reason)
             page.get_by_role("button", name=button).click()
             expect(page).to_have_url(f"{stage.service.url}/rollout")
