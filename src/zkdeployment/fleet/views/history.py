@@ -142,7 +142,7 @@ def delivery_figures(deliveries: Sequence[Delivery], now: float) -> DeliveryFigu
 
 
 def weekly_figures(deliveries: Sequence[Delivery], now: float, weeks: int) -> list[DeliveryFigures]:
-    """Return the figures as they were at the ends of the last weeks, the oldest first, the last ones at ``now``.
+    """Return the figures at the ends of the last weeks, the oldest first; the last week ends at ``now``.
 
     A delivery that ended later had not ended yet.
     """
