@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.records import APART, OMITTED, Key, Record
-from zkdeployment.base.stop import LackingGroup, services_of
+from zkdeployment.base.stop import LackingGroup, operators_stop, services_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from zkdeployment.base.stop import Stop
     from zkdeployment.tree.values import Properties
 
 
@@ -226,3 +229,20 @@ def idle_role(role: str) -> str | None:
 def is_host_name(target: str) -> bool:
     """Whether a target that matches no known host is a host name: host names contain a dot, roles do not."""
     return "." in target and not target.startswith("/")
+
+
+def retry_objection(host: Host | None, stops: Collection[Stop]) -> str:
+    """Return why a host of a stopped fleet cannot try again; empty if it can.
+
+    An agent that was restarted since its failure shows no error; its stop is still recorded.
+    """
+    stop = operators_stop(stops)
+    if stop is not None:
+        return f"{stop}; an operator's stop is for all hosts: resume the fleet"
+    if host is None:
+        return "its agent is not registered; start the agent first"
+    if host.is_leasable:
+        return "leases decide what it runs, and it tries again with its next lease"
+    if host.error is None and all(stop.host_id != host.identity.id for stop in stops):
+        return "it has not failed; 'zkdeployment resume' lets all hosts continue"
+    return ""

@@ -13,7 +13,7 @@ from zkdeployment.base.records import APART, OMITTED, Key, Record
 from zkdeployment.base.text import printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from zkdeployment.base.act import Act
 
@@ -67,6 +67,11 @@ class Stop(Record):
     def of_operator(cls, act: Act) -> Stop:
         """Return the stop of an operator's ``stop`` or ``hold``."""
         return cls(step=act.what, reason=act.reason, time=act.time, by=act.by)
+
+
+def operators_stop(stops: Iterable[Stop]) -> Stop | None:
+    """Return the stop of an operator, if there is one: neither a recovery nor a retry passes such a stop."""
+    return next((stop for stop in stops if not stop.is_failure), None)
 
 
 #: The largest size of the kept end of an output, in bytes.

@@ -28,7 +28,7 @@ from zkdeployment.base.errors import (
     ZkdeploymentError,
     error_message,
 )
-from zkdeployment.base.stop import COORDINATOR, Stop
+from zkdeployment.base.stop import COORDINATOR, Stop, operators_stop
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.strategies.group_analysis import due_requests
@@ -40,7 +40,6 @@ from zkdeployment.strategies.progress import (
     is_recovery_pending,
     is_superseded,
     next_attempt,
-    operators_stop,
     recover,
     restarted_hosts,
     seconds_until_change,

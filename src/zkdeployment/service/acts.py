@@ -13,6 +13,8 @@ from zkdeployment.base.cluster import (
 )
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
+from zkdeployment.base.host import retry_objection
+from zkdeployment.base.stop import operators_stop
 from zkdeployment.base.text import counted
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.service.act import ActDetail, ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
@@ -237,8 +239,6 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
         return f"Retry {self.host if found[1] is None else found[1].identity.name}"
 
     def objection(self, found: tuple[FleetSnapshot, Host | None]) -> str:
-        from zkdeployment.fleet.store.cluster_control import retry_objection  # noqa: PLC0415  verbs start faster without it
-
         snapshot, host = found
         if _state(snapshot) is not ClusterState.STOPPED:
             return "The fleet is not stopped, so hosts try again by themselves."
@@ -392,7 +392,7 @@ def retry_link(snapshot: FleetSnapshot, status: FleetStatus, back: str, user: Us
     failed = [host for host in status.hosts if host.state.value == "failed"]
     if len(failed) != 1 or not user.may_act(RetryHost.RIGHT) or _state(snapshot) is not ClusterState.STOPPED:
         return ()
-    if any(not stop.is_failure for stop in snapshot.stops):
+    if operators_stop(snapshot.stops) is not None:
         return ()
     return (RetryHost.link(f"Retry {failed[0].name}", "", back, host=failed[0].id),)
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.stop import Stop
     from zkdeployment.strategies.state import RolloutAct, RolloutObservation, RolloutSnapshot
     from zkdeployment.strategies.state_machine import Rollout, Task
     from zkdeployment.strategies.strategy import Strategy
@@ -89,11 +88,6 @@ def is_recovery_pending(snapshot: RolloutSnapshot) -> bool:
         return False
     stopped = cluster is not None and cluster.state is ClusterState.STOPPED
     return stopped and state.recovery.stage in {RecoveryStage.DUE, RecoveryStage.COMMITTED}
-
-
-def operators_stop(stops: Iterable[Stop]) -> Stop | None:
-    """Return the stop of an operator, if there is one: a recovery may end failures, but not such a stop."""
-    return next((stop for stop in stops if not stop.is_failure), None)
 
 
 def takes_late_joiners(state: RolloutState) -> bool:

@@ -10,7 +10,7 @@ from support.strategies import group
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Facts
 from zkdeployment.base.publication import Published
-from zkdeployment.base.stop import COORDINATOR, Stop
+from zkdeployment.base.stop import COORDINATOR, Stop, operators_stop
 from zkdeployment.strategies import state_machine
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import (
@@ -18,7 +18,6 @@ from zkdeployment.strategies.progress import (
     RecoveryEvent,
     end,
     is_recovery_pending,
-    operators_stop,
     recover,
 )
 from zkdeployment.strategies.state import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.lock import LockKind
-from zkdeployment.base.stop import services_of
+from zkdeployment.base.stop import operators_stop, services_of
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.explanations.explanation import (
     Advice,
@@ -227,7 +227,7 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
 def _retry_advice(snapshot: FleetSnapshot, host: Host) -> tuple[Advice, ...]:
     """Return the advice to retry only this host, if the fleet is stopped and no operator stopped it."""
     is_stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
-    if not is_stopped or any(not stop.is_failure for stop in snapshot.stops):
+    if not is_stopped or operators_stop(snapshot.stops) is not None:
         return ()
     text = f"repair the host, then 'zkdeployment retry {host.identity.id}': the fleet stays stopped"
     return (

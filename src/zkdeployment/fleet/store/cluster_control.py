@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from zkdeployment.base.cluster import INITIAL, Cluster, ClusterEvent, retrying
 from zkdeployment.base.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
-from zkdeployment.base.host import Host
+from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState
@@ -29,14 +29,11 @@ from zkdeployment.publishing.store.cluster import (
     setting_cluster,
 )
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request
-from zkdeployment.strategies.progress import operators_stop
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.transactions import Check, Operation, commit_afresh
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from zkdeployment.base.act import Act
     from zkdeployment.base.cluster import Revision
     from zkdeployment.zookeeper.nodes import Node
@@ -216,23 +213,6 @@ class ZooKeeperClusterControl:
                 "a syncer published, but another publication is under way; see 'zkdeployment status'"
             )
         return published
-
-
-def retry_objection(host: Host | None, stops: Collection[Stop]) -> str:
-    """Return why a host of a stopped fleet cannot try again; empty if it can.
-
-    An agent that was restarted since its failure shows no error; its stop is still recorded.
-    """
-    stop = operators_stop(stops)
-    if stop is not None:
-        return f"{stop}; an operator's stop is for all hosts: resume the fleet"
-    if host is None:
-        return "its agent is not registered; start the agent first"
-    if host.is_leasable:
-        return "leases decide what it runs, and it tries again with its next lease"
-    if host.error is None and all(stop.host_id != host.identity.id for stop in stops):
-        return "it has not failed; 'zkdeployment resume' lets all hosts continue"
-    return ""
 
 
 def _no_cluster(verb: str) -> RefusedError:
