@@ -30,10 +30,10 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
-from zkdeployment.promotion.rules import promotion_objection
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.state import Directive, RolloutAct
+from zkdeployment.strategies.views import directive_objection
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
 if TYPE_CHECKING:
@@ -431,7 +431,7 @@ class PromotionWorld:
         group = None
         if directive in {Directive.PROMOTE, Directive.FAIL}:
             group = self._random.choice(state.rollout.strategy.groups).name
-        if promotion_objection(state, directive, group) is None:
+        if directive_objection(state, directive, group) is None:
             number = max([state.last_act_number, *(act.number for act in self.home.acts)]) + 1
             act = Act("op", directive.value, "why", self.clock.now())
             self.home.acts.append(RolloutAct(directive, act, group, number))
@@ -478,7 +478,7 @@ class PromotionWorld:
         """Resume what operators paused, and try a failed promotion again."""
         waits = state.paused is not None or (state.ended is not None and has_failed(state))
         pending = any(act.number > state.last_act_number for act in self.home.acts)
-        if waits and not pending and promotion_objection(state, Directive.RESUME) is None:
+        if waits and not pending and directive_objection(state, Directive.RESUME) is None:
             act = Act("op", "resume", "why", self.clock.now())
             self.home.acts.append(RolloutAct(Directive.RESUME, act, None, state.last_act_number + 1))
             self.home.version += 1

@@ -28,7 +28,7 @@ from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.state import Directive, Ending, RolloutObservation
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import Group, Selector, is_open, next_opening
-from zkdeployment.strategies.views import directive_objection, rollout_state
+from zkdeployment.strategies.views import rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -87,16 +87,6 @@ def next_promotion(
 
 def _is_resumed(state: RolloutState, acts: Iterable[RolloutAct]) -> bool:
     return any(act.directive is Directive.RESUME and act.number > state.last_act_number for act in acts)
-
-
-def promotion_objection(state: RolloutState, directive: Directive, group: str | None = None) -> str | None:
-    """Return why a directive would have no effect on a promotion; ``None`` if the promotion accepts it.
-
-    The resumption of a failed promotion begins another attempt.
-    """
-    if directive is Directive.RESUME and has_failed(state):
-        return None
-    return directive_objection(state, directive, group)
 
 
 def rollback_strategy(strategy: Strategy, bad: Collection[str]) -> Strategy:

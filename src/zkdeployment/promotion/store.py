@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from zkdeployment.base.act import Act
-from zkdeployment.base.errors import ConflictError, RefusedError, ZkdeploymentError
+from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, WithheldFleet
-from zkdeployment.promotion.rules import promotion_objection
 from zkdeployment.strategies.state import RolloutAct
-from zkdeployment.strategies.store.acts import act_operations, read_rollout_acts
+from zkdeployment.strategies.store.acts import NewActs, read_new_acts, record_act
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.leadership import FencedLead
 from zkdeployment.strategies.store.records import decode_state, encode_state
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.contender_lock import contenders
 from zkdeployment.zookeeper.nodes import encode, pack, unpack
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, commit_afresh
+from zkdeployment.zookeeper.transactions import Create, Delete, Set, commit_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,13 +32,10 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import Directive, RolloutState
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
+    from zkdeployment.zookeeper.transactions import Check, Operation
 
 #: The entries of the history that are kept.
 HISTORY_LIMIT = 100
-
-#: Attempts of a write that fails because other processes write to the same nodes.
-_ATTEMPTS = 20
 
 _NODES = (paths.PROMOTION, paths.PROMOTIONS, paths.PROMOTION_HISTORY, paths.PROMOTION_WITHHELD)
 
@@ -49,14 +45,14 @@ class PromotionSnapshot:
     """The records of promotions at one moment.
 
     ``state`` is the newest promotion, ``version`` that of its node; ``acts`` are the acts that the state does not
-    contain yet, ``acts_version`` is the version of the node above them. ``last_sequence`` is the highest sequence
-    of any promotion. ``standings`` and ``withheld`` are keyed by fleet. ``history`` has the newest one first.
+    contain yet, ``guard`` fails a transaction if there are more. ``last_sequence`` is the highest sequence of any
+    promotion. ``standings`` and ``withheld`` are keyed by fleet. ``history`` has the newest one first.
     """
 
     state: RolloutState | None = None
     version: int = 0
     acts: tuple[RolloutAct, ...] = ()
-    acts_version: int | None = None
+    guard: tuple[Check, ...] = ()
     last_sequence: int = 0
     standings: Mapping[str, FleetStanding] = field(default_factory=dict)
     withheld: Mapping[str, Act] = field(default_factory=dict)
@@ -78,20 +74,16 @@ def read_promotion(
     operator does.
     """
     current = current_id(session.get(paths.PROMOTIONS, watch))
-    acts: tuple[RolloutAct, ...] = ()
-    state, node, above = None, None, None
+    state, node = None, None
     if current is not None:
         node = session.get(paths.rollout_path(current, paths.PROMOTIONS), watch)
         state = None if node is None else state_of(node.data)
-    if state is not None:
-        # The version is read before the acts: an act that arrives in between makes the next record fail.
-        above = session.get(paths.acts_path(state.id, paths.PROMOTIONS))
-        acts = read_rollout_acts(session, state.id, state.last_act_number, watch_orders, root=paths.PROMOTIONS)
+    acts, guard = NewActs() if state is None else read_new_acts(session, state, watch_orders)
     return PromotionSnapshot(
         state=state,
         version=0 if node is None else node.version,
         acts=acts,
-        acts_version=None if above is None else above.version,
+        guard=guard,
         last_sequence=max(map(_sequence, session.children(paths.PROMOTIONS) or ()), default=0),
         standings=read_standings(session, watch),
         withheld=read_withheld(session, watch_orders),
@@ -142,12 +134,6 @@ def newest_first(promotions: Iterable[str]) -> list[str]:
     return sorted(promotions, key=_order, reverse=True)
 
 
-def read_promoter(session: Session) -> str | None:
-    """Return the identity of the leading promoter; ``None`` if none runs."""
-    queue = contenders(session, paths.PROMOTERS)
-    return queue[0].identity if queue else None
-
-
 def record_of(node: Node | None, kind: Any) -> Any:
     """Return the record in the packed data of a node; ``None`` if it cannot be read."""
     if node is None:
@@ -160,7 +146,7 @@ def record_of(node: Node | None, kind: Any) -> Any:
 def state_of(data: bytes) -> RolloutState | None:
     """Return the newest promotion; one that cannot be read counts as none, and the promoter begins another."""
     try:
-        return decode_state(data, paths.PROMOTIONS)
+        return decode_state(data, MemberKind.FLEET)
     except ZkdeploymentError as error:
         get_logger().warning("promotion-unreadable", reason=str(error))
         return None
@@ -174,23 +160,16 @@ def direct(session: Session, directive: Directive, act: Act, group: str | None =
 
     Raises ``RefusedError`` for an act that the promotion does not allow.
     """
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(ConflictError):
-            current = current_id(session.get(paths.PROMOTIONS))
-            if current is None:
-                raise RefusedError(
-                    "there is no promotion: the promoter has not begun any; 'zkdeployment promote show' shows why"
-                )
-            rollout_act = RolloutAct(directive, act, group)
-            state, operations = act_operations(
-                session, paths.PROMOTIONS, current, rollout_act, promotion_objection
+
+    def current() -> tuple[str, tuple[Operation, ...]]:
+        promotion = current_id(session.get(paths.PROMOTIONS))
+        if promotion is None:
+            raise RefusedError(
+                "there is no promotion: the promoter has not begun any; 'zkdeployment promote show' shows why"
             )
-            session.commit(*operations, recording(session, act))
-            return state
-    raise ConflictError(
-        f"the act was not recorded: the promotion changed during each of {_ATTEMPTS} attempts; check it with"
-        " 'zkdeployment promote show' and try again"
-    )
+        return promotion, (recording(session, act),)
+
+    return record_act(session, MemberKind.FLEET, RolloutAct(directive, act, group), current)
 
 
 def withhold(session: Session, fleet: str, act: Act) -> None:
@@ -248,7 +227,7 @@ class PromoterStore:
         self._changed = changed
         self._lead = FencedLead(session, paths.PROMOTERS, reach, role="promoter", identity=identity)
         self._version = 0
-        self._acts: Check | None = None
+        self._guard: tuple[Check, ...] = ()
         self._written: dict[str, bytes] = {}
 
     def lead(self, timeout: float) -> bool:
@@ -276,9 +255,7 @@ class PromoterStore:
         """Return all records; the next order of an operator wakes the promoter."""
         _ensure(self._session)
         found = read_promotion(self._session, watch_orders=self._wake)
-        self._version, self._acts = found.version, None
-        if found.state is not None and found.acts_version is not None:
-            self._acts = Check(self._paths(found.state)[1], found.acts_version)
+        self._version, self._guard = found.version, found.guard
         return found
 
     def begin(self, state: RolloutState, entry: PromotionEntry) -> None:
@@ -299,9 +276,8 @@ class PromoterStore:
         Raises ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are further acts.
         """
         path, _ = self._paths(state)
-        acts = () if self._acts is None else (self._acts,)
         history = self._replacing(_history_path(entry.id), pack(entry.to_json()))
-        self._lead.commit("record", Set(path, encode_state(state), self._version), history, *acts)
+        self._lead.commit("record", Set(path, encode_state(state), self._version), history, *self._guard)
         self._version += 1
 
     def write_entry(self, entry: PromotionEntry) -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.text import counted
 from zkdeployment.promotion import store
-from zkdeployment.promotion.rules import promotion_objection
 from zkdeployment.service.act import ActRight, RecordedAct, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.state import Directive
+from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.views import directive_description
+from zkdeployment.strategies.views import directive_description, directive_objection
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
@@ -61,7 +61,7 @@ class DirectPromotion(_PromotionAct):
     def objection(self, found: PromotionReading) -> str:
         if found.state is None:
             return "There is no promotion at present."
-        return promotion_objection(found.state, self.DIRECTIVE, self.group or None) or ""
+        return directive_objection(found.state, self.DIRECTIVE, self.group or None) or ""
 
     def consequences(self, found: PromotionReading) -> tuple[str, ...]:
         return self.CONSEQUENCES
@@ -70,7 +70,9 @@ class DirectPromotion(_PromotionAct):
         """Record the directive; raises ``RefusedError`` if the promotion does not allow it."""
         act = actor.record(self, directive_description(self.DIRECTIVE, self.group, MemberKind.FLEET))
         state = store.direct(adapters.session, self.DIRECTIVE, act, self.group)
-        return DirectedPromotion(RecordedAct.of(act), state.id, store.read_promoter(adapters.session) is not None)
+        return DirectedPromotion(
+            RecordedAct.of(act), state.id, read_leader(adapters.session, MemberKind.FLEET) is not None
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +244,7 @@ def promotion_acts(state: RolloutState) -> tuple[ActLink, ...]:
     return tuple(
         act.link(act.BUTTON, "" if act is PausePromotion else act.STYLE, PAGE)
         for act in (ResumePromotion, PausePromotion, AbortPromotion)
-        if promotion_objection(state, act.DIRECTIVE) is None
+        if directive_objection(state, act.DIRECTIVE) is None
     )
 
 
@@ -252,7 +254,7 @@ def group_acts(state: RolloutState, group: GroupStatus) -> tuple[ActLink, ...]:
         (Directive.PROMOTE, PromoteFleets.link("Promote", "primary", PAGE, group=group.name)),
         (Directive.FAIL, FailFleets.link("Fail", FailFleets.STYLE, PAGE, group=group.name)),
     )
-    return tuple(link for directive, link in links if promotion_objection(state, directive, group.name) is None)
+    return tuple(link for directive, link in links if directive_objection(state, directive, group.name) is None)
 
 
 def fleet_acts(fleet: str, *, withheld: bool) -> tuple[ActLink, ...]:

@@ -22,7 +22,7 @@ from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
-from zkdeployment.strategies.store.acts import read_rollout_acts
+from zkdeployment.strategies.store.acts import read_new_acts
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
 from zkdeployment.strategies.store.leadership import FencedLead, batches
 from zkdeployment.zookeeper import paths
@@ -203,7 +203,7 @@ class ZooKeeperRollouts:
         self._registry = HostRegistry(session, self._wake)
         self._cached: tuple[bytes, RolloutState] | None = None
         self._unreadable: str | None = None
-        self._acts: Check | None = None
+        self._guard: tuple[Check, ...] = ()
         self._watching = False
 
     # The lead
@@ -237,7 +237,7 @@ class ZooKeeperRollouts:
             self._session.watch(paths.HOSTS, self._changed)
             self._session.watch(paths.TARGETS, self._changed)
             self._watching = True
-        self._acts = None
+        self._guard = ()
         hosts, targets, rollouts = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.ROLLOUTS])
         publication = decode_published(targets)
         return RolloutSnapshot(
@@ -265,10 +265,7 @@ class ZooKeeperRollouts:
     def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
         """Return the hosts, the awaited reports and the new acts of a rollout; their next change wakes."""
         hosts = self._registry.registered(now)
-        directory = paths.acts_path(state.id)
-        # The version is read before the acts: an act that arrives in between makes the next record fail.
-        acts = self._session.get(directory)
-        self._acts = None if acts is None else Check(directory, acts.version)
+        acts, self._guard = read_new_acts(self._session, state, self._wake)
         proving = self._registry.read(proving_hosts(state))
         return RolloutObservation(
             now=now,
@@ -286,7 +283,7 @@ class ZooKeeperRollouts:
                 name for name, host in proving.items() if not _has_published(host, state) or host.error
             ),
             reports=records.read_reports(self._session, state, self._wake),
-            acts=read_rollout_acts(self._session, state.id, state.last_act_number, self._wake),
+            acts=acts,
         )
 
     def _outdated(self, state: RolloutState, hosts: Mapping[str, Host]) -> frozenset[str]:
@@ -347,7 +344,7 @@ class ZooKeeperRollouts:
         self._leadership.commit(
             "record",
             self._replacing(state),
-            *(() if self._acts is None else (self._acts,)),
+            *self._guard,
             *(() if stop is None else self._stopping(state, stop)),
         )
 

@@ -114,7 +114,7 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
         for host, progress in state.rollout.hosts.items()
         if progress is not HostProgress.SUCCESS and host not in hosts
     )
-    kind = state.rollout.strategy.member_kind
+    kind = state.kind
     if active.task.phase is Phase.PREPARE:
         for metric in [metric for metric in group.pace.analysis if metric.uses("before")][:1]:
             key = MetricKey(state.id, group.name, "", None)

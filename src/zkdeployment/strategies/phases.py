@@ -48,7 +48,7 @@ def advance(state: RolloutState, active: ActivePhase, observation: RolloutObserv
         for deadline, ending in _limits(state, active):
             if observation.now >= deadline:
                 undone = len(active.task.hosts) - len(active.reports)
-                noun = state.rollout.strategy.member_kind.noun
+                noun = state.kind.noun
                 fault = f"{undone} of {len(active.task.hosts)} {noun}s did not end{ending}"
                 return _judge(state, active, _errors(active, fault), fault)
         active = _grant_phase(active, state_machine.width(state.rollout, group.name), observation)
@@ -200,7 +200,7 @@ def _spoiled(
     judgements: Iterable[Judgement],
 ) -> dict[str, str]:
     """Return the errors of hosts that did not stay healthy during their bake time."""
-    noun = state.rollout.strategy.member_kind.noun
+    noun = state.kind.noun
     error = f"the {noun} showed an error or lost the revision after its deployment"
     failing = dict.fromkeys(sorted(observation.failing & hosts), error)
     gone = sorted(hosts - observation.present.keys())

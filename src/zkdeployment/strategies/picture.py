@@ -255,12 +255,12 @@ def _pace_facts(state: RolloutState, group: GroupStatus, now: float) -> Iterator
             left = len(active.task.hosts) - len(active.reports)
             if took and left and elapsed:
                 rounds = math.ceil(left / max(1, min(left, width(state.rollout, group.name))))
-                yield _rate(len(active.reports) / elapsed, state.rollout.strategy.member_kind.noun)
+                yield _rate(len(active.reports) / elapsed, state.kind.noun)
                 yield f"about {age(rounds * fmean(took))} left"
         elif (left_of_bake := _bake_left(state, group.name, now)) > 0:
             yield f"bake time ends in {age(left_of_bake)}"
     if group.state not in _OVER and (budget := failure_budget(state, group)) is not None:
-        noun = state.rollout.strategy.member_kind.noun
+        noun = state.kind.noun
         yield f"{counted(budget, f'more {noun}')} may fail" if budget else f"no further {noun} may fail"
 
 

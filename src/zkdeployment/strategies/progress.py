@@ -531,7 +531,7 @@ def _halt_reason(state: RolloutState, observation: RolloutObservation) -> str:
 
 
 def _promote_command(state: RolloutState, name: str) -> str:
-    return f"'zkdeployment {state.rollout.strategy.member_kind.verb} promote {name}'"
+    return f"'zkdeployment {state.kind.verb} promote {name}'"
 
 
 def _obstacle(state: RolloutState, task: Task, now: float) -> str:

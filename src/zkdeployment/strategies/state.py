@@ -153,6 +153,11 @@ class RolloutState:
         """The rollout's id, which is also the name of its node."""
         return f"{self.sequence}-{self.attempt}"
 
+    @property
+    def kind(self) -> MemberKind:
+        """The kind of the rollout's members."""
+        return self.rollout.strategy.member_kind
+
 
 @dataclass(frozen=True, slots=True)
 class RolloutObservation:

@@ -85,14 +85,12 @@ def rollout_metrics(kind: MemberKind, state: RolloutState | None) -> Iterator[Me
 def log_unmatched_selectors(state: RolloutState, known: Mapping[str, Facts]) -> None:
     """Log the selectors of a new rollout's strategy that match none of the ``known`` hosts."""
     for warning in unmatched_selectors(state.rollout.strategy, known):
-        get_logger().warning(
-            "selector-unmatched", **{state.rollout.strategy.member_kind.whole: state.id}, reason=warning
-        )
+        get_logger().warning("selector-unmatched", **{state.kind.whole: state.id}, reason=warning)
 
 
 def log_changes(before: RolloutState | None, after: RolloutState) -> None:
     """Log the changes between two states of a rollout, or its begin if there is no state ``before``."""
-    kind = after.rollout.strategy.member_kind
+    kind = after.kind
     log = get_logger().bind(**{kind.whole: after.id}, revision=after.revision)
     if before is None:
         strategy = after.rollout.strategy
@@ -115,7 +113,7 @@ def log_changes(before: RolloutState | None, after: RolloutState) -> None:
 
 
 def _log_hosts(log: Any, before: RolloutState, after: RolloutState) -> None:
-    noun = after.rollout.strategy.member_kind.noun
+    noun = after.kind.noun
     for host in sorted(after.errors.keys() - before.errors.keys()):
         log.warning(_event(noun, "failed"), **{noun: host}, reason=after.errors[host])
     for host in sorted(restarted_hosts(before, after)):
@@ -124,7 +122,7 @@ def _log_hosts(log: Any, before: RolloutState, after: RolloutState) -> None:
 
 
 def _log_groups(log: Any, before: RolloutState, after: RolloutState) -> None:
-    members = f"{after.rollout.strategy.member_kind.noun}s"
+    members = f"{after.kind.noun}s"
     for name in (group.name for group in after.rollout.strategy.groups):
         progress, former = after.rollout.progress[name], before.rollout.progress[name]
         for phase in (phase for phase in Phase if phase in progress.submitted and phase not in former.submitted):

@@ -182,7 +182,7 @@ def moment(state: RolloutState, host: str) -> float:
 
 def error(state: RolloutState) -> str:
     """Return the error of a host that is gone."""
-    return f"{state.rollout.strategy.member_kind.is_absent} for {_absent_after(state):g} s"
+    return f"{state.kind.is_absent} for {_absent_after(state):g} s"
 
 
 def shortage(state: RolloutState, name: str) -> str:
@@ -204,7 +204,7 @@ def shortage(state: RolloutState, name: str) -> str:
     )
     if present >= required or name in state.forced:
         return ""
-    kind = state.rollout.strategy.member_kind
+    kind = state.kind
     requirement = f"prepared and {kind.takes_part}" if prepared else kind.takes_part
     return f"requires {counted(required, f'{requirement} {kind.noun}')}, found {present}"
 

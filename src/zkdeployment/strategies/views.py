@@ -15,7 +15,7 @@ from zkdeployment.base.text import counted, listing
 from zkdeployment.strategies.analysis_views import MetricStatus, metric_statuses, summarize_metrics
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.progress import takes_late_joiners
+from zkdeployment.strategies.progress import has_failed, takes_late_joiners
 from zkdeployment.strategies.state import Directive, Ending
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, held_groups
 from zkdeployment.strategies.strategy import MemberKind, unmatched_selectors
@@ -147,7 +147,7 @@ def describe_rollout(state: RolloutState, *, led: bool) -> str:
         recovery = "" if state.recovery is None else f"; {state.recovery}"
         return f"{rollout_state(state).value}: {progress}{paused}{recovery}"
     if not led:
-        kind = state.rollout.strategy.member_kind
+        kind = state.kind
         return f"no {kind.leader} runs, so the {kind.whole} does not continue; {progress}"
     if state.paused is not None:
         return f"{state.paused}; {progress}"
@@ -171,7 +171,7 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
         if active_phase.baking_since is not None:
             return _describe_baking(state, active_phase, group, now)
         task = active_phase.task
-        noun = state.rollout.strategy.member_kind.noun
+        noun = state.kind.noun
         return f"{len(active_phase.reports)} of {len(task.hosts)} {noun}s finished {task.phase.value}"
     if group.name in held_groups(state.rollout):
         advice = "; promote the group, or fail it" if state.ended is None else ""
@@ -182,7 +182,7 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
 
 
 def _describe_baking(state: RolloutState, active: ActivePhase, group: Group, now: float) -> str:
-    noun = state.rollout.strategy.member_kind.noun
+    noun = state.kind.noun
     left = group.pace.bake_time - (bake_elapsed(state, active, now) or 0.0)
     if left > 0:
         metrics = summarize_metrics(state, group)
@@ -206,16 +206,14 @@ def _describe_waiting(state: RolloutState, group: Group) -> str:
     if state.active_phase is not None:
         return f"after {state.active_phase.task.group}, which is under way"
     if missing := shortage(state, group.name):
-        return (
-            f"{missing}; the group waits for these {state.rollout.strategy.member_kind.noun}s, or to be promoted"
-        )
+        return f"{missing}; the group waits for these {state.kind.noun}s, or to be promoted"
     return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"
 
 
 def final_report(state: RolloutState) -> str:
     """Return the final report in one line: the result, counts of hosts, failed groups with reasons, some hosts."""
     aborted = f" ({state.acts[-1].act})" if state.ending is Ending.ABORTED and state.acts else ""
-    kind = state.rollout.strategy.member_kind
+    kind = state.kind
     head = f"{kind.whole} {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
     counts = host_counts(state.rollout.hosts.values(), kind)
     recovery = [] if state.recovery is None else [str(state.recovery)]
@@ -253,8 +251,13 @@ def _window(window: Window) -> str:
 
 
 def directive_objection(state: RolloutState, directive: Directive, group: str | None = None) -> str | None:
-    """Return why a directive would have no effect on a rollout; ``None`` if the rollout accepts the directive."""
-    whole = f"the {state.rollout.strategy.member_kind.whole} {state.id}"
+    """Return why a directive would have no effect on a rollout; ``None`` if the rollout accepts the directive.
+
+    The resumption of a failed promotion begins another attempt. Operators resume the fleet after a failed rollout.
+    """
+    whole = f"the {state.kind.whole} {state.id}"
+    if directive is Directive.RESUME and state.kind is MemberKind.FLEET and has_failed(state):
+        return None
     if state.ended is not None and not _acts_on_late_joiners(state, directive):
         return f"{whole} is over: {rollout_state(state).value}"
     match directive:
@@ -288,7 +291,7 @@ def _failure_objection(state: RolloutState, name: str | None) -> str | None:
         return _unknown_group(state, name)
     if waiting_reason(state, name):
         return None
-    kind = state.rollout.strategy.member_kind
+    kind = state.kind
     abort = f"'zkdeployment {kind.verb} abort'"
     return f"the group {name} does not wait for its metrics; {abort} ends the whole {kind.whole}"
 
@@ -314,7 +317,7 @@ def _promotion_objection(state: RolloutState, name: str | None) -> str | None:
         return None
     if name in state.promoted | state.forced:
         return f"the group {name} was promoted already"
-    kind = state.rollout.strategy.member_kind
+    kind = state.kind
     present = f"its required {kind.noun}s are {kind.takes_part}"
     return f"the group {name} is not manual, and {present}: it begins without a promotion"
 

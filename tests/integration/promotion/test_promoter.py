@@ -15,9 +15,11 @@ from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import LockLostError, RefusedError
 from zkdeployment.promotion import store
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, FleetState
-from zkdeployment.promotion.store import PromoterStore, read_promoter, release, withhold
+from zkdeployment.promotion.store import PromoterStore, release, withhold
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import RolloutResult
+from zkdeployment.strategies.store.records import read_leader
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import RolloutProgressState, rollout_state
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contenders
@@ -519,7 +521,7 @@ def test_a_second_promoter_takes_over_from_a_killed_one_and_ends_on_request(flee
     second = promote("two")
     try:
         wait_until(lambda: fleets.records.state and fleets.promotion.ended, "the promotion has ended")
-        assert read_promoter(fleets.session) is not None
+        assert read_leader(fleets.session, MemberKind.FLEET) is not None
     finally:
         second.send_signal(signal.SIGTERM)
         log, _ = second.communicate()
@@ -528,7 +530,7 @@ def test_a_second_promoter_takes_over_from_a_killed_one_and_ends_on_request(flee
     assert "promotion-ended" in log
     assert "branch-moved" in log
     assert f"promotion 1-1 of {commit[:12]}: success; 3 fleets: 3 succeeded" in log
-    assert read_promoter(fleets.session) is None
+    assert read_leader(fleets.session, MemberKind.FLEET) is None
     check_moves(fleets, {"us-1": ["eu-1"], "us-2": ["eu-1"]})
 
 

@@ -25,8 +25,8 @@ from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.strategies.state_machine import next_task, record
-from zkdeployment.strategies.store.acts import read_rollout_acts
-from zkdeployment.strategies.store.records import encode_state
+from zkdeployment.strategies.store.acts import read_new_acts
+from zkdeployment.strategies.store.records import encode_state, read_state
 from zkdeployment.strategies.strategy import Pace
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.session import Session
@@ -70,7 +70,7 @@ def put(fleet, state):
 
 def asked(zookeeper):
     with Session(zookeeper) as session:
-        acts = read_rollout_acts(session, "7-1")
+        acts = read_new_acts(session, read_state(session)).acts
         audited = [(act.by, act.what, act.reason) for act in read_acts(session)]
     return [(act.number, act.directive.value, act.group) for act in acts], audited
 

@@ -24,7 +24,6 @@ from zkdeployment.promotion.rules import (
     halt_reason,
     history_entry,
     next_promotion,
-    promotion_objection,
     rollback_group_name,
     rollback_strategy,
     standing,
@@ -35,7 +34,7 @@ from zkdeployment.strategies.progress import end, supersede
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
 from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Window
-from zkdeployment.strategies.views import RolloutProgressState, rollout_state
+from zkdeployment.strategies.views import RolloutProgressState, directive_objection, rollout_state
 
 ALL = Criteria(percent_successful=100)
 CANARY = Group("canary", critical=True, selectors=(Selector(tags=frozenset({"canary"})),), criteria=ALL)
@@ -102,9 +101,9 @@ class TestWhatIsPromotedNext:
 
     def test_the_resumption_of_a_failed_promotion_is_no_mistake(self):
         state = ended(fleets().start(TWO), Ending.ABORTED)
-        assert promotion_objection(state, Directive.RESUME) is None
-        assert promotion_objection(state, Directive.PAUSE) == "the promotion 1-1 is over: aborted"
-        assert promotion_objection(fleets().start(TWO), Directive.RESUME) == "the promotion 1-1 is not paused"
+        assert directive_objection(state, Directive.RESUME) is None
+        assert directive_objection(state, Directive.PAUSE) == "the promotion 1-1 is over: aborted"
+        assert directive_objection(fleets().start(TWO), Directive.RESUME) == "the promotion 1-1 is not paused"
 
 
 class TestTheOrderOfGroups:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.errors import ConflictError, RefusedError
+from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.strategies.state import RolloutAct
-from zkdeployment.strategies.store.acts import act_operations
+from zkdeployment.strategies.store.acts import record_act
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import read_attempts, read_leader, read_state
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Check
 
@@ -19,37 +19,26 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.strategies.state import Directive, RolloutState
     from zkdeployment.zookeeper.session import Session
-
-
-#: Attempts of a write that fails because other processes write to the same nodes.
-_ATTEMPTS = 20
+    from zkdeployment.zookeeper.transactions import Operation
 
 
 def direct(session: Session, directive: Directive, act: Act, group: str | None = None) -> RolloutState:
     """Record an operator's act for the coordinator and return the published revision's rollout, before the act.
 
-    The act is validated as if all earlier acts had been applied. The coordinator applies it unless another
-    revision is published first. Raises ``RefusedError`` for an act that the rollout does not allow.
+    The coordinator applies the act unless another revision is published first. Raises ``RefusedError`` for an act
+    that the rollout does not allow.
     """
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(ConflictError):
-            return _direct(session, directive, act, group)
-    raise ConflictError(
-        f"the act was not recorded: the rollout changed during each of {_ATTEMPTS} attempts; check it with"
-        " 'zkdeployment rollout show' and try again"
-    )
 
+    def current() -> tuple[str, tuple[Operation, ...]]:
+        targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
+        rollout_id, sequence = current_id(above), decode_published(targets).effective_since
+        if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
+            raise RefusedError(
+                "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' shows why"
+            )
+        return rollout_id, (Check(paths.TARGETS, targets.version), recording(session, act))
 
-def _direct(session: Session, directive: Directive, act: Act, group: str | None) -> RolloutState:
-    targets, above = session.get_many([paths.TARGETS, paths.ROLLOUTS])
-    rollout_id, sequence = current_id(above), decode_published(targets).effective_since
-    if targets is None or rollout_id is None or not rollout_id.startswith(f"{sequence}-"):
-        raise RefusedError(
-            "there is no rollout: none was begun for what is published; 'zkdeployment rollout show' shows why"
-        )
-    state, operations = act_operations(session, paths.ROLLOUTS, rollout_id, RolloutAct(directive, act, group))
-    session.commit(Check(paths.TARGETS, targets.version), *operations, recording(session, act))
-    return state
+    return record_act(session, MemberKind.HOST, RolloutAct(directive, act, group), current)
 
 
 class ZooKeeperRolloutControl:

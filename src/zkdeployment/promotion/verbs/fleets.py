@@ -19,8 +19,10 @@ from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.promotion.opening import configured_promotion, open_main
 from zkdeployment.promotion.records import FleetState
-from zkdeployment.promotion.store import read_promoter, read_promotion
+from zkdeployment.promotion.store import read_promotion
 from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status
+from zkdeployment.strategies.store.records import read_leader
+from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
     from zkdeployment.promotion.records import FleetStanding
@@ -70,7 +72,7 @@ def command(context: click.Context, connection: Servers, output: str) -> None:
 def _read(connection: Servers) -> tuple[PromotionSnapshot, FleetsStatus]:
     """Return all records and the fleets; raises ``NotFoundError`` if no fleets are known."""
     with open_operator(connection) as operator:
-        found, promoter = read_promotion(operator.session), read_promoter(operator.session)
+        found, promoter = read_promotion(operator.session), read_leader(operator.session, MemberKind.FLEET)
     status = fleets_status(found.standings.values(), found.withheld, found.state, found.report, promoter)
     if not status.fleets:
         raise NotFoundError(f"there are no fleets: {status.problem or 'the promoter has not read them yet'}")

@@ -16,8 +16,7 @@ from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import find_servers
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.promotion.rules import promotion_objection
-from zkdeployment.promotion.store import read_promoter, read_promotion, read_standings, read_withheld
+from zkdeployment.promotion.store import read_promotion, read_standings, read_withheld
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
     DirectedPromotion,
@@ -30,8 +29,9 @@ from zkdeployment.promotion.user_acts import (
 )
 from zkdeployment.promotion.views.fleets import fleets_status
 from zkdeployment.strategies.state import Directive
+from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.views import rollout_status
+from zkdeployment.strategies.views import directive_objection, rollout_status
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
@@ -60,7 +60,7 @@ def show(connection: Servers, watch: bool, output: str) -> None:
         seen: list[FleetsStatus] = []
 
         def look() -> RolloutStatus:
-            found, promoter = read_promotion(operator.session), read_promoter(operator.session)
+            found, promoter = read_promotion(operator.session), read_leader(operator.session, MemberKind.FLEET)
             seen[:] = [
                 fleets_status(found.standings.values(), found.withheld, found.state, found.report, promoter)
             ]
@@ -107,7 +107,7 @@ def _complete_group(
             for name in names
             if state is not None
             and name.startswith(incomplete)
-            and promotion_objection(state, directive, name) is None
+            and directive_objection(state, directive, name) is None
         ]
 
     return _complete(context, find)

@@ -6,7 +6,7 @@ Functions here read and encode; the modules of the coordinator, the agents and t
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from zkdeployment.base.errors import ZkdeploymentError
@@ -14,6 +14,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.strategies.phases import awaited
 from zkdeployment.strategies.state import state_from_json, state_to_json, without_variables
 from zkdeployment.strategies.store.agent_records import current_id, decode_report
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contenders
 from zkdeployment.zookeeper.nodes import pack, unpack
@@ -33,6 +34,24 @@ _EFFORT = 5
 
 #: Bytes for all errors and reasons of a rollout that is too large for its node; host names are not counted.
 _TEXTS = 200_000
+
+
+class RolloutNodes(NamedTuple):
+    """The node above the rollouts of one kind, the one above its leaders; and how another rollout begins."""
+
+    root: str
+    leaders: str
+    remedy: str
+
+
+NODES = {
+    MemberKind.HOST: RolloutNodes(
+        paths.ROLLOUTS,
+        paths.COORDINATORS,
+        "the next publication begins another: 'zkdeployment resume --latest'",
+    ),
+    MemberKind.FLEET: RolloutNodes(paths.PROMOTIONS, paths.PROMOTERS, "the promoter begins another"),
+}
 
 
 def read_current(session: Session) -> str | None:
@@ -71,9 +90,9 @@ def read_rollout(session: Session, sequence: int) -> RolloutState | None:
     return state if state is not None and state.sequence == sequence else None
 
 
-def read_leader(session: Session) -> str | None:
-    """Return the identity of the leading coordinator, ``NAME (process PID)``; ``None`` if none runs."""
-    queue = contenders(session, paths.COORDINATORS)
+def read_leader(session: Session, kind: MemberKind = MemberKind.HOST) -> str | None:
+    """Return the identity of the leading coordinator or promoter, ``NAME (process PID)``; ``None`` without one."""
+    queue = contenders(session, NODES[kind].leaders)
     return queue[0].identity if queue else None
 
 
@@ -107,16 +126,10 @@ def encode_state(state: RolloutState) -> bytes:
     return data
 
 
-#: How another rollout begins, by the node above the rollouts.
-_REMEDIES = {
-    paths.ROLLOUTS: "the next publication begins another: 'zkdeployment resume --latest'",
-    paths.PROMOTIONS: "the promoter begins another",
-}
-
-
-def decode_state(data: bytes, root: str = paths.ROLLOUTS) -> RolloutState:
-    """Return the state in the data of a node below ``root``; raises ``ZkdeploymentError`` if it cannot be read."""
+def decode_state(data: bytes, kind: MemberKind = MemberKind.HOST) -> RolloutState:
+    """Return the state in the data of a rollout's node; raises ``ZkdeploymentError`` if it cannot be read."""
     try:
         return state_from_json(unpack(data))
     except ValueError as error:
-        raise ZkdeploymentError(f"{root} has a rollout that cannot be read: {error}; {_REMEDIES[root]}") from error
+        root, _, remedy = NODES[kind]
+        raise ZkdeploymentError(f"{root} has a rollout that cannot be read: {error}; {remedy}") from error
