@@ -37,13 +37,14 @@ from zkdeployment.promotion.rules import (
     history_entry,
     next_promotion,
     observation,
+    participating,
     rollback_strategy,
     standing,
     wanted_dry_runs,
     wanted_moves,
 )
 from zkdeployment.strategies.group_analysis import due_requests
-from zkdeployment.strategies.progress import advance, seconds_until_change, start, supersede, withdraw
+from zkdeployment.strategies.progress import advance, seconds_until_change, start, supersede
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors, rollout_metrics
 
@@ -217,7 +218,8 @@ class _Repository:
     def rolls_back(self, commit: str) -> str:
         """Return the revision from which a commit leads away; empty for a commit that rolls back nothing."""
         if commit not in self._trailers:
-            self._trailers = {commit: self.branches.trailer(commit, PROMOTION_ROLLBACK_TRAILER) or ""}
+            found = self.branches.trailer(commit, PROMOTION_ROLLBACK_TRAILER) or ""
+            self._trailers = {commit: found, **dict([*self._trailers.items()][:_KEPT])}
         return self._trailers[commit]
 
     def compared(self, tip: str, state: RolloutState | None) -> MainBranch:
@@ -388,6 +390,7 @@ class Promoter:
             fleets,
             self._repository.readings(fleets, reports, revision),
             withheld=found.withheld,
+            rolls_back=bool(self._repository.rolls_back(revision)),
             standings=found.standings,
         )
 
@@ -405,7 +408,8 @@ class Promoter:
         bad = self._bad_fleets(facts, wanted.revision)
         if halt := halt_reason(promotion, now, rolls_back=bool(bad)):
             return "", halt, False
-        strategy = rollback_strategy(promotion.strategy, bad)
+        waiting = [fleet for fleet in fleets.fleets if facts.awaits_reset(fleet.name)]
+        strategy = rollback_strategy(promotion.strategy, bad, waiting)
         before = found.state
         if before is not None and before.ended is None:
             self._write(found, before, supersede(before, now), {}, now)
@@ -453,7 +457,7 @@ class Promoter:
         facts = self._facts(found, fleets, reports, revision)
         if facts.unread:
             return _UNREAD_SECONDS
-        kept = withdraw(state, found.withheld.keys())
+        kept = participating(state, facts)
         facts = replace(
             facts,
             dry_runs=self._services.dry_runs(wanted_dry_runs(kept, facts), revision),

@@ -24,16 +24,17 @@ from zkdeployment.promotion.records import (
 from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.phases import awaited
-from zkdeployment.strategies.progress import has_failed
+from zkdeployment.strategies.progress import dismiss, has_failed, withdraw
 from zkdeployment.strategies.state import Directive, Ending, RolloutObservation
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.strategy import Group, Selector, is_open, next_opening
+from zkdeployment.strategies.strategy import Group, Selector, is_open, members, next_opening
 from zkdeployment.strategies.views import rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.act import Act
+    from zkdeployment.base.host import Facts
     from zkdeployment.promotion.documents import Fleet, Fleets, Promotion
     from zkdeployment.promotion.records import DryRun
     from zkdeployment.strategies.state import RolloutAct, RolloutState
@@ -89,17 +90,31 @@ def _is_resumed(state: RolloutState, acts: Iterable[RolloutAct]) -> bool:
     return any(act.directive is Directive.RESUME and act.number > state.last_act_number for act in acts)
 
 
-def rollback_strategy(strategy: Strategy, bad: Collection[str]) -> Strategy:
+def rollback_strategy(strategy: Strategy, bad: Collection[str], waiting: Iterable[Fleet] = ()) -> Strategy:
     """Return the strategy of a rollback: first all ``bad`` fleets at once, then the usual groups.
 
-    The first group has no criteria, bake time and window: a fleet that cannot be reached delays no others.
+    The first group has no criteria, bake time and window: a fleet that cannot be reached delays no others. Fleets
+    that are ``waiting`` for the reset of their branches lower the numbers of fleets that their groups require.
     """
+    missing = {fleet.name: fleet.facts for fleet in waiting}
+    strategy = replace(strategy, groups=tuple(_without(group, missing) for group in strategy.groups))
     if not bad:
         return strategy
     name = rollback_group_name(strategy)
     first = Group(name, critical=False, selectors=(Selector(names=frozenset(bad)),))
     groups = (group if group.depends_on else replace(group, depends_on=(name,)) for group in strategy.groups)
     return replace(strategy, groups=(first, *groups))
+
+
+def _without(group: Group, missing: Mapping[str, Facts]) -> Group:
+    """Return a group that requires fewer fleets, because it lacks some of its fleets."""
+    number, criteria = len(members(group, missing)), group.criteria
+    least, required = criteria.minimum_successful, group.require_hosts
+    return replace(
+        group,
+        criteria=replace(criteria, minimum_successful=None if least is None else max(0, least - number)),
+        require_hosts=None if required is None else max(0, required - number),
+    )
 
 
 def rollback_group_name(strategy: Strategy) -> str:
@@ -145,14 +160,16 @@ class FleetFacts:
         converged = self.report is not None and self.report.state is FleetState.CONVERGED
         return converged and self.runs and self.has and self.follows and not self.diverged
 
-    @property
-    def failure(self) -> str:
-        """Why the fleet failed to reach the revision; empty if it may still reach it.
+    def failure(self, fleet: str) -> str:
+        """Return why the ``fleet`` failed to reach the revision; empty if it may still reach it.
 
         A fleet that was stopped before it published the revision has not failed: it waits for its operators.
         """
         if self.diverged:
-            return f"its branch has diverged from the main branch at {short(self.tip.commit)}"
+            return (
+                f"its branch has diverged from the main branch at {short(self.tip.commit)}; bring the change into"
+                f" the main branch, then run 'zkdeployment promote reset {fleet}'"
+            )
         if self.report is None:
             return ""
         if self.refuses:
@@ -171,13 +188,15 @@ def _because(sentence: str, reason: str) -> str:
 class PromotionFacts:
     """The facts that a promotion is decided on, by fleet.
 
-    ``readings`` has all fleets of the promotion, ``withheld`` those that operators withhold. ``dry_runs`` are the
-    answers to dry runs of the revision, ``refused`` the words with which the git server refused a push.
+    ``readings`` has all fleets of the promotion, ``withheld`` those that operators withhold. ``rolls_back``: the
+    revision rolls back a promotion. ``dry_runs`` are the answers to dry runs of the revision, ``refused`` the
+    words with which the git server refused a push.
     """
 
     fleets: Fleets
     readings: Mapping[str, FleetFacts]
     withheld: Mapping[str, Act] = field(default_factory=dict)
+    rolls_back: bool = False
     dry_runs: Mapping[str, DryRun] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     standings: Mapping[str, FleetStanding] = field(default_factory=dict)
@@ -189,10 +208,18 @@ class PromotionFacts:
 
     @property
     def members(self) -> Iterator[tuple[Fleet, FleetFacts]]:
-        """The fleets that are not withheld."""
+        """The fleets that take part: they are not withheld, and do not wait for the reset of their branches."""
         for fleet in self.fleets.fleets:
-            if fleet.name not in self.withheld:
+            if fleet.name not in self.withheld and not self.awaits_reset(fleet.name):
                 yield fleet, self.readings[fleet.name]
+
+    def awaits_reset(self, fleet: str) -> bool:
+        """Whether a rollback omits a fleet until its branch is reset: it diverged and lacks the rollback.
+
+        Such a fleet has usually rolled back by itself. A fleet that has the rollback and diverged has failed.
+        """
+        reading = self.readings[fleet]
+        return self.rolls_back and reading.diverged and not reading.has
 
 
 def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, now: float) -> FleetStanding:
@@ -227,7 +254,7 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
         since=since,
         by=report.by,
         problem="; ".join(
-            filter(None, (_problem(fleet, reading, report), _dry_run_problem(facts.dry_runs.get(fleet.name))))
+            filter(None, (_problem(fleet, facts, report), _dry_run_problem(facts.dry_runs.get(fleet.name))))
         ),
         behind=tip.behind,
         seen=(None if kept is None else kept.seen) if unreachable else report.read_at,
@@ -237,13 +264,16 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
     )
 
 
-def _problem(fleet: Fleet, reading: FleetFacts, report: FleetReport) -> str:
+def _problem(fleet: Fleet, facts: PromotionFacts, report: FleetReport) -> str:
     """Return one sentence on what keeps a fleet from the tip of the main branch; empty if nothing does."""
+    reading = facts.readings[fleet.name]
     if reading.diverged:
+        way_back = "bring the change into the main branch, as 'zkdeployment promote rollback' does, then"
+        if facts.awaits_reset(fleet.name):
+            way_back = "the rollback is in the main branch;"
         return (
             f"branch {fleet.branch} has {short(reading.tip.commit)}, which the main branch does not contain;"
-            " nothing is promoted to this fleet: bring the change into the main branch, as 'zkdeployment promote"
-            f" rollback' does, then run 'zkdeployment promote reset {fleet.name}'"
+            f" nothing is promoted to this fleet: {way_back} run 'zkdeployment promote reset {fleet.name}'"
         )
     if not reading.follows:
         return (
@@ -287,6 +317,15 @@ def first_observation(facts: PromotionFacts, strategy: Strategy, now: float) -> 
     )
 
 
+def participating(state: RolloutState, facts: PromotionFacts) -> RolloutState:
+    """Return a promotion without the fleets that take no part and have not finished: they leave their groups.
+
+    A withheld fleet whose branch may have moved stays. A fleet that waits for the reset of its branch leaves.
+    """
+    waiting = {name for name in facts.readings if facts.awaits_reset(name)}
+    return dismiss(withdraw(state, facts.withheld.keys()), waiting)
+
+
 def observation(
     state: RolloutState, facts: PromotionFacts, now: float, *, acts: Sequence[RolloutAct] = (), halt: str = ""
 ) -> RolloutObservation:
@@ -311,7 +350,7 @@ def observation(
         failing=frozenset(
             name
             for name, (_, reading) in members.items()
-            if name in proven and (reading.failure or not reading.has)
+            if name in proven and (reading.failure(name) or not reading.has)
         ),
         reports={
             (phase, name): report
@@ -323,9 +362,10 @@ def observation(
 
 
 def _participants(state: RolloutState, facts: PromotionFacts) -> Iterator[tuple[str, tuple[Fleet, FleetFacts]]]:
-    """Yield the fleets that take part: a fleet whose branch may have moved is not withheld from the promotion."""
+    """Yield the fleets that take part, also those that the promotion has kept although they are withheld."""
+    taking_part = {fleet.name for fleet, _ in facts.members}
     for fleet in facts.fleets.fleets:
-        if fleet.name not in facts.withheld or fleet.name in state.rollout.hosts:
+        if fleet.name in taking_part or fleet.name in state.rollout.hosts:
             yield fleet.name, (fleet, facts.readings[fleet.name])
 
 
@@ -334,10 +374,10 @@ def _report(
 ) -> PhaseReport | None:
     """Return the report of a fleet on a phase; ``None`` while its outcome is open."""
     if phase is Phase.DEPLOY:
-        error = reading.failure or _refused_push(fleet, reading, facts)
+        error = reading.failure(fleet.name) or _refused_push(fleet, reading, facts)
         return PhaseReport(now, error) if error else PhaseReport(now) if reading.has_converged else None
     if reading.diverged:
-        return PhaseReport(now, reading.failure)
+        return PhaseReport(now, reading.failure(fleet.name))
     if reading.has:
         return PhaseReport(now)
     answer = facts.dry_runs.get(fleet.name)

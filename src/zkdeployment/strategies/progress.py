@@ -252,7 +252,13 @@ def withdraw(state: RolloutState, hosts: Collection[str]) -> RolloutState:
     deploying = {host for host, phase in state.late_joiners.items() if phase is Phase.DEPLOY}
     if active is not None and active.task.phase is Phase.DEPLOY:
         deploying |= active.granted.keys()
-    gone = {host for host in hosts if state.rollout.hosts.get(host) in NEXT_PHASE} - deploying
+    return dismiss(state, set(hosts) - deploying)
+
+
+def dismiss(state: RolloutState, hosts: Collection[str]) -> RolloutState:
+    """Return the rollout without those of the hosts that have not finished: they leave their groups."""
+    active = state.active_phase
+    gone = {host for host in hosts if state.rollout.hosts.get(host) in NEXT_PHASE}
     if not gone:
         return state
     if active is not None:

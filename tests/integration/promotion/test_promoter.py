@@ -128,6 +128,14 @@ def test_a_bad_revision_goes_no_further_while_its_rollback_cannot_begin(fleets):
         assert fleets.branches() == {"eu-1": bad, "us-1": good, "us-2": good}
 
 
+def diverged(name, tip):
+    """Return the failure of a fleet whose branch has diverged."""
+    return (
+        f"its branch has diverged from the main branch at {tip[:12]}; bring the change into the main branch, then"
+        f" run 'zkdeployment promote reset {name}'"
+    )
+
+
 def test_a_fleet_with_a_commit_of_its_own_gets_nothing_until_its_branch_is_reset(fleets):
     good = fleets.push(CANARY, staged_group("rest", tag="us"))
     with fleets.promoter() as running:
@@ -135,7 +143,7 @@ def test_a_fleet_with_a_commit_of_its_own_gets_nothing_until_its_branch_is_reset
         own = fleets.own_commit("eu-1")
         next_one = fleets.change("/next")
         state = running.until_ended(next_one)
-        assert state.errors == {"eu-1": f"its branch has diverged from the main branch at {own[:12]}"}
+        assert state.errors == {"eu-1": diverged("eu-1", own)}
         assert fleets.branches() == {"eu-1": own, "us-1": next_one, "us-2": next_one}
         standing = fleets.records.standings["eu-1"]
         assert standing.state is FleetState.DIVERGED
@@ -161,7 +169,7 @@ def test_a_main_branch_that_is_rewritten_ends_the_promotion_of_a_lost_commit(fle
         clone.git("push", "--quiet", "--force", "origin", "main")
         fleets.fleets["eu-1"].state = None
         state = running.until_ended(other)
-        assert state.errors == {"eu-1": f"its branch has diverged from the main branch at {lost[:12]}"}
+        assert state.errors == {"eu-1": diverged("eu-1", lost)}
     assert fleets.records.history[1].result == "superseded"
     assert fleets.branches() == {"eu-1": lost, "us-1": good, "us-2": good}
 
@@ -406,6 +414,42 @@ def check_moves(fleets, order):
             assert tips[before], f"{name} came before {before}"
             assert ask("merge-base", tips[before], new) == new, f"{name} came before {before}"
         tips[name] = new
+
+
+@pytest.mark.unmeasured
+def test_a_rollback_passes_a_diverged_fleet_which_joins_after_its_reset(fleets):
+    """The promoters are killed at each write and push."""
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        bad = fleets.change("/bad")
+        running.until_ended(bad)
+    own = fleets.own_commit("eu-1")
+    fleets.set_branch("us-2", good)
+    rollback = fleets.change("/good", message=rollback_of(bad))
+    deaths = Deaths()
+
+    def run_until(condition):
+        while not condition():
+            try:
+                with fleets.promoter(deaths) as running:
+                    running.cycles(20)
+            except KilledError:
+                pass
+
+    run_until(lambda: fleets.promotion.revision == rollback and fleets.promotion.ended is not None)
+    assert rollout_state(fleets.promotion) is RolloutProgressState.SUCCESS
+    assert fleets.branches() == {"eu-1": own, "us-1": rollback, "us-2": rollback}
+    assert [(name, new) for name, _, new in fleets.moves()][-2:] == [("us-1", rollback), ("us-2", rollback)]
+    assert fleets.promotion.rollout.order == ("rollback", "canary", "rest")
+    assert "eu-1" not in fleets.promotion.rollout.hosts
+    standing = fleets.records.standings["eu-1"]
+    assert standing.problem.endswith("the rollback is in the main branch; run 'zkdeployment promote reset eu-1'")
+    fleets.set_branch("eu-1", bad)
+    run_until(lambda: fleets.branch("eu-1") == rollback)
+    run_until(lambda: "eu-1" in fleets.records.history[0].reached)
+    assert rollout_state(fleets.promotion) is RolloutProgressState.SUCCESS
+    assert len(fleets.moves()) == len(set(fleets.moves()))
 
 
 @pytest.mark.unmeasured

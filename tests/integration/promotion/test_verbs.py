@@ -200,6 +200,28 @@ def test_a_branch_that_diverged_is_reset_and_the_reset_is_recorded(run, fleets):
     assert act.what == f"reset branch fleets/eu-1 from {own[:12]} to {good[:12]}"
 
 
+def test_a_diverged_fleet_does_not_hold_up_the_rollback_of_a_promotion(run, fleets):
+    fleets.push(CANARY, REST)
+    good = fleets.change("/good")
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        bad = fleets.change("/bad")
+        running.until_ended(bad)
+        own = fleets.own_commit("eu-1")
+        rollback = run("promote", "rollback", "--reason", "it is bad")[1].strip()
+        running.until_ended(rollback)
+        running.cycles()
+        assert fleets.branches() == {"eu-1": own, "us-1": rollback, "us-2": rollback}
+        _, out, _ = run("promote", "show")
+        assert "'zkdeployment promote reset FLEET' lets a fleet that diverged join the promotion: eu-1" in out
+        _, out, _ = run("fleets", "why", "eu-1")
+        assert "continues without the fleet, which joins after 'zkdeployment promote reset eu-1'" in out
+        assert run("promote", "reset", "eu-1", "--reason", "it is in main")[0] == 0
+        running.until(lambda: "eu-1" in fleets.promotion.rollout.hosts, "the fleet joins")
+        assert fleets.branch("eu-1") == rollback
+        assert "promote reset" not in run("promote", "show")[1]
+
+
 def test_a_reset_after_a_failed_promotion_needs_a_commit(run, fleets):
     good = fleets.push(CANARY, REST)
     with fleets.promoter() as running:

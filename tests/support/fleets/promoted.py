@@ -18,11 +18,13 @@ from zkdeployment.promotion.rules import (
     first_observation,
     halt_reason,
     observation,
+    participating,
+    rollback_strategy,
     standing,
     wanted_dry_runs,
     wanted_moves,
 )
-from zkdeployment.strategies.progress import advance, start, withdraw
+from zkdeployment.strategies.progress import advance, start
 from zkdeployment.strategies.state import Directive, RolloutAct
 from zkdeployment.strategies.strategy import MemberKind, Strategy
 
@@ -74,7 +76,7 @@ def promotion(*groups: Group, **fields: object) -> Promotion:
 
 @dataclass
 class SimulatedFleets:
-    """All fleets, by name."""
+    """All fleets, by name; ``rollbacks`` are the revisions that roll back a promotion."""
 
     fleets: dict[str, SimulatedFleet] = field(default_factory=dict)
     tags: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -82,6 +84,7 @@ class SimulatedFleets:
     refused: dict[str, str] = field(default_factory=dict)
     standings: dict[str, FleetStanding] = field(default_factory=dict)
     acts: list[RolloutAct] = field(default_factory=list)
+    rollbacks: set[int] = field(default_factory=set)
     halt: str = ""
     now: float = NOON
     moved: list[tuple[str, int]] = field(default_factory=list)
@@ -135,6 +138,7 @@ class SimulatedFleets:
             self.document,
             {name: self.reading(name, revision) for name in self.fleets},
             withheld=dict(self.withheld),
+            rolls_back=revision in self.rollbacks,
             refused=dict(self.refused),
             standings=dict(self.standings),
         )
@@ -153,6 +157,19 @@ class SimulatedFleets:
         first = first_observation(self.facts(revision), strategy, self.now)
         return start(strategy, first, sequence=sequence, attempt=1, revision=commit(revision))
 
+    def roll_back(self, governing: Promotion, revision: int, bad: int) -> RolloutState:
+        """Return the first state of the promotion of a rollback from a bad revision."""
+        self.rollbacks.add(revision)
+        facts = self.facts(revision)
+        first = {
+            fleet.name
+            for fleet, reading in facts.members
+            if not reading.diverged and bad <= (self.fleets[fleet.name].tip or 0) < revision
+        }
+        waiting = [fleet for fleet in self.document.fleets if facts.awaits_reset(fleet.name)]
+        strategy = rollback_strategy(governing.strategy, first, waiting)
+        return self.start(governing, revision, strategy=strategy, sequence=2)
+
     def step(self, state: RolloutState, governing: Promotion | None = None) -> RolloutState:
         """Return the state after one decision, whose moves are carried out."""
         after = self.decide(state, governing)
@@ -161,9 +178,10 @@ class SimulatedFleets:
 
     def decide(self, state: RolloutState, governing: Promotion | None = None) -> RolloutState:
         """Return the state after one decision; its moves are not carried out."""
-        kept = withdraw(state, self.withheld.keys())
+        revision = number_of(str(state.revision))
+        kept = participating(state, self.facts(revision))
         halt = self.halt or ("" if governing is None else halt_reason(governing, self.now, state=state))
-        facts = self.facts(number_of(str(state.revision)), kept)
+        facts = self.facts(revision, kept)
         return advance(kept, observation(kept, facts, self.now, acts=self.acts, halt=halt))
 
     def move(self, state: RolloutState) -> None:

@@ -1,5 +1,6 @@
 """The decisions of a promoter, on literal facts."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -31,13 +32,15 @@ from zkdeployment.promotion.rules import (
 )
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import end, supersede
-from zkdeployment.strategies.state import Directive, Ending, RolloutAct
+from zkdeployment.strategies.state import Directive, Ending, RolloutAct, state_from_json, state_to_json
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
 from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector, Window
 from zkdeployment.strategies.views import RolloutProgressState, directive_objection, rollout_state
 
 ALL = Criteria(percent_successful=100)
 CANARY = Group("canary", critical=True, selectors=(Selector(tags=frozenset({"canary"})),), criteria=ALL)
+REST_FIRST = Group("first", critical=True, selectors=(Selector(names=frozenset({"us", "asia"})),), criteria=ALL)
+CANARY_LAST = replace(CANARY, name="last", depends_on=("first",))
 REST = Group("rest", critical=True, depends_on=("canary",), criteria=ALL)
 TWO = promotion(CANARY, REST)
 
@@ -215,7 +218,10 @@ class TestWhatServicesAndBranchesMean:
             ),
             (
                 SimulatedFleet(1, 1, own=True),
-                f"its branch has diverged from the main branch at {commit(1)[:12]}",
+                (
+                    f"its branch has diverged from the main branch at {commit(1)[:12]}; bring the change into the"
+                    " main branch, then run 'zkdeployment promote reset eu'"
+                ),
             ),
         ],
     )
@@ -395,6 +401,132 @@ class TestRollbacks:
         assert simulated.moved == [("us", 1), ("eu", 1), ("asia", 1)]
 
 
+class TestDivergedFleetsInTheRollbackOfAPromotion:
+    """The canary ``eu`` rolled back by itself, so its branch has diverged from the main branch."""
+
+    def diverged(self, governing=TWO, *, us=0):
+        """Return the fleets and the promotion of the rollback 2 from the bad revision 1."""
+        simulated = fleets()
+        simulated.fleets["eu"] = SimulatedFleet(1, 1, own=True)
+        simulated.fleets["us"] = SimulatedFleet(us, us)
+        return simulated, simulated.roll_back(governing, 2, bad=1)
+
+    def reset(self, simulated, to=2):
+        simulated.fleets["eu"] = SimulatedFleet(to, to)
+
+    def test_the_others_get_the_rollback_and_the_diverged_fleet_neither_fails_nor_succeeds(self):
+        simulated, state = self.diverged(us=1)
+        state = simulated.run(state)
+        assert simulated.moved == [("us", 2), ("asia", 2)]
+        assert (state.rollout.hosts.keys(), state.errors) == ({"us", "asia"}, {})
+        assert rollout_state(state) is RolloutProgressState.SUCCESS
+
+    def test_the_bad_fleets_wait_for_no_bake_time_of_the_group_of_the_diverged_one(self):
+        simulated, state = self.diverged(promotion(replace(CANARY, pace=Pace(bake_time=3600.0)), REST), us=1)
+        state = simulated.run(state)
+        assert state.rollout.order[0] == "rollback"
+        assert simulated.moved[0] == ("us", 2)
+
+    @pytest.mark.parametrize("to", [0, 2])
+    def test_the_fleet_joins_after_the_reset_of_its_branch(self, to):
+        simulated, state = self.diverged()
+        state = simulated.run(state)
+        self.reset(simulated, to)
+        state = simulated.run(state)
+        assert (simulated.fleets["eu"].tip, state.rollout.hosts["eu"]) == (2, HostProgress.SUCCESS)
+        assert rollout_state(state) is RolloutProgressState.SUCCESS
+
+    def test_the_fleet_joins_its_group_if_the_reset_comes_before_the_turn_of_the_group(self):
+        simulated, state = self.diverged(promotion(REST_FIRST, CANARY_LAST))
+        simulated.fleets["us"].state = FleetState.HELD
+        state = simulated.run(state)
+        self.reset(simulated, 0)
+        state = simulated.run(state)
+        assert state.rollout.members["last"] == {"eu"}
+        assert ("eu", 2) not in simulated.moved
+        simulated.fleets["us"] = SimulatedFleet(2, 2)
+        state = simulated.run(state)
+        assert simulated.moved[-1] == ("eu", 2)
+
+    @pytest.mark.parametrize(
+        "canary",
+        [
+            replace(CANARY, criteria=Criteria(minimum_successful=1)),
+            replace(CANARY, require_hosts=1),
+            replace(CANARY, criteria=Criteria(maximum_failed=0, percent_successful=100)),
+        ],
+    )
+    def test_a_group_of_diverged_fleets_only_blocks_no_group_after_it(self, canary):
+        simulated, state = self.diverged(promotion(canary, REST))
+        state = simulated.run(state)
+        assert simulated.moved == [("asia", 2), ("us", 2)]
+        assert state.rollout.progress["canary"].verdict is GroupVerdict.SUCCESS
+
+    def test_a_group_requires_the_same_of_its_other_fleets(self):
+        everywhere = replace(REST, depends_on=(), criteria=Criteria(minimum_successful=3), require_hosts=3)
+        simulated, state = self.diverged(promotion(everywhere))
+        (group,) = state.rollout.strategy.groups
+        assert (group.criteria, group.require_hosts) == (Criteria(minimum_successful=2), 2)
+        simulated.fleets["us"].refusal = "lint: unknown property"
+        state = simulated.run(state)
+        assert rollout_state(state) is RolloutProgressState.FAILED
+
+    def test_a_fleet_that_rolls_back_when_its_branch_is_about_to_move_waits_for_its_reset(self):
+        simulated = fleets()
+        simulated.fleets["eu"] = SimulatedFleet(1, 1)
+        state = simulated.roll_back(TWO, 2, bad=1)
+        for _ in range(3):
+            state = simulated.decide(state)
+        assert wanted_moves(state, simulated.facts(2)).keys() == {"eu"}
+        simulated.fleets["eu"].own = True
+        state = simulated.run(state)
+        assert simulated.moved == [("asia", 2), ("us", 2)]
+        assert (state.errors, rollout_state(state)) == ({}, RolloutProgressState.SUCCESS)
+
+    def test_a_push_that_was_refused_because_the_fleet_rolled_back_is_no_failure(self):
+        simulated = fleets()
+        simulated.fleets["eu"] = SimulatedFleet(1, 1)
+        state = simulated.roll_back(TWO, 2, bad=1)
+        for _ in range(3):
+            state = simulated.decide(state)
+        simulated.refused["eu"], simulated.fleets["eu"].own = "non-fast-forward", True
+        assert rollout_state(simulated.run(state)) is RolloutProgressState.SUCCESS
+
+    def test_a_fleet_that_rolled_back_the_rollback_has_failed(self):
+        simulated = fleets()
+        simulated.fleets["eu"] = SimulatedFleet(1, 1)
+        state = simulated.roll_back(TWO, 2, bad=1)
+        simulated.fleets["eu"].state = FleetState.ROLLING_OUT
+        state = simulated.run(state)
+        simulated.fleets["eu"] = SimulatedFleet(2, 2, own=True)
+        state = simulated.run(state)
+        assert state.errors["eu"].startswith("its branch has diverged from the main branch")
+        assert rollout_state(state) is RolloutProgressState.FAILED
+
+    def test_in_a_usual_promotion_a_diverged_fleet_fails(self):
+        simulated = fleets()
+        simulated.fleets["eu"].own = True
+        state = simulated.run(simulated.start(TWO))
+        assert (simulated.moved, rollout_state(state)) == ([], RolloutProgressState.FAILED)
+        assert state.errors["eu"].endswith("then run 'zkdeployment promote reset eu'")
+
+    @pytest.mark.parametrize("killed", range(12))
+    def test_a_promoter_that_is_killed_in_any_cycle_leaves_the_same_result_to_its_successor(self, killed):
+        """A killed promoter has recorded its decision, and has not moved branches."""
+        simulated, state = self.diverged(us=1)
+        for cycle in range(12):
+            state = simulated.decide(state)
+            if cycle == 6:
+                self.reset(simulated, 0)
+            if cycle != killed:
+                simulated.move(state)
+        state = simulated.run(state_from_json(json.loads(json.dumps(state_to_json(state)))))
+        assert [fleet.tip for fleet in simulated.fleets.values()] == [2, 2, 2]
+        assert sorted(simulated.moved) == [("asia", 2), ("eu", 2), ("us", 2)]
+        assert simulated.moved[0] == ("us", 2)
+        assert rollout_state(state) is RolloutProgressState.SUCCESS
+
+
 class TestFreezesAndWindows:
     def test_a_freeze_halts_with_its_reason(self):
         frozen = replace(TWO, freezes=(Freeze(NOON, NOON + 60, "audit"),))
@@ -422,12 +554,13 @@ ADDRESSES = {"branch": "fleets/eu", "service": "https://eu"}
 class TestTheStandingOfAFleet:
     FLEET = Fleet("eu", "fleets/eu", "https://eu")
 
-    def standing(self, tip, report, before=None, *, withheld=None, dry_run=None, follows=True):
+    def standing(self, tip, report, before=None, *, withheld=None, dry_run=None, follows=True, rolls_back=False):
         reading = FleetFacts(tip, report, follows=follows)
         facts = PromotionFacts(
             SimulatedFleets.of("eu").document,
             {"eu": reading},
             withheld={} if withheld is None else {"eu": withheld},
+            rolls_back=rolls_back,
             dry_runs={} if dry_run is None else {"eu": dry_run},
         )
         return standing(self.FLEET, facts, before, NOON)
@@ -472,6 +605,13 @@ class TestTheStandingOfAFleet:
         assert (found.state, found.since) == (FleetState.DIVERGED, NOON)
         assert "zkdeployment promote rollback" in found.problem
         assert found.problem.endswith("then run 'zkdeployment promote reset eu'")
+
+    def test_a_diverged_branch_waits_for_its_reset_while_a_rollback_is_promoted(self):
+        report = FleetReport(FleetState.CONVERGED, commit(1), 3, 3, since=1.0, read_at=9.0)
+        assert self.standing(BranchTip(commit(1)), report, rolls_back=True).problem == (
+            f"branch fleets/eu has {commit(1)[:12]}, which the main branch does not contain; nothing is promoted"
+            " to this fleet: the rollback is in the main branch; run 'zkdeployment promote reset eu'"
+        )
 
     def test_an_unreachable_fleet_keeps_what_was_seen(self):
         before = FleetStanding(

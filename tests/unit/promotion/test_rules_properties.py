@@ -64,7 +64,7 @@ class World:
             revision = number_of(following.revision)
             if state.ended is None:
                 self.state = supersede(state, fleets.now)
-            bad = {name for name, fleet in fleets.fleets.items() if fleet.tip == revision - 1}
+            bad = {name for name, fleet in fleets.fleets.items() if fleet.tip == revision - 1 and not fleet.own}
             is_rollback = revision == self.rollback
             strategy = rollback_strategy(self.governing.strategy, bad if is_rollback else ())
             fleets.acts.clear()
@@ -140,7 +140,9 @@ def happen(world, event):
             fleets.act(*value)
         case "commit":
             world.tip += 1
-            world.rollback = world.tip if value else world.rollback
+            if value:
+                world.rollback = world.tip
+                fleets.rollbacks.add(world.tip)
         case "withhold":
             fleets.withhold(value)
         case "release":

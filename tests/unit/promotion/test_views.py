@@ -24,8 +24,9 @@ from zkdeployment.promotion.user_acts import (
     group_acts,
     promotion_acts,
 )
-from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status, worst_first
+from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status, waiting_for_reset, worst_first
 from zkdeployment.promotion.views.page import PageActs, fleets_view, promotion_deliveries, revision_view
+from zkdeployment.strategies.progress import supersede
 from zkdeployment.strategies.strategy import Group, Pace, Selector
 from zkdeployment.strategies.views import rollout_status
 
@@ -82,6 +83,23 @@ class TestTheOrderOfFleets:
 
 
 class TestTheExplanationOfAFleet:
+    def test_a_fleet_that_a_rollback_leaves_out(self):
+        fleets = SimulatedFleets.of("us", eu="eu")
+        fleets.fleets["eu"].own = True
+        state = fleets.run(fleets.roll_back(promotion(CANARY, replace(REST, pace=Pace())), 1, bad=0))
+        found = reading(*fleets.note_standings(1).values(), state=state)
+        shown = status(found)
+        remark = "'zkdeployment promote reset FLEET' lets a fleet that diverged join the promotion: eu"
+        assert waiting_for_reset(shown.fleets, state) == remark
+        assert fleets_view(found, NOON, PageActs()).remarks == (f"{remark}.",)
+        lines = explain_fleet(shown.fleets[0], shown, state, NOON)
+        assert (
+            f"promotion 2-1 of {commit(1)[:12]} continues without the fleet, which joins after 'zkdeployment"
+            " promote reset eu'"
+        ) in lines
+        assert waiting_for_reset(shown.fleets, supersede(state, NOON)) == ""
+        assert waiting_for_reset(shown.fleets, None) == ""
+
     def test_a_stopped_fleet(self):
         found = reading(
             standing("eu", FleetState.STOPPED, by="bob", since=NOON - 60, behind=2, problem="disk full"),

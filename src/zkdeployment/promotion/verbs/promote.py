@@ -27,7 +27,7 @@ from zkdeployment.promotion.user_acts import (
     ResumePromotion,
     WithholdFleet,
 )
-from zkdeployment.promotion.views.fleets import fleets_status
+from zkdeployment.promotion.views.fleets import fleets_status, waiting_for_reset
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
@@ -58,12 +58,14 @@ def show(connection: Servers, watch: bool, output: str) -> None:
     """
     with open_operator(connection) as operator:
         seen: list[FleetsStatus] = []
+        resets: list[str] = []
 
         def look() -> RolloutStatus:
             found, promoter = read_promotion(operator.session), read_leader(operator.session, MemberKind.FLEET)
             seen[:] = [
                 fleets_status(found.standings.values(), found.withheld, found.state, found.report, promoter)
             ]
+            resets[:] = [waiting_for_reset(seen[0].fleets, found.state)]
             if found.state is None:
                 raise RefusedError(_missing(seen[0]))
             return rollout_status(found.state, led=promoter is not None, now=time.time())
@@ -76,7 +78,7 @@ def show(connection: Servers, watch: bool, output: str) -> None:
 
         def remarks() -> tuple[str, ...]:
             waiting = f"the next promotion waits: {seen[0].waiting}" if seen[0].waiting else ""
-            return tuple(filter(None, (seen[0].problem, waiting)))
+            return tuple(filter(None, (seen[0].problem, waiting, *resets)))
 
         show_rollout(look, output, body, watch=watch, names={}, kind=MemberKind.FLEET, remarks=remarks)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.records import Key, Record
-from zkdeployment.base.text import counted
+from zkdeployment.base.text import counted, listing
 from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport
+from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import describe_rollout, rollout_status
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
 
 _ORDER = [*FleetState]
+
+#: The fleets that a sentence names.
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +120,34 @@ def _explanation(
     if standing.withheld is not None:
         yield f"withheld: {standing.withheld}; 'zkdeployment promote release {standing.name}' ends that"
     if state is not None:
-        yield from _in_promotion(standing.name, state, now, led=status.promoter is not None)
+        yield from _in_promotion(standing, state, now, led=status.promoter is not None)
     if status.problem:
         yield f"promoter: {status.problem}"
     if status.waiting:
         yield f"the next promotion waits: {status.waiting}"
 
 
-def _in_promotion(name: str, state: RolloutState, now: float, *, led: bool) -> Iterator[str]:
+def waiting_for_reset(fleets: Iterable[FleetStanding], state: RolloutState | None) -> str:
+    """Return a sentence on the fleets that the promotion of a rollback omits; empty without such fleets."""
+    names = sorted(fleet.name for fleet in fleets if state is not None and _awaits_reset(fleet, state))
+    reset = "'zkdeployment promote reset FLEET' lets a fleet that diverged join the promotion"
+    return f"{reset}: {listing(names, _NAMED)}" if names else ""
+
+
+def _awaits_reset(fleet: FleetStanding, state: RolloutState) -> bool:
+    """Whether a promotion lacks a fleet because its branch diverged: only rollbacks omit such fleets."""
+    left_out = fleet.name not in state.rollout.hosts and fleet.withheld is None
+    return left_out and fleet.state is FleetState.DIVERGED and takes_late_joiners(state)
+
+
+def _in_promotion(fleet: FleetStanding, state: RolloutState, now: float, *, led: bool) -> Iterator[str]:
     """Yield what the newest promotion does with a fleet."""
-    found = rollout_status(state, led=led, now=now)
+    name, found = fleet.name, rollout_status(state, led=led, now=now)
     whole = f"{MemberKind.FLEET.whole} {state.id} of {short(state.revision)}"
     groups = [group for group in found.groups if name in group.hosts]
-    if not groups:
+    if _awaits_reset(fleet, state):
+        yield f"{whole} continues without the fleet, which joins after 'zkdeployment promote reset {name}'"
+    elif not groups:
         yield f"{whole} does not concern the fleet"
     for group in groups:
         description = f" ({group.description})" if group.description else ""

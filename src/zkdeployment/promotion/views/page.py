@@ -12,7 +12,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import Delivery
 from zkdeployment.promotion.records import FleetState
-from zkdeployment.promotion.views.fleets import fleets_status
+from zkdeployment.promotion.views.fleets import fleets_status, waiting_for_reset
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import moment
 from zkdeployment.service.views.history import StripBar, shown_figures
@@ -171,11 +171,14 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
     # A fleet that several groups select gets the revision with the first of them.
     groups = {name: group.name for group in reversed(status.groups if status else ()) for name in group.hosts}
     waiting = f"The next promotion waits: {fleets.waiting}." if fleets.waiting else ""
+    resets = waiting_for_reset(fleets.fleets, state)
     view = FleetsView(
         tone,
         headline,
         _sentence(fleets),
-        tuple(filter(None, (f"{fleets.problem}." if fleets.problem else "", waiting))),
+        tuple(
+            filter(None, (f"{fleets.problem}." if fleets.problem else "", waiting, f"{resets}." if resets else ""))
+        ),
         cards=tuple(_card(each, groups, now, acts) for each in fleets.fleets[:_MOST_FLEETS]),
         more_cards=max(0, len(fleets.fleets) - _MOST_FLEETS),
         history=tuple(_row(entry, reading, now) for entry in reading.history[:_LISTED]),
