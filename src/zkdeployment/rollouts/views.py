@@ -11,10 +11,10 @@ from zkdeployment.rollouts.acts import group_acts, rollout_acts
 from zkdeployment.service.act import ActLink
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, moment
-from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row
+from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row, undecided_groups
 from zkdeployment.strategies.picture import pace_facts, picture
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.views import GroupState, RolloutProgressState, rollout_status
+from zkdeployment.strategies.views import RolloutProgressState, rollout_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,19 +158,11 @@ def _pace(state: RolloutState, groups: Sequence[GroupStatus], now: float) -> tup
 
 def _decisions(state: RolloutState, groups: Sequence[GroupStatus]) -> tuple[ActLink, ...]:
     """Return the acts on groups without which a rollout does not continue."""
-    if state.active_phase is not None:
-        return ()
     return tuple(
         ActLink(f"{link.label} {group.name}", link.href, link.kind)
-        for group in groups
-        if group.state is GroupState.OPERATOR or _is_next(group, groups)
+        for group in undecided_groups(state, groups)
         for link in group_acts(state, group, "/rollout")
     )
-
-
-def _is_next(group: GroupStatus, groups: Sequence[GroupStatus]) -> bool:
-    """Whether all groups on which a group depends have succeeded."""
-    return all(each.state is GroupState.SUCCESS for each in groups if each.name in group.depends_on)
 
 
 def _no_rollout(snapshot: FleetSnapshot) -> RolloutView:

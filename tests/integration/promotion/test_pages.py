@@ -62,7 +62,7 @@ def test_operators_direct_the_promotion_from_the_page_without_javascript(service
         canary_is_through(service, running)
         with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
             page = browser.get("/fleets")
-            assert "A revision goes from fleet to fleet" in page.text
+            assert "The promotion waits for a decision" in page.text
             assert f'href="{fleets.url}/us-1" rel="noreferrer">us-1</a>' in page.text
             form = follow(browser, page, "Withhold", of="us-2")
             assert "Promotions neither wait for the fleet" in form.text
@@ -146,7 +146,7 @@ def test_the_page_is_accessible_follows_the_fleets_and_fits_a_telephone(service,
         canary_is_through(service, running)
         options = {"reduced_motion": "reduce", "viewport": {"width": 390, "height": 844}}
         with logged_in(browser, service, ann, "/fleets", **options) as page:
-            expect(page.locator("h1")).to_have_text("A revision goes from fleet to fleet")
+            expect(page.locator("h1")).to_have_text("The promotion waits for a decision")
             expect(page.locator("#fleets li h3")).to_have_text(["us-1", "us-2", "eu-1"])
             expect(page.locator("svg.rollout a")).to_have_count(2)
             page.evaluate("window.loadedOnce = true")

@@ -12,6 +12,7 @@ from zkdeployment.fleet.views.history import delivery_figures
 from zkdeployment.promotion.acts import WayBack, way_back
 from zkdeployment.promotion.feed import PROMOTION_PART, PromotionReading
 from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport, PromotionEntry
+from zkdeployment.promotion.rules import rollback_strategy
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
     FailFleets,
@@ -26,6 +27,8 @@ from zkdeployment.promotion.user_acts import (
 )
 from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status, waiting_for_reset, worst_first
 from zkdeployment.promotion.views.page import PageActs, fleets_view, promotion_deliveries, revision_view
+from zkdeployment.promotion.views.ways import revision_ways
+from zkdeployment.service.views.fleet import HostLink
 from zkdeployment.strategies.progress import supersede
 from zkdeployment.strategies.strategy import Group, Pace, Selector
 from zkdeployment.strategies.views import rollout_status
@@ -42,7 +45,8 @@ def standing(name, state=FleetState.CONVERGED, **fields):
 
 
 def entry(number, result="success", **fields):
-    return PromotionEntry(f"{number}-1", commit(number), result=result, **fields)
+    fields.setdefault("id", f"{number}-1")
+    return PromotionEntry(revision=commit(number), result=result, **fields)
 
 
 def reading(*standings, **fields):
@@ -151,7 +155,8 @@ class TestThePage:
 
     def test_a_promotion_under_way_has_a_picture_its_groups_and_the_group_of_each_fleet(self, under_way):
         view = fleets_view(under_way, NOON, PageActs(group=lambda group: group_acts(under_way.state, group)))
-        assert (view.headline, view.done, view.total) == ("A revision goes from fleet to fleet", 1, 2)
+        assert (view.headline, view.done, view.total) == ("The promotion waits for a decision", 1, 2)
+        assert [link.label for link in view.acts] == ["Promote rest"]
         assert [box.name for box in view.picture.boxes] == ["canary", "rest"]
         assert [(card.name, card.group) for card in view.cards] == [("eu", "canary"), ("us", "rest")]
         assert [[link.label for link in group.acts] for group in view.groups] == [[], ["Promote"]]
@@ -162,7 +167,7 @@ class TestThePage:
 
     def test_a_wall_is_bounded(self):
         view = fleets_view(reading(*(standing(f"f{number:03}") for number in range(203))), NOON, PageActs())
-        assert (len(view.cards), view.more_cards) == (200, 3)
+        assert (len(view.cards) + len(view.tiles), view.more_cards) == (200, 3)
 
     def test_the_history_of_a_revision_has_the_fleets_in_the_order_in_which_it_reached_them(self):
         found = entry(1, committed=NOON - HOUR, reached={"b": NOON, "a": NOON - 60})
@@ -172,6 +177,129 @@ class TestThePage:
             ("b", "", "1 h"),
         ]
         assert view.missing == ("c",)
+
+
+class TestTheWall:
+    def test_of_many_fleets_those_that_need_no_attention_are_small(self):
+        calm = [standing(f"f{number:02}") for number in range(12)]
+        others = [
+            standing("held", FleetState.HELD),
+            standing("odd", problem="what is this?"),
+            standing("withheld"),
+        ]
+        view = fleets_view(reading(*calm, *others, withheld={"withheld": WITHHELD}), NOON, PageActs())
+        assert [card.name for card in view.cards] == ["held", "odd", "withheld"]
+        assert [card.name for card in view.tiles] == [each.name for each in calm]
+
+    def test_a_few_fleets_are_all_large(self):
+        view = fleets_view(reading(*(standing(f"f{number}") for number in range(12))), NOON, PageActs())
+        assert (len(view.cards), view.tiles) == (12, ())
+
+
+class TestTheWaysOfRevisions:
+    def ways(self, found, status=None):
+        return revision_ways(found, status, lambda id_: f"/p/{id_}", lambda name: HostLink(name, f"#{name}"))
+
+    def cells(self, row):
+        return {
+            cell.group: (cell.number, cell.total, [segment.kind for segment in cell.segments])
+            for cell in row.cells
+            if cell.number
+        }
+
+    def test_without_fleets_there_are_none(self):
+        assert self.ways(reading()).rows == ()
+
+    def test_each_revision_has_a_row_with_its_fleets_by_group(self, under_way):
+        found = replace(under_way, history=(entry(1, "", subject="Web 1.3", author="Jo <jo@x>"),))
+        ways = fleets_view(found, NOON, PageActs()).ways
+        assert [(column.name, column.after) for column in ways.columns] == [("canary", ""), ("rest", "canary")]
+        assert [(row.revision, row.subject, row.author, row.state) for row in ways.rows] == [
+            (commit(1)[:12], "Web 1.3", "Jo", "under way"),
+            (commit(0)[:12], "", "", "not in the history"),
+        ]
+        assert [self.cells(row) for row in ways.rows] == [
+            {"canary": (1, 1, ["converged"])},
+            {"rest": (1, 1, ["excluded"])},
+        ]
+
+    def test_a_revision_that_was_rolled_back_says_so_and_shows_who_still_has_it(self):
+        found = reading(
+            standing("a", revision=commit(3)),
+            standing("b", FleetState.DIVERGED, revision=commit(2)),
+            standing("c", FleetState.ROLLING_OUT, revision=commit(2)),
+            standing("d", revision=commit(1)),
+            history=(entry(3, "", rolls_back=commit(2)), entry(2, "success"), entry(1)),
+        )
+        ways = self.ways(found)
+        assert [(row.state, row.href, row.tone.value) for row in ways.rows] == [
+            ("replaced", "/p/3-1", "unknown"),
+            ("rolled back", "/p/2-1", "bad"),
+            ("success", "/p/1-1", "good"),
+        ]
+        (cell,) = ways.rows[1].cells
+        assert (cell.group, cell.number, cell.total) == ("no group", 2, 4)
+        assert [(segment.kind, segment.x, segment.width) for segment in cell.segments] == [
+            ("deploying", 0.0, 25.0),
+            ("failed", 25.0, 25.0),
+        ]
+        assert [(each.state, [fleet.name for fleet in each.fleets]) for each in cell.states] == [
+            ("diverged", ["b"]),
+            ("rolling out", ["c"]),
+        ]
+
+    def test_all_revisions_from_the_bad_one_to_its_rollback_count_as_rolled_back(self):
+        numbers = (1, 2, 3, 4)
+        found = reading(
+            *(standing(f"f{number}", revision=commit(number)) for number in numbers),
+            history=(entry(4, rolls_back=commit(2)), entry(3, "failed"), entry(2), entry(1)),
+        )
+        assert [row.state for row in self.ways(found).rows] == ["success", "rolled back", "rolled back", "success"]
+
+    def test_the_groups_of_a_rollback_are_those_of_the_promotion(self):
+        governing, fleets = promotion(CANARY, REST), SimulatedFleets.of("us", eu="eu")
+        strategy = rollback_strategy(governing.strategy, ["eu"])
+        state = fleets.run(fleets.start(governing, 3, strategy=strategy), governing)
+        found = reading(
+            *fleets.note_standings(3).values(), state=state, history=(entry(3, rolls_back=commit(2), id=state.id),)
+        )
+        view = fleets_view(found, NOON, PageActs())
+        assert [column.name for column in view.ways.columns] == ["canary", "rest"]
+        assert {card.name: card.group for card in view.cards} == {"eu": "canary", "us": "rest"}
+
+    def test_a_fleet_of_no_group_has_a_column_of_its_own(self, under_way):
+        found = replace(under_way, standings={**under_way.standings, "ap": standing("ap", revision=None)})
+        ways = fleets_view(found, NOON, PageActs()).ways
+        assert [column.name for column in ways.columns] == ["canary", "rest", ""]
+        assert (ways.rows[-1].revision, ways.rows[-1].state) == ("", "nothing is published yet")
+
+    def test_own_commits_of_a_fleet_are_not_in_the_main_branch(self):
+        row = self.ways(reading(standing("a", FleetState.DIVERGED, revision=commit(7)))).rows[0]
+        assert (row.state, row.href) == ("not in the main branch", "")
+
+    def test_many_old_revisions_are_counted(self):
+        found = reading(*(standing(f"f{number}", revision=commit(number)) for number in range(10)))
+        ways = self.ways(found)
+        assert (len(ways.rows), ways.rest) == (8, "2 fleets at 2 older revisions")
+
+    def test_many_fleets_in_one_state_are_counted(self):
+        (row,) = self.ways(
+            reading(*(standing(f"f{number}", FleetState.HELD, revision=commit(1)) for number in range(3)))
+        ).rows
+        assert [(each.number, each.fleets) for each in row.cells[0].states] == [(3, ())]
+
+
+class TestTheCourseOfAPromotion:
+    def test_the_fleets_that_were_reached_are_drawn_over_time(self):
+        times = {name: NOON + 100.0 * number for number, name in enumerate("abcd", 1)}
+        view = revision_view(reading(standing("e")), entry(1, begun=NOON, reached=times), NOON)
+        assert view.course == "M0 100H100.0V80.0H200.0V60.0H300.0V40.0H400.0V20.0V100Z"
+        words = "4 of 5 fleets: the first after 1 min, half of them after 3 min, the last after 6 min"
+        assert view.course_words == words
+
+    def test_two_fleets_need_no_plot(self):
+        view = revision_view(reading(), entry(1, begun=NOON, reached={"a": NOON + 1, "b": NOON + 2}), NOON)
+        assert (view.course, view.course_words) == ("", "")
 
 
 class TestTheFigures:

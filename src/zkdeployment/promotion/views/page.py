@@ -1,4 +1,4 @@
-"""The page of all fleets: a wall of fleets, the way of the newest revision, and the history of revisions."""
+"""The page of all fleets: the ways of revisions, a wall of fleets, and the history of revisions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import Delivery
-from zkdeployment.promotion.records import FleetState
 from zkdeployment.promotion.views.fleets import fleets_status, waiting_for_reset
+from zkdeployment.promotion.views.ways import FLEET_TONES, RevisionWays, fleet_groups, revision_ways
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import moment
 from zkdeployment.service.views.history import StripBar, shown_figures
-from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row
+from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row, undecided_groups
 from zkdeployment.strategies.picture import picture
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.views import RolloutProgressState, rollout_status
@@ -35,8 +35,12 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
 #: The most fleets on the wall, of fleets that a sentence names, and of promotions in the list and in the strip.
+#: With more than a few fleets on the wall, those that need no attention are small. The page of a promotion has a
+#: plot for more fleets than those.
 _MOST_FLEETS = 200
+_FEW_FLEETS = 12
 _NAMED = 5
+_NAMED_APART = 2
 _LISTED = 20
 _BARS = 40
 
@@ -44,16 +48,16 @@ _BARS = 40
 _BAR = 24
 _TALLEST = 80
 
-_FLEET_TONES = {
-    FleetState.CONVERGED: Tone.GOOD,
-    FleetState.ROLLING_OUT: Tone.BUSY,
-    FleetState.HELD: Tone.HALTED,
-}
-
 _BAR_TONES = {
     "": "deploying",
     RolloutProgressState.SUCCESS.value: "converged",
     RolloutProgressState.SUPERSEDED.value: "behind",
+}
+
+_FAILED = {
+    RolloutProgressState.FAILED.value,
+    RolloutProgressState.PARTIAL.value,
+    RolloutProgressState.ABORTED.value,
 }
 
 _DEFINITIONS = (
@@ -92,10 +96,15 @@ class FleetCard:
     withheld: str
     acts: tuple[ActLink, ...]
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether the fleet needs no attention."""
+        return self.tone is Tone.GOOD and not (self.by or self.problem or self.withheld)
+
 
 @dataclass(frozen=True, slots=True)
 class PromotionRow:
-    """A promotion in the history: ``reached`` fleets converged at its revision, ``there`` published it last."""
+    """A promotion in the history: ``reached`` fleets converged at its revision, ``there`` have it now."""
 
     id: str
     href: str
@@ -125,7 +134,9 @@ class FleetsView:
     total: int = 0
     acts: tuple[ActLink, ...] = ()
     cards: tuple[FleetCard, ...] = ()
+    tiles: tuple[FleetCard, ...] = ()
     more_cards: int = 0
+    ways: RevisionWays = RevisionWays()  # noqa: RUF009  it cannot be changed
     picture: RolloutPicture | None = None
     groups: tuple[GroupRow, ...] = ()
     history: tuple[PromotionRow, ...] = ()
@@ -145,7 +156,11 @@ class ReachedFleet:
 
 @dataclass(frozen=True, slots=True)
 class RevisionView:
-    """The history of a revision: when it reached which fleet, in order, and the fleets that it has not reached."""
+    """The history of a revision: when it reached which fleet, in order, and the fleets that it has not reached.
+
+    ``course`` is the number of reached fleets over time as a path of SVG in a box of 400 by 100; it is empty for
+    fewer than three fleets. ``course_words`` describe it.
+    """
 
     row: PromotionRow
     commit: str
@@ -153,6 +168,8 @@ class RevisionView:
     ended: Moment | None
     reached: tuple[ReachedFleet, ...]
     missing: tuple[str, ...]
+    course: str = ""
+    course_words: str = ""
 
 
 def promotion_page(promotion: str) -> str:
@@ -167,53 +184,74 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
     )
     state = reading.state
     status = None if state is None else rollout_status(state, led=reading.promoter is not None, now=now)
-    tone, headline = _verdict(fleets, status)
+    undecided: tuple[GroupStatus, ...] = ()
+    if state is not None and status is not None and reading.promoter is not None:
+        undecided = undecided_groups(state, status.groups)
+    tone, headline = _verdict(fleets, status, undecided)
     # A fleet that several groups select gets the revision with the first of them.
-    groups = {name: group.name for group in reversed(status.groups if status else ()) for name in group.hosts}
-    waiting = f"The next promotion waits: {fleets.waiting}." if fleets.waiting else ""
-    resets = waiting_for_reset(fleets.fleets, state)
+    groups = {
+        name: group.name for group in reversed(fleet_groups(status, reading.history)) for name in group.hosts
+    }
+    remarks = [f"{fleets.problem}."] if fleets.problem else []
+    if fleets.waiting:
+        remarks.append(f"The next promotion waits: {fleets.waiting}.")
+    if resets := waiting_for_reset(fleets.fleets, state):
+        remarks.append(f"{resets}.")
+    if status is not None and status.state.value in _FAILED:
+        remarks.append(
+            "The next commit begins at the first group again; 'zkdeployment promote rollback' goes back."
+        )
+    cards = [_card(each, groups, now, acts) for each in fleets.fleets[:_MOST_FLEETS]]
+    many = len(cards) > _FEW_FLEETS
     view = FleetsView(
         tone,
         headline,
         _sentence(fleets),
-        tuple(
-            filter(None, (f"{fleets.problem}." if fleets.problem else "", waiting, f"{resets}." if resets else ""))
-        ),
-        cards=tuple(_card(each, groups, now, acts) for each in fleets.fleets[:_MOST_FLEETS]),
+        tuple(remarks),
+        cards=tuple(card for card in cards if not (many and card.is_calm)),
+        tiles=tuple(card for card in cards if many and card.is_calm),
         more_cards=max(0, len(fleets.fleets) - _MOST_FLEETS),
+        ways=revision_ways(reading, status, promotion_page, _link),
         history=tuple(_row(entry, reading, now) for entry in reading.history[:_LISTED]),
         strip=_strip(reading.history),
         figures=shown_figures(promotion_deliveries(reading.history), now, _DEFINITIONS),
     )
     if state is None or status is None:
         return view
-
-    def link(name: str) -> HostLink:
-        return HostLink(name, f"#{_anchor(name)}")
-
     return replace(
         view,
         id=status.id,
         revision=short(status.revision),
         done=sum(at is HostProgress.SUCCESS for at in status.hosts.values()),
         total=len(status.hosts),
-        acts=acts.promotion,
+        acts=(
+            *(
+                replace(link, label=f"{link.label} {group.name}")
+                for group in undecided
+                for link in acts.group(group)
+            ),
+            *acts.promotion,
+        ),
         picture=picture(state, status.groups) if status.groups else None,
-        groups=tuple(group_row(group, state, now, link, acts.group(group)) for group in status.groups),
+        groups=tuple(group_row(group, state, now, _link, acts.group(group)) for group in status.groups),
     )
 
 
-def _verdict(fleets: FleetsStatus, status: RolloutStatus | None) -> tuple[Tone, str]:
+def _verdict(
+    fleets: FleetsStatus, status: RolloutStatus | None, undecided: Sequence[GroupStatus]
+) -> tuple[Tone, str]:
     """Return the urgency of the page, and its headline."""
     if not fleets.fleets:
         return Tone.UNKNOWN, "No fleets are under promotion"
-    bad = [fleet for fleet in fleets.fleets if fleet.state not in _FLEET_TONES]
+    bad = [fleet for fleet in fleets.fleets if fleet.state not in FLEET_TONES]
     if bad:
         return Tone.BAD, f"{counted(len(bad), 'fleet', ',')} of {len(fleets.fleets):,} cannot follow"
     if fleets.problem:
         return Tone.BAD, "Nothing is promoted"
     if status is not None and status.state in {RolloutProgressState.FAILED, RolloutProgressState.PARTIAL}:
         return Tone.BAD, "The promotion failed"
+    if undecided:
+        return Tone.HALTED, "The promotion waits for a decision"
     if status is not None and status.ended is None:
         under_way = status.state is RolloutProgressState.UNDER_WAY
         headline = "A revision goes from fleet to fleet" if under_way else "The promotion is paused"
@@ -235,6 +273,10 @@ def _anchor(name: str) -> str:
     return f"fleet-{quote(name, safe='')}"
 
 
+def _link(fleet: str) -> HostLink:
+    return HostLink(fleet, f"#{_anchor(fleet)}")
+
+
 def _web(address: str) -> str:
     """Return the address of a service; empty unless it is one of the web, because ZooKeeper may hold any text."""
     return address if address.startswith(("http://", "https://")) else ""
@@ -245,7 +287,7 @@ def _card(fleet: FleetStanding, groups: dict[str, str], now: float, acts: PageAc
         anchor=_anchor(fleet.name),
         name=fleet.name,
         href=_web(fleet.service),
-        tone=_FLEET_TONES.get(fleet.state, Tone.BAD),
+        tone=FLEET_TONES.get(fleet.state, Tone.BAD),
         state=fleet.state.value,
         since=moment(fleet.since, now),
         revision="" if fleet.revision is None else short(fleet.revision),
@@ -273,7 +315,7 @@ def _row(entry: PromotionEntry, reading: PromotionReading, now: float) -> Promot
         tone=tones.get(entry.result, Tone.BUSY),
         result=entry.result or "under way",
         reached=len(entry.reached),
-        there=listing(there, _NAMED) if there else "",
+        there=listing(there) if len(there) <= _NAMED else counted(len(there), "fleet", ","),
         took="" if entry.ended is None else age(max(0.0, entry.ended - entry.begun)),
         rolls_back=short(entry.rolls_back) if entry.rolls_back else "",
     )
@@ -309,13 +351,6 @@ def _strip(history: Sequence[PromotionEntry]) -> tuple[StripBar, ...]:
     )
 
 
-_FAILED = {
-    RolloutProgressState.FAILED.value,
-    RolloutProgressState.PARTIAL.value,
-    RolloutProgressState.ABORTED.value,
-}
-
-
 def promotion_deliveries(history: Sequence[PromotionEntry]) -> list[Delivery]:
     """Return promotions as deliveries, in the same order: the newest first.
 
@@ -343,6 +378,8 @@ def promotion_deliveries(history: Sequence[PromotionEntry]) -> list[Delivery]:
 def revision_view(reading: PromotionReading, entry: PromotionEntry, now: float) -> RevisionView:
     """Return the page of a promotion: when its revision reached which fleet."""
     reached = sorted(entry.reached.items(), key=lambda each: (each[1], each[0]))
+    missing = tuple(sorted(reading.standings.keys() - entry.reached.keys()))
+    course, words = _course([at for _, at in reached], entry.begun, len(reached) + len(missing))
     return RevisionView(
         row=_row(entry, reading, now),
         commit=entry.revision,
@@ -357,5 +394,23 @@ def revision_view(reading: PromotionReading, entry: PromotionEntry, now: float) 
             )
             for name, at in reached
         ),
-        missing=tuple(sorted(reading.standings.keys() - entry.reached.keys())),
+        missing=missing,
+        course=course,
+        course_words=words,
+    )
+
+
+def _course(times: Sequence[float], begun: float, total: int) -> tuple[str, str]:
+    """Return the path of the number of reached fleets until the last of the ``times``, and its words."""
+    if len(times) <= _NAMED_APART or times[-1] <= begun:
+        return "", ""
+    seconds = times[-1] - begun
+    steps = "".join(
+        f"H{400 * max(0.0, at - begun) / seconds:.1f}V{100 - 100 * number / total:.1f}"
+        for number, at in enumerate(times, 1)
+    )
+    half = times[(len(times) - 1) // 2] - begun
+    return f"M0 100{steps}V100Z", (
+        f"{len(times):,} of {counted(total, 'fleet', ',')}: the first after {age(max(0.0, times[0] - begun))},"
+        f" half of them after {age(max(0.0, half))}, the last after {age(seconds)}"
     )

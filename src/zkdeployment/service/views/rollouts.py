@@ -10,11 +10,12 @@ from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.strategies.analysis import MetricStage
 from zkdeployment.strategies.analysis_views import plot
 from zkdeployment.strategies.picture import pace_facts
+from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.views import GroupState, RolloutProgressState
+from zkdeployment.strategies.views import GroupState, RolloutProgressState, directive_objection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.service.act import ActLink
     from zkdeployment.strategies.analysis_views import MetricPlot, MetricStatus
@@ -124,6 +125,19 @@ def group_row(
         metrics=tuple(map(_metric, group.analysis[:_PLOTS])),
         more_metrics=max(0, len(group.analysis) - _PLOTS),
         acts=acts,
+    )
+
+
+def undecided_groups(state: RolloutState, groups: Sequence[GroupStatus]) -> tuple[GroupStatus, ...]:
+    """Return the groups without whose promotion or failure by an operator a rollout does not continue."""
+    if state.active_phase is not None or state.ended is not None or state.paused is not None:
+        return ()
+    succeeded = {group.name for group in groups if group.state is GroupState.SUCCESS}
+    return tuple(
+        group
+        for group in groups
+        if (group.state is GroupState.OPERATOR or succeeded.issuperset(group.depends_on))
+        and directive_objection(state, Directive.PROMOTE, group.name) is None
     )
 
 
