@@ -222,14 +222,32 @@ def retrying(cluster: Cluster, host_id: str, revision: Revision | None) -> Clust
 
     Raises ``RefusedError`` for a cluster that is not stopped, and if no revision is wholly published (``None``).
     """
-    if cluster.state is not ClusterState.STOPPED:
-        raise RefusedError(
-            f"the cluster is not stopped, so hosts try again by themselves: it is {cluster.state.value} at"
-            f" {cluster.version}"
-        )
+    if obstacle := retry_obstacle(cluster.state):
+        raise RefusedError(obstacle)
     if revision is None or cluster.importing is not None:
         raise RefusedError(_UNPUBLISHED)
     return replace(cluster, retry=Retry(host_id, revision))
+
+
+#: What an operator can do for a failed host, by the state of a fleet that is not stopped.
+_WITHOUT_RETRY: Mapping[ClusterState, str] = {
+    ClusterState.HELD: "'zkdeployment resume' ends the hold, and failed hosts try again",
+    ClusterState.IMPORTING: "hosts try again by themselves when the publication is complete",
+    ClusterState.RUNNING: (
+        "hosts try again by themselves; for a host that a rollout excludes, 'zkdeployment resume --latest' begins"
+        " another rollout"
+    ),
+}
+
+
+def retry_obstacle(state: ClusterState) -> str:
+    """Return why no operator can let a single host try again in this state; empty if the cluster is stopped."""
+    advice = _WITHOUT_RETRY.get(state)
+    return (
+        ""
+        if advice is None
+        else f"the fleet is {state.value}, and single hosts are retried only while it is stopped: {advice}"
+    )
 
 
 def _refusal(cluster: Cluster, event: ClusterEvent) -> str:

@@ -231,8 +231,8 @@ def is_host_name(target: str) -> bool:
     return "." in target and not target.startswith("/")
 
 
-def retry_objection(host: Host | None, stops: Collection[Stop]) -> str:
-    """Return why a host of a stopped fleet cannot try again; empty if it can.
+def retry_objection(host: Host | None, stops: Collection[Stop], published: Revision | None) -> str:
+    """Return why a host of a stopped fleet cannot try the ``published`` revision again; empty if it can.
 
     An agent that was restarted since its failure shows no error; its stop is still recorded.
     """
@@ -245,4 +245,6 @@ def retry_objection(host: Host | None, stops: Collection[Stop]) -> str:
         return "leases decide what it runs, and it tries again with its next lease"
     if host.error is None and all(stop.host_id != host.identity.id for stop in stops):
         return "it has not failed; 'zkdeployment resume' lets all hosts continue"
+    if host.error is None and host.has(published):
+        return "it has the published revision; 'zkdeployment resume' lets the other hosts continue"
     return ""

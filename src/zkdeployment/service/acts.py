@@ -9,12 +9,12 @@ from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import (
     ClusterState,
     Revision,
+    retry_obstacle,
     short,
 )
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import retry_objection
-from zkdeployment.base.stop import operators_stop
 from zkdeployment.base.text import counted
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.service.act import ActDetail, ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
@@ -240,9 +240,11 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
 
     def objection(self, found: tuple[FleetSnapshot, Host | None]) -> str:
         snapshot, host = found
-        if _state(snapshot) is not ClusterState.STOPPED:
-            return "The fleet is not stopped, so hosts try again by themselves."
-        reason = retry_objection(host, snapshot.stops)
+        if snapshot.cluster is None:
+            return "Nothing is published yet, so there is nothing to retry."
+        reason = retry_obstacle(snapshot.cluster.state) or retry_objection(
+            host, snapshot.stops, snapshot.published
+        )
         return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
 
     def consequences(self, found: tuple[FleetSnapshot, Host | None]) -> tuple[str, ...]:
@@ -392,7 +394,8 @@ def retry_link(snapshot: FleetSnapshot, status: FleetStatus, back: str, user: Us
     failed = [host for host in status.hosts if host.state.value == "failed"]
     if len(failed) != 1 or not user.may_act(RetryHost.RIGHT) or _state(snapshot) is not ClusterState.STOPPED:
         return ()
-    if operators_stop(snapshot.stops) is not None:
+    host = next((host for host in snapshot.hosts if host.identity.id == failed[0].id), None)
+    if retry_objection(host, snapshot.stops, snapshot.published):
         return ()
     return (RetryHost.link(f"Retry {failed[0].name}", "", back, host=failed[0].id),)
 

@@ -104,8 +104,9 @@ def test_every_event_ends_a_retry(event):
 @pytest.mark.parametrize(
     ("cluster", "revision", "message"),
     [
-        (Cluster("r1"), "r1", "the cluster is not stopped, so hosts try again by themselves: it is running at r1"),
-        (Cluster(False), "r1", "it is held"),
+        (Cluster("r1"), "r1", "the fleet is running, and .*: hosts try again by themselves"),
+        (Cluster("r1", importing="r2"), "r2", "the fleet is importing, and .* when the publication is complete"),
+        (Cluster(False), "r1", "the fleet is held, and .*: 'zkdeployment resume' ends the hold"),
         (Cluster(None), None, "no revision is wholly published"),
         (Cluster(None, importing="r2"), "r1", "no revision is wholly published"),
     ],

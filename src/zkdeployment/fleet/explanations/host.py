@@ -22,7 +22,7 @@ from zkdeployment.fleet.explanations.explanation import (
     explain_wait_for_service,
     release_lock,
 )
-from zkdeployment.fleet.views.snapshot import describe_stops, stops_in_force
+from zkdeployment.fleet.views.snapshot import describe_retry, describe_stops, retried_host, stops_in_force
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
 from zkdeployment.strategies.timekeeping import shortage
 from zkdeployment.strategies.views import describe_group, is_attempt_due, rollout_state
@@ -225,9 +225,9 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
 
 
 def _retry_advice(snapshot: FleetSnapshot, host: Host) -> tuple[Advice, ...]:
-    """Return the advice to retry only this host, if the fleet is stopped and no operator stopped it."""
+    """Return the advice to retry only this host; none if an operator stopped the fleet, or ordered a retry."""
     is_stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
-    if not is_stopped or operators_stop(snapshot.stops) is not None:
+    if not is_stopped or operators_stop(snapshot.stops) is not None or host is retried_host(snapshot):
         return ()
     text = f"repair the host, then 'zkdeployment retry {host.identity.id}': the fleet stays stopped"
     return (
@@ -273,10 +273,9 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
     else:
         sentence = f"The fleet is {state}: {first} ({ago(first.time, now)})."
     facts = describe_stops(stops[1:], now)
-    if snapshot.cluster is not None and (retry := snapshot.cluster.retry) is not None:
-        tries = "this host tries" if retry.host == host.identity.id else f"only {retry.host} tries"
-        facts.append(f"{tries} {short(retry.revision)} again, as an operator ordered")
-        if retry.host == host.identity.id and host.step is not None:
+    if retry := describe_retry(snapshot):
+        facts.append(f"{retry}, as an operator ordered")
+        if host is retried_host(snapshot) and host.step is not None:
             facts.append(f"its step is: {host.step}")
     facts.append(_present_version(snapshot, host))
     halt = "stop" if stopped else "hold"
@@ -285,7 +284,7 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
         ends = f"'zkdeployment resume --latest' ends the {halt}; no revision is completely published to resume"
         shown = ", and publish the tip of the branch first: no revision is completely published"
     advice: list[str] = [Advice(ends, "resume", f"resume the fleet to end the {halt}{shown}")]
-    if first is not None and first.by is None:
+    if first is not None and first.by is None and first.host_id != host.identity.id:
         text = f"the cause is on that host: 'zkdeployment why {first.host_id}' explains it"
         advice.insert(0, ask_host(text, first.host_id, "the cause is on that host"))
     if any(stop.host_id == host.identity.id for stop in stops):

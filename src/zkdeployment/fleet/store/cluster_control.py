@@ -111,7 +111,7 @@ class ZooKeeperClusterControl:
             published = published_revision(targets)
             cluster = retrying(Cluster.from_properties(hosts.properties), host_id, published)
             host = None if node is None else Host.from_properties(host_id, node.properties)
-            reason = retry_objection(host, read_stops(self._session))
+            reason = retry_objection(host, read_stops(self._session), published)
             if reason:
                 raise RefusedError(f"{host_id} cannot try again: {reason}")
             return [

@@ -55,6 +55,30 @@ def describe_group_stops(stops: Iterable[GroupStop], now: float) -> list[str]:
     ]
 
 
+def retried_host(snapshot: FleetSnapshot) -> Host | None:
+    """Return the registered host that an operator has ordered to try again while the fleet is stopped."""
+    retry = None if snapshot.cluster is None else snapshot.cluster.retry
+    return next((host for host in snapshot.hosts if retry is not None and host.identity.id == retry.host), None)
+
+
+def describe_retry(snapshot: FleetSnapshot) -> str:
+    """Return the state of the retry of one host, without a full stop; empty if no operator ordered one.
+
+    The order stays in ``/hosts`` until the fleet is resumed, also after the host has succeeded.
+    """
+    retry, host = None if snapshot.cluster is None else snapshot.cluster.retry, retried_host(snapshot)
+    if retry is None:
+        return ""
+    if host is None:
+        return f"the retry of {retry.host} begins when its agent is registered"
+    has_succeeded = host.error is None and host.has(retry.revision)
+    return (
+        f"the retry of {host.identity.name} succeeded"
+        if has_succeeded
+        else f"only {host.identity.name} tries again"
+    )
+
+
 def _sentence(group: Sequence[Stop]) -> str:
     first = group[0]
     if len(group) == 1:

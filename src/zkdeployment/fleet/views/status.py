@@ -15,7 +15,7 @@ from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.daemon_failures import DaemonFailure
-from zkdeployment.fleet.views.snapshot import stops_in_force
+from zkdeployment.fleet.views.snapshot import describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
@@ -150,6 +150,7 @@ class FleetStatus(Record):
     """The status of the fleet, or of the hosts that the operator named.
 
     ``stops`` are the stops in force, the oldest first; ``summary`` is one sentence without their reasons.
+    ``retry`` is how the retry of one host goes, if an operator ordered one.
     ``rollout`` describes the rollout by the published strategy, ``warnings`` name mistakes in that strategy.
     ``missed`` means that the rollout is over and some hosts lack the revision, ``completed`` that no rollout of
     the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication,
@@ -166,6 +167,7 @@ class FleetStatus(Record):
     rollout: str | None = None
     missed: Annotated[bool, APART] = False
     completed: Annotated[bool, APART] = True
+    retry: Annotated[str, APART] = ""
     warnings: tuple[str, ...] = ()
     request: Annotated[PublicationRequest | None, Key(write=_request, form=RequestView | None)] = None
     refusal: Refusal | None = None
@@ -208,14 +210,14 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
     hosts = select_hosts(known, names, wanted) if names else tuple(known)
     is_running = cluster is not None and cluster.state is ClusterState.RUNNING
     completed = not snapshot.governed or _is_completed(snapshot)
-    stops = stops_in_force(cluster, snapshot.stops)
+    stops, retry = stops_in_force(cluster, snapshot.stops), describe_retry(snapshot)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
         hosts=hosts,
         converged=is_running and all_have(hosts) and (completed or bool(names)),
         stops=stops,
-        summary=_cluster_summary(cluster, stops) + _hosts_summary(hosts, wanted),
+        summary=_cluster_summary(cluster, stops, retry) + _hosts_summary(hosts, wanted),
         rollout=_describe_rollout(snapshot),
         missed=_is_missed(snapshot),
         request=snapshot.request,
@@ -223,6 +225,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         failures=snapshot.failures,
         group_stops=snapshot.group_stops,
         completed=completed,
+        retry=retry,
         warnings=_warnings(snapshot),
     )
 
@@ -329,13 +332,13 @@ def _absent(
         )
 
 
-def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop]) -> str:
+def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop], retry: str) -> str:
     if cluster is None:
         return "nothing was published yet: there is no /hosts; "
     match cluster.state:
         case ClusterState.STOPPED:
             stopped = "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "
-            return stopped if cluster.retry is None else f"{stopped}only {cluster.retry.host} tries again; "
+            return f"{stopped}{retry}; " if retry else stopped
         case ClusterState.HELD:
             return "held: hosts start nothing; "
         case ClusterState.IMPORTING:

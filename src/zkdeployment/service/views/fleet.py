@@ -351,8 +351,8 @@ def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
     match status.cluster.state:
         case ClusterState.STOPPED:
             ending = "No host starts a step until an operator resumes the fleet."
-            if (retry := status.cluster.retry) is not None:
-                ending = f"{ending} Only {retry.host} tries again, as an operator ordered."
+            if status.retry:
+                ending = f"{ending} {status.retry[:1].upper()}{status.retry[1:]}."
             if first is None:
                 return Tone.BAD, "Stopped", f"The cluster version was set to null by hand. {ending}"
             if first.is_failure:

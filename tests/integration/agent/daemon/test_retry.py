@@ -178,7 +178,7 @@ def test_an_agent_that_was_killed_during_the_attempt_continues_it(shop):
 def test_a_fleet_that_is_not_stopped_needs_no_retry(shop, capsys):
     shop.publish()
     assert shop.retry() == 3
-    assert "the cluster is not stopped, so hosts try again by themselves: it is running" in capsys.readouterr().err
+    assert "the fleet is running, and single hosts are retried only while it is stopped" in capsys.readouterr().err
 
 
 def test_a_host_that_has_not_failed_or_is_away_and_a_stop_by_an_operator_are_refused(shop, operator, capsys):

@@ -197,7 +197,7 @@ def test_a_failed_host_is_tried_again_from_its_page_and_from_the_front_page(stag
     stage.submit(stage.open("/", "Resume"), "Resume the fleet", {"reason": ""}, back="/")
     wait_until(lambda: "Retry w0.example.com" not in stage.browser.get("/").text, "the stop has ended")
     answer = stage.browser.get("/acts/retry?host=w0")
-    assert "The fleet is not stopped, so hosts try again by themselves." in answer.text
+    assert "The fleet is running, and single hosts are retried only while it is stopped" in answer.text
 
 
 def test_a_rollback_is_published_at_once(stage: Stage, tmp_path: Path):

@@ -4,7 +4,7 @@ from support.builders import make_contender, make_host, make_known_host
 from support.builders import make_role_lock as role
 from support.builders import make_service_lock as service
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.host import Leased
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import Stop
@@ -204,6 +204,23 @@ def test_a_stop_names_all_failures_and_the_host_to_inspect():
         "the host has the last published revision, r2",
     )
     assert explanation.advice[0] == "the cause is on that host: 'zkdeployment why h2' explains it"
+
+
+@pytest.mark.parametrize(
+    ("retried", "fact"),
+    [
+        (
+            host(2, version=None, former="r1", step="deploy /web 0"),
+            "only app2 tries again, as an operator ordered",
+        ),
+        (host(2, version="r2"), "the retry of app2 succeeded, as an operator ordered"),
+    ],
+)
+def test_a_host_that_tries_again_needs_no_other_retry_and_is_not_its_own_cause(retried, fact):
+    cluster = Cluster(None, retry=Retry("h2", "r2"))
+    explanation = explain(cluster, retried, stops=(FAILURE,), name="h2")
+    assert explanation.facts[0] == fact
+    assert [advice.target for advice in explanation.advice] == ["resume"]
 
 
 @pytest.mark.parametrize(("version", "halt"), [(None, "stop"), (False, "hold")])

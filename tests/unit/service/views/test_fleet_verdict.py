@@ -59,10 +59,19 @@ def test_a_failure_that_stopped_the_fleet_names_the_host():
 def test_a_retry_is_named_while_the_fleet_is_stopped():
     cluster = Cluster(None, retry=Retry("h1", "r2"))
     found = verdict(cluster, host("h1", error="exit status 1"), host("h2", "r1"), stops=(FAILURE,))
-    assert found.sentence.endswith("resumes the fleet. Only h1 tries again, as an operator ordered.")
-    snapshot = FleetSnapshot(cluster, published="r2", hosts=(host("h1"),), stops=(FAILURE,))
-    assert fleet_status(snapshot).summary.startswith("ALL STOP; only h1 tries again; ")
+    assert found.sentence.endswith("resumes the fleet. Only h1.example.com tries again.")
+    snapshot = FleetSnapshot(cluster, published="r2", hosts=(host("h1", None),), stops=(FAILURE,))
+    assert fleet_status(snapshot).summary.startswith("ALL STOP; only h1.example.com tries again; ")
     assert fleet_status(replace(snapshot, cluster=Cluster(None))).summary.startswith("ALL STOP; 1 host")
+
+
+def test_a_retry_that_succeeded_or_whose_host_is_away_is_not_shown_as_under_way():
+    cluster = Cluster(None, retry=Retry("h1", "r2"))
+    found = verdict(cluster, host("h1"), host("h2", "r1"), stops=(FAILURE,))
+    assert found.sentence.endswith("resumes the fleet. The retry of h1.example.com succeeded.")
+    away = FleetSnapshot(cluster, published="r2", hosts=(host("h2", "r1"),), stops=(FAILURE,))
+    summary = fleet_status(away).summary
+    assert summary.startswith("ALL STOP; the retry of h1 begins when its agent is registered; ")
 
 
 def test_many_failures_are_counted():
