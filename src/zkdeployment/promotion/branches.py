@@ -30,7 +30,7 @@ from zkdeployment.publishing.sources.git.objects import GitObjects, ask, read, r
 from zkdeployment.publishing.sources.git.source import GitSource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from zkdeployment.base.source_files import SourceFile
@@ -154,13 +154,16 @@ class FleetBranches:
         commits = (text.partition("\n") for text in log.output.decode("utf-8", "replace").split("\0"))
         return [(commit, bad.strip()) for commit, _, bad in commits if bad.strip()]
 
-    def move(self, moves: Sequence[BranchMove]) -> Mapping[str, MoveResult]:
+    def move(
+        self, moves: Sequence[BranchMove], before_push: Callable[[], None] = lambda: None
+    ) -> Mapping[str, MoveResult]:
         """Move branches forward to commits of the main branch, in one push; return the results by branch.
 
-        A move that would not lead forward, or not to the main branch, is refused without a push.
+        A move that would not lead forward, or not to the main branch, is refused without a push. ``before_push``
+        is called immediately before the push begins; if it raises an error, nothing is pushed.
         """
         refused = {move.branch: refusal for move in moves if (refusal := self._objection(move)) is not None}
-        return refused | self._push([move for move in moves if move.branch not in refused])
+        return refused | self._push([move for move in moves if move.branch not in refused], before_push)
 
     def reset(self, move: BranchMove) -> MoveResult:
         """Set a branch to another commit, also if that is not forward; it must not have changed since ``old``."""
@@ -184,11 +187,14 @@ class FleetBranches:
             words = f"{short(move.new)} does not descend from {short(move.old)}: branches only move forward"
         return MoveResult(MoveOutcome.REFUSED, words) if words else None
 
-    def _push(self, moves: Sequence[BranchMove]) -> dict[str, MoveResult]:
+    def _push(
+        self, moves: Sequence[BranchMove], before_push: Callable[[], None] = lambda: None
+    ) -> dict[str, MoveResult]:
         if not moves:
             return {}
         leases = (f"--force-with-lease={_HEADS}{move.branch}:{move.old or ''}" for move in moves)
         refs = (f"{move.new}:{_HEADS}{move.branch}" for move in moves)
+        before_push()
         try:
             answer = self._source.remote.run("push", *_PUSH, *leases, "--end-of-options", "origin", *refs)
         except GitTimeoutError as error:

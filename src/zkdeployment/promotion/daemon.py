@@ -494,10 +494,8 @@ class Promoter:
         """Move branches as the recorded promotion demands; return whether there was anything to move."""
         if not moves:
             return False
-        self._store.confirm_lead()
-        self._reach("before:push")
         with self._notifier.uninterrupted():
-            results = self._repository.branches.move([*moves.values()])
+            results = self._repository.branches.move([*moves.values()], self._confirm_lead)
         self._reach("after:push")
         self._repository.expire()
         for name, move in moves.items():
@@ -507,6 +505,11 @@ class Promoter:
             log = get_logger().bind(promotion=state.id, fleet=name, branch=move.branch, revision=move.new)
             log.info(_EVENTS[result.outcome], reason=result.words)
         return True
+
+    def _confirm_lead(self) -> None:
+        """Raise ``LockLostError`` unless this promoter still leads, immediately before git starts."""
+        self._store.confirm_lead()
+        self._reach("before:push")
 
     def _write(
         self,
