@@ -6,6 +6,7 @@ Its clients compare each answer with the description of the API.
 from __future__ import annotations
 
 import re
+import ssl
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -26,7 +27,7 @@ from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import api_description, build_application
 from zkdeployment.service.http_server import ConnectionLimits, HttpServer
-from zkdeployment.service.listener import open_listener
+from zkdeployment.service.listener import open_listener, server_encryption
 from zkdeployment.service.site import Site
 from zkdeployment.service.users.user import NewUser, Role
 from zkdeployment.zookeeper.session import Session
@@ -34,6 +35,7 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from support.certificates import Authority
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.dependencies import ServerAdapters
@@ -152,10 +154,13 @@ def running_service(
     repository: Settings | None = None,
     commits: TreeCommits | None = None,
     prepare: Callable[[ServerAdapters], None] = lambda _adapters: None,
+    authority: Authority | None = None,
+    port: int = 0,
 ) -> Iterator[RunningService]:
     """Serve the application for a ZooKeeper at this connection string, with the repository of these settings.
 
-    ``prepare`` may change the adapters of features before requests come.
+    ``prepare`` may change the adapters of features before requests come. With an ``authority``, connections are
+    encrypted. The service listens on ``port``, by default on a free one.
     """
     settings = settings or ServerSettings()
     feed = ZooKeeperFeed(lambda: Session(zookeeper, session_timeout=6.0, call_timeout=5.0))
@@ -170,7 +175,8 @@ def running_service(
                 repositories=repositories,
             )
         prepare(adapters)
-        listener = open_listener("127.0.0.1", 0)
+        encryption = None if authority is None else server_encryption(*authority.issue("127.0.0.1"))
+        listener = open_listener("127.0.0.1", port)
         port = listener.getsockname()[1]
         site = site or Site(
             hosts=frozenset({"127.0.0.1"}),
@@ -179,12 +185,13 @@ def running_service(
             limits=settings.limits,
         )
         limits = ConnectionLimits(settings.limits.connections_per_address, site.proxies.trusts)
-        server = HttpServer(build_application(adapters, site), listener, limits=limits)
+        server = HttpServer(build_application(adapters, site), listener, encryption, limits)
         feed.start()
         server.start()
         try:
-            url = f"http://127.0.0.1:{port}"
-            with httpx.Client(base_url=url, timeout=None, verify=CERTIFICATES, event_hooks=DESCRIBED) as client:
+            url = f"http{'' if authority is None else 's'}://127.0.0.1:{port}"
+            trusted = CERTIFICATES if authority is None else ssl.create_default_context(cafile=authority.ca)
+            with httpx.Client(base_url=url, timeout=None, verify=trusted, event_hooks=DESCRIBED) as client:
                 yield RunningService(url, client, adapters)
         finally:
             feed.close()

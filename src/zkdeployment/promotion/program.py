@@ -21,6 +21,7 @@ from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.services import FleetServices, ServiceClient
 from zkdeployment.promotion.store import PromoterStore
+from zkdeployment.promotion.streams import EventStreams
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ def build_promoter(settings: Settings) -> Iterator[tuple[Promoter, Control]]:
     """Yield the promoter and its control; no server is contacted before the promoter runs."""
     own = settings.require_promote()
     arm_failpoints(settings)
-    session = Session(settings.servers, session_timeout=_PROMOTER_SESSION, create_chroot=True)
+    client = ServiceClient(own.token_directory, own.ca)
+    session, streams = (
+        Session(settings.servers, session_timeout=_PROMOTER_SESSION, create_chroot=True),
+        EventStreams(client),
+    )
     try:
         clock, control = SystemClock(), Control(SystemClock())
         store = PromoterStore(session, control.wake, reach=failpoints.reach)
@@ -48,7 +53,7 @@ def build_promoter(settings: Settings) -> Iterator[tuple[Promoter, Control]]:
         promoter = Promoter(
             store,
             FleetBranches.opened(own.url, own.directory, main=own.branch, identity=own.identity),
-            FleetServices(ServiceClient(own.token_directory, own.ca), clock, control.wake, interval=own.interval),
+            FleetServices(client, clock, control.wake, interval=own.interval, streams=streams),
             clock,
             control,
             connect=session.open,
@@ -61,6 +66,8 @@ def build_promoter(settings: Settings) -> Iterator[tuple[Promoter, Control]]:
         )
         yield promoter, control
     finally:
+        streams.close()
+        client.close()
         session.close()
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.promotion.streams import EventStreams
 
 #: Seconds that a service has for a report, for a dry run, which may resolve packages, and for an act.
 _REPORT = 5.0
@@ -52,6 +53,9 @@ _DRY_RUNS_AT_ONCE = 16
 #: The most fleets, and the most connections to one address that are kept, where several fleets share one.
 _MOST_FLEETS = 1000
 _CONNECTIONS = 10
+
+#: Seconds between two requests for a report that events cause.
+_BETWEEN_EVENTS = 1.0
 
 #: Seconds after which a dry run without an answer is asked for again.
 _AGAIN = 10.0
@@ -83,9 +87,15 @@ class ServiceClient:
 
     def __init__(self, tokens: Path, ca: Path | None = None) -> None:
         self._tokens = tokens
+        #: The encryption of connections, which accepts only certificates of ``ca``.
+        self.encryption = _authorities(ca)
         self._http = urllib3.PoolManager(
-            _MOST_FLEETS, maxsize=_CONNECTIONS, retries=False, ssl_context=_authorities(ca)
+            _MOST_FLEETS, maxsize=_CONNECTIONS, retries=False, ssl_context=self.encryption
         )
+
+    def close(self) -> None:
+        """Close the connections that are kept for further requests."""
+        self._http.clear()
 
     def request(
         self,
@@ -103,7 +113,7 @@ class ServiceClient:
         """
         url = service.url
         deadline = time.monotonic() + timeout
-        headers = {**self._credentials(service), "Accept": "application/json", "Content-Type": "application/json"}
+        headers = {**self.credentials(service), "Accept": "application/json", "Content-Type": "application/json"}
         if tag:
             headers["If-None-Match"] = tag
         try:
@@ -123,6 +133,10 @@ class ServiceClient:
                 raise
             response.release_conn()
         except urllib3.exceptions.SSLError as error:
+            if any(
+                isinstance(each, ssl.SSLEOFError) for each in error.args
+            ):  # closed in the middle of the handshake
+                raise ServiceError(f"cannot reach the service at {url}: it closed the connection") from error
             raise ServiceError(
                 f"the certificate of the service at {url} is not accepted: {_cause(error)}; renew it, or correct"
                 " ca in [promote]"
@@ -135,7 +149,7 @@ class ServiceClient:
             raise ServiceError(f"cannot reach the service at {url}: {_cause(error)}") from error
         return self._checked(service, response, content)
 
-    def _credentials(self, service: FleetService) -> dict[str, str]:
+    def credentials(self, service: FleetService) -> dict[str, str]:
         """Return the header with the key of a fleet; raises ``ServiceError``."""
         fleet, url = service
         parts = urlsplit(url)
@@ -325,15 +339,24 @@ class _Threads:
 class FleetServices:
     """The last reports of services, and their answers to dry runs, which threads of their own fetch.
 
-    Each service is asked for a report every ``interval`` seconds. ``wake``, which must not block, is called when
-    an answer differs from the last one. No method waits for a service.
+    Each service is asked for a report every ``interval`` seconds, and after events of ``streams``. ``wake``, which
+    must not block, is called when an answer differs from the last one. No method waits for a service.
     """
 
-    def __init__(self, client: ServiceClient, clock: Clock, wake: Callable[[], None], *, interval: float) -> None:
+    def __init__(
+        self,
+        client: ServiceClient,
+        clock: Clock,
+        wake: Callable[[], None],
+        *,
+        interval: float,
+        streams: EventStreams | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._wake = wake
         self._interval = interval
+        self._streams = streams
         self._lock = threading.Lock()
         self._reading = _Threads("fleet-report", _REPORTS_AT_ONCE, _REPORT)
         self._trying = _Threads("fleet-dry-run", _DRY_RUNS_AT_ONCE, _DRY_RUN)
@@ -342,6 +365,8 @@ class FleetServices:
         #: The requests under way, with the time at which each was submitted.
         self._busy: dict[tuple[str, ...], float] = {}
         self._dry_runs: dict[tuple[FleetService, str], tuple[float, DryRun]] = {}
+        if streams is not None:
+            streams.subscribe(self._ask, self._lacking)
 
     def reports(self, services: Mapping[str, str]) -> Mapping[str, FleetReport]:
         """Return the last report of each service by fleet, and ask for those that are due.
@@ -356,10 +381,11 @@ class FleetServices:
             for service in sorted(known, key=self._is_unreachable):  # those that answer come first
                 is_due = now - self._asked.get(service, -math.inf) >= self._interval
                 if is_due and service not in self._busy:
-                    self._asked[service] = self._busy[service] = now
-                    self._reading.run(partial(self._read, service, self._reads.get(service)))
+                    self._start_reading(service, now)
                 elif now - self._busy.get(service, now) > 2 * _REPORT:  # the answer comes, but too slowly
                     self._reads[service] = _Read(_unreachable(_too_slow(service.url, _REPORT)))
+            if self._streams is not None:  # a stream begins after a first answer, and ends with the last one
+                self._streams.follow([each for each in self._reads if not self._is_unreachable(each)])
             return {service.fleet: read.report for service, read in self._reads.items()}
 
     def dry_runs(self, services: Mapping[str, str], commit: str) -> Mapping[str, DryRun]:
@@ -380,6 +406,25 @@ class FleetServices:
                     self._trying.run(partial(self._try, service, commit))
             answers = {service.fleet: self._dry_runs.get((service, commit)) for service in known}
         return {fleet: each[1] for fleet, each in answers.items() if each is not None}
+
+    def _ask(self, service: FleetService) -> bool:
+        """Ask for a report after an event, and return whether that was possible now."""
+        now = self._clock.monotonic()
+        with self._lock:
+            if service in self._busy or now - self._asked.get(service, now) < _BETWEEN_EVENTS:
+                return False
+            self._start_reading(service, now)
+            return True
+
+    def _start_reading(self, service: FleetService, now: float) -> None:
+        self._asked[service] = self._busy[service] = now
+        self._reading.run(partial(self._read, service, self._reads.get(service)))
+
+    def _lacking(self, service: FleetService) -> int:
+        """Return the number of hosts that had not converged; 1 during a request, because any may be the last."""
+        with self._lock:
+            read = self._reads.get(service)
+            return 1 if read is None or service in self._busy else read.report.hosts - read.report.converged
 
     def _is_unreachable(self, service: FleetService) -> bool:
         read = self._reads.get(service)
