@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.errors import ConflictError, LockLostError, SourceError
+from zkdeployment.base.errors import ConflictError, LockLostError, SourceError, UnknownRevisionError
+from zkdeployment.promotion import store as promotion_store
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchTip, MoveOutcome, MoveResult
-from zkdeployment.promotion.store import HISTORY_LIMIT, PromotionSnapshot
+from zkdeployment.promotion.store import PromotionSnapshot
 from zkdeployment.publishing.records import CommitSummary
+from zkdeployment.strategies.state import RolloutAct
 from zkdeployment.strategies.store.records import decode_state, encode_state
 from zkdeployment.zookeeper.nodes import pack
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.promotion.records import BranchMove, FleetStanding, PromoterReport, PromotionEntry
-    from zkdeployment.strategies.state import RolloutAct, RolloutState
+    from zkdeployment.strategies.state import Directive, RolloutState
 
 #: When the simulated time begins.
 BEGIN = 1_800_000_000.0
@@ -103,14 +105,21 @@ class SimulatedBranches:
         self._server = server
         self._world = world
         self._seen: dict[str, str] = {}
+        self._known: set[str] = set()
         self._main = ""
 
     def fetch(self) -> str:
-        """Copy the branches of the server."""
-        if self._server.is_away:
-            raise SourceError("cannot reach the git server")
+        """Copy the branches of the server, and the commits that they have."""
+        self._reach_server()
+        if "main" not in self._server.branches:
+            raise UnknownRevisionError("the repository has no branch main")
         self._seen = dict(self._server.branches)
         self._main = self._seen["main"]
+        for tip in self._seen.values():
+            for each in self._server.ancestors(tip):
+                if each.id in self._known:
+                    break
+                self._known.add(each.id)
         return self._main
 
     def tips(self, branches: Collection[str]) -> Mapping[str, BranchTip]:
@@ -126,21 +135,26 @@ class SimulatedBranches:
 
     def contains(self, commit: str, ancestor: str) -> bool:
         """Whether a commit is or descends from another one."""
-        return self._server.contains(commit, ancestor)
+        return {commit, ancestor} <= self._known and self._server.contains(commit, ancestor)
 
     def summary(self, commit: str) -> CommitSummary:
         """Return the facts about a commit."""
-        return CommitSummary(commit, "dev", f"change {self._server.commits[commit].number}", BEGIN)
+        return CommitSummary(commit, "dev", f"change {self._commit(commit).number}", BEGIN)
 
     def documents(self, commit: str) -> Sequence[SourceFile]:
         """Return the documents, which are the same in all commits."""
-        del commit
+        self._commit(commit)
         return self._server.documents
 
     def trailer(self, commit: str, key: str) -> str | None:
         """Return the trailer of a rollback."""
         assert key == PROMOTION_ROLLBACK_TRAILER
-        return self._server.commits[commit].rolls_back or None
+        return self._commit(commit).rolls_back or None
+
+    def _commit(self, commit: str) -> _Commit:
+        if commit not in self._known:
+            raise UnknownRevisionError(f"the mirror has no commit {commit}")
+        return self._server.commits[commit]
 
     def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
         """Return the rollbacks of the main branch after a commit, the newest first."""
@@ -157,10 +171,16 @@ class SimulatedBranches:
         return {move.branch: self._move(move) for move in moves}
 
     def _move(self, move: BranchMove) -> MoveResult:
-        if self._server.is_away:
-            raise SourceError("cannot reach the git server")
+        self._reach_server()
         self._world.reach("between:moves")
-        if self._server.branches.get(move.branch) != move.old:
+        is_forward = move.old is None or self.contains(move.new, move.old)
+        if move.branch == "main" or not self.contains(self._main, move.new) or not is_forward:
+            self._world.judge_move(move, self._main)
+            return MoveResult(MoveOutcome.REFUSED, "branches only move forward, and to commits of main")
+        tip = self._server.branches.get(move.branch)
+        if tip == move.new:
+            return MoveResult(MoveOutcome.MOVED)
+        if tip != move.old:
             self._world.count("pushes raced")
             return MoveResult(MoveOutcome.RACED, "stale info")
         self._world.judge_move(move, self._main)
@@ -168,9 +188,16 @@ class SimulatedBranches:
         self._world.count("branches moved")
         return MoveResult(MoveOutcome.MOVED)
 
+    def _reach_server(self) -> None:
+        if self._server.is_away:
+            raise SourceError("cannot reach the git server")
+
 
 class HomeEnsemble:
-    """The records of promotions, encoded as in ZooKeeper, and which promoter leads."""
+    """The records of promotions, encoded as in ZooKeeper, and which promoter leads.
+
+    ``version`` counts the writes to the newest promotion, and the acts on it.
+    """
 
     def __init__(self) -> None:
         self.leader: MemoryStore | None = None
@@ -189,6 +216,13 @@ class HomeEnsemble:
         """The newest promotion."""
         return None if self.current is None else decode_state(self.states[self.current])
 
+    def direct(self, directive: Directive, act: Act, group: str | None = None) -> None:
+        """Record an operator's act on the newest promotion."""
+        assert self.state is not None, "there is no promotion"
+        number = max([self.state.last_act_number, *(each.number for each in self.acts)]) + 1
+        self.acts.append(RolloutAct(directive, act, group, number))
+        self.version += 1
+
     def sized(self, data: bytes) -> bytes:
         """Remember the largest node."""
         self.largest = max(self.largest, len(data))
@@ -198,18 +232,22 @@ class HomeEnsemble:
 class MemoryStore:
     """The records of a home ensemble, with the interface of ``PromoterStore``; writes are fenced by the lead."""
 
-    lead_node = "lock"
-
     def __init__(self, home: HomeEnsemble, reach: Callable[[str], None]) -> None:
         self._home = home
         self._reach = reach
         self._seen = 0
+        self._written: dict[str, object] = {}
+
+    @property
+    def lead_node(self) -> str | None:
+        """The lock node of this promoter while it leads."""
+        return "lock" if self._home.leader is self else None
 
     def lead(self, timeout: float) -> bool:
         """Take the lead if it is free."""
         del timeout
         if self._home.leader is None:
-            self._home.leader = self
+            self._home.leader, self._written = self, {}
         return self._home.leader is self
 
     def resign(self) -> None:
@@ -219,8 +257,7 @@ class MemoryStore:
 
     def confirm_lead(self) -> None:
         """Raise ``LockLostError`` unless this promoter leads."""
-        if self._home.leader is not self:
-            raise LockLostError("another promoter leads")
+        self._write("lead", lambda: None)
 
     def snapshot(self) -> PromotionSnapshot:
         """Return all records."""
@@ -243,17 +280,19 @@ class MemoryStore:
         def write() -> None:
             self._home.states[state.id] = self._home.sized(encode_state(state))
             self._home.current, self._home.acts = state.id, []
+            self._home.version += 1
             self._enter(entry)
 
         self._write("begin", write)
 
     def record(self, state: RolloutState, entry: PromotionEntry) -> None:
-        """Replace the state of the newest promotion; an act of an operator in between makes this fail."""
+        """Replace the state of the newest promotion, unless an act or another leader's write came in between."""
 
         def write() -> None:
             if self._home.version != self._seen:
-                raise ConflictError("there are further acts")
+                raise ConflictError("the promotion changed, or there are further acts")
             self._home.states[state.id] = self._home.sized(encode_state(state))
+            self._home.version = self._seen = self._seen + 1
             self._enter(entry)
 
         self._write("record", write)
@@ -264,17 +303,16 @@ class MemoryStore:
 
     def write_standings(self, standings: Sequence[FleetStanding]) -> None:
         """Replace the standings of all fleets."""
-        if self._home.standings != tuple(standings):
-            self._home.sized(pack([each.to_json() for each in standings]))
-            self._write("fleets", lambda: setattr(self._home, "standings", tuple(standings)))
+        self._home.sized(pack([each.to_json() for each in standings]))
+        self._replace("fleets", "standings", tuple(standings))
 
     def write_report(self, report: PromoterReport) -> None:
         """Replace the report."""
-        self._write("report", lambda: setattr(self._home, "report", report))
+        self._replace("report", "report", report)
 
     def tidy(self, current: str) -> None:
         """Remove other promotions, and the oldest entries of the history."""
-        kept = dict([*self._home.history.items()][-HISTORY_LIMIT:])
+        kept = dict([*self._home.history.items()][-promotion_store.HISTORY_LIMIT :])
         self._write("tidy", lambda: setattr(self._home, "history", kept))
         self._write("tidy", lambda: setattr(self._home, "states", {current: self._home.states[current]}))
 
@@ -282,8 +320,17 @@ class MemoryStore:
         self._home.sized(pack(entry.to_json()))
         self._home.history[entry.id] = entry
 
+    def _replace(self, place: str, name: str, value: object) -> None:
+        """Replace a record, unless this promoter wrote the same value."""
+        if self._written.get(place) != value:
+            self._write(place, lambda: setattr(self._home, name, value))
+            self._written[place] = value
+
     def _write(self, place: str, write: Callable[[], None]) -> None:
+        if self._home.leader is not self:
+            raise LockLostError("another promoter leads")
         self._reach(f"before:{place}")
-        self.confirm_lead()
+        if self._home.leader is not self:
+            raise LockLostError("this promoter lost the lead")
         write()
         self._reach(f"after:{place}")

@@ -8,6 +8,7 @@ stops at bad commits, cannot be reached for a while, lies, or gets commits of it
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from dataclasses import dataclass, field, replace
@@ -32,7 +33,7 @@ from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import has_failed
-from zkdeployment.strategies.state import Directive, RolloutAct
+from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.views import directive_objection
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 #: The bytes that a node of ZooKeeper may have, and the seconds of processor time that a decision may take.
 _NODE_LIMIT = 1_000_000
 DECISION_LIMIT = 1.0
+
+#: The seconds after which a service is asked again.
+_INTERVAL = 10.0
 
 #: The simulated seconds in which everything heals after the faults.
 _CALM = 40_000.0
@@ -117,23 +121,37 @@ class SimulatedFleet:
 
 
 class SimulatedServices:
-    """The services as one promoter knows them, with the interface of ``FleetServices``."""
+    """The services as one promoter knows them, with the interface of ``FleetServices``.
+
+    An answer arrives after the call that asks for it, so each report is as old as a real one may be.
+    """
 
     def __init__(self, world: PromotionWorld) -> None:
         self._world = world
-        self._asked: set[str] = set()
-        self._tried: set[tuple[str, str]] = set()
+        self._asked: dict[str, float] = {}
+        self._reports: dict[str, FleetReport] = {}
+        self._tried: dict[tuple[str, str], tuple[float, DryRun]] = {}
 
     def reports(self, services: Mapping[str, str]) -> Mapping[str, FleetReport]:
-        """Return the reports of the services that were asked before."""
-        known = {name: self._world.report(name) for name in services if name in self._asked}
-        self._asked |= services.keys()
+        """Return the last reports, and ask for those that are due."""
+        now = self._world.clock.time
+        known = {name: self._reports[name] for name in services if name in self._reports}
+        self._asked = {name: self._asked[name] for name in known}
+        self._reports = dict(known)
+        for name in services:
+            if now - self._asked.get(name, -math.inf) >= _INTERVAL:
+                self._asked[name], self._reports[name] = now, self._world.report(name)
         return known
 
     def dry_runs(self, services: Mapping[str, str], commit: str) -> Mapping[str, DryRun]:
-        """Return the answers to dry runs that were asked before."""
-        known = {name: self._world.dry_run(name, commit) for name in services if (name, commit) in self._tried}
-        self._tried |= {(name, commit) for name in services}
+        """Return the answers to the dry runs of a commit, and ask the other services."""
+        now = self._world.clock.time
+        self._tried = {key: each for key, each in self._tried.items() if key[1] == commit}
+        known = {name: self._tried[name, commit][1] for name in services if (name, commit) in self._tried}
+        for name in services:
+            answered, answer = self._tried.get((name, commit), (0.0, None))
+            if answer is None or (answer.problem and now - answered >= _INTERVAL):
+                self._tried[name, commit] = now, self._world.dry_run(name, commit)
         return known
 
 
@@ -432,10 +450,7 @@ class PromotionWorld:
         if directive in {Directive.PROMOTE, Directive.FAIL}:
             group = self._random.choice(state.rollout.strategy.groups).name
         if directive_objection(state, directive, group) is None:
-            number = max([state.last_act_number, *(act.number for act in self.home.acts)]) + 1
-            act = Act("op", directive.value, "why", self.clock.now())
-            self.home.acts.append(RolloutAct(directive, act, group, number))
-            self.home.version += 1
+            self.home.direct(directive, Act("op", directive.value, "why", self.clock.now()), group)
             self.count("acts")
             if directive is Directive.PROMOTE:
                 self._promoted_by_operator.add((state.id, str(group)))
@@ -479,9 +494,7 @@ class PromotionWorld:
         waits = state.paused is not None or (state.ended is not None and has_failed(state))
         pending = any(act.number > state.last_act_number for act in self.home.acts)
         if waits and not pending and directive_objection(state, Directive.RESUME) is None:
-            act = Act("op", "resume", "why", self.clock.now())
-            self.home.acts.append(RolloutAct(Directive.RESUME, act, None, state.last_act_number + 1))
-            self.home.version += 1
+            self.home.direct(Directive.RESUME, Act("op", "resume", "why", self.clock.now()))
 
     def _is_settled(self, fleet: SimulatedFleet) -> bool:
         return fleet.has_converged and fleet.published == self.git.branches["main"]
