@@ -108,8 +108,8 @@ class Host(Record):
     means that the agent does not report it, like the agents of zc.zkdeployment. ``completed`` is the sequence of
     the last publication that the host deployed completely; unlike ``sequence`` it stays during the next
     deployment. ``failed`` is the failure that ``error`` describes, and ``output`` are the last lines of the script
-    that failed. ``since`` is the time of the node's last
-    change, in seconds since the epoch; it is not one of its properties.
+    that failed. ``since`` and ``registered`` are the times of the
+    node's last change and of its creation, in seconds since the epoch; they are not among its properties.
 
     ``idle_role`` is the role of a host that can be leased, while it is not leased; ``None`` for other hosts.
     ``leased`` is the lease that such a host has reached; it is ``None`` while the host changes its role.
@@ -132,6 +132,7 @@ class Host(Record):
     labels: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
     rack: str | None = None
     since: Annotated[float | None, APART] = None
+    registered: Annotated[float | None, APART] = None
     sequence: int | None = None
     completed: int | None = None
     failed: DeploymentFailure | None = None
@@ -146,6 +147,14 @@ class Host(Record):
     def is_leasable(self) -> bool:
         """Whether leases decide the role of the host; the failures of such a host affect no other host."""
         return self.idle_role is not None
+
+    def behind_for(self, changed: float | None, now: float) -> float:
+        """Return the seconds for which a host could have followed the cluster version of the time ``changed``.
+
+        They begin when the host registers, because an absent host cannot follow.
+        """
+        begun = max(changed or now, self.registered or 0.0)
+        return max(0.0, now - begun)
 
     @property
     def lease_text(self) -> str:
@@ -198,14 +207,21 @@ class Host(Record):
         return value
 
     @classmethod
-    def from_properties(cls, host_id: str, properties: Properties, *, since: float | None = None) -> Host:
+    def from_properties(
+        cls,
+        host_id: str,
+        properties: Properties,
+        *,
+        since: float | None = None,
+        registered: float | None = None,
+    ) -> Host:
         """Return the host that a node describes.
 
         Malformed values count as missing, so that one bad node does not hide the fleet.
         """
         name = properties.get("name")
         named = {"id": host_id, "name": name if isinstance(name, str) else host_id}
-        return cls.from_json({**properties, **named}, since=since)
+        return cls.from_json({**properties, **named}, since=since, registered=registered)
 
 
 def _is_full(name: str) -> bool:

@@ -337,7 +337,7 @@ def _explain_progress(snapshot: FleetSnapshot, host: Host, now: float) -> Explan
             ("on the host: the step's output is under /var/log/zkdeployment",),
         )
     wanted = None if snapshot.cluster is None else snapshot.cluster.revision
-    wanted_for = now - (snapshot.changed or now)
+    wanted_for = host.behind_for(snapshot.changed, now)
     if wanted_for < _PROMPT:
         return Explanation(Cause.IDLE, f"{host.identity} is about to begin with {short(wanted)}.", (version,))
     return Explanation(

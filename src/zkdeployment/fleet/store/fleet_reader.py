@@ -70,7 +70,9 @@ class ZooKeeperFleetReader:
             refusal=current_refusal(refusals),
             changed=None if cluster_node is None else cluster_node.modified,
             hosts=tuple(
-                Host.from_properties(path.rpartition("/")[2], node.properties, since=node.modified)
+                Host.from_properties(
+                    path.rpartition("/")[2], node.properties, since=node.modified, registered=node.created
+                )
                 for path, node in zip(host_paths, host_nodes, strict=True)
                 if node is not None
             ),

@@ -87,12 +87,13 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
     cluster = snapshot.cluster
     if cluster is None:
         return HealthVerdict(Health.UNKNOWN, "Nothing was published yet: there is no /hosts")
+    wanted_for = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
+    registered = {host.identity.id: host for host in snapshot.hosts}
     behind = [
-        host
+        (registered[host.id].behind_for(snapshot.changed, now), host)
         for host in status.hosts
         if host.idle_role is None and host.state in (HostState.BEHIND, HostState.DEPLOYING)
     ]
-    wanted_for = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
     findings = [
         *_halts(status, now),
         *_failures(status),
@@ -113,7 +114,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
     health = max((severity for severity, _ in findings), default=Health.OK)
     findings.sort(key=lambda finding: -finding[0])
     line = "; ".join(message for _, message in findings) or _converged(status, wanted_for)
-    lag = wanted_for if behind and cluster.revision is not None else 0.0
+    lag = max((seconds for seconds, _ in behind), default=0.0) if cluster.revision is not None else 0.0
     return HealthVerdict(health, one_line(line), (*_counts(status), Measure("lag", round(lag), "s")))
 
 
@@ -163,18 +164,22 @@ def _failures(status: FleetStatus) -> Iterator[_Finding]:
 
 
 def _slow_hosts(
-    snapshot: FleetSnapshot, behind: Sequence[HostStatus], wanted_for: float, limits: HealthLimits
+    snapshot: FleetSnapshot, behind: Sequence[tuple[float, HostStatus]], wanted_for: float, limits: HealthLimits
 ) -> Iterator[_Finding]:
-    """Yield the host whose last change is the oldest; no host is slow while the cluster is stopped or held."""
+    """Yield the host whose last change is the oldest; no host is slow while the cluster is stopped or held.
+
+    ``behind`` are the hosts that lack the cluster version, with the seconds for which they could have followed it.
+    """
     cluster = snapshot.cluster
     if cluster is not None and cluster.state is ClusterState.IMPORTING:
         health, _ = limits.judge(wanted_for / 60)
         yield health, f"the publication of {short(cluster.importing)} is incomplete after {age(wanted_for)}"
     elif behind and cluster is not None and cluster.state is ClusterState.RUNNING:
-        slowest = min(behind, key=lambda host: host.since or 0.0)
-        health, crossed = limits.judge(wanted_for / 60)
+        longest = max(seconds for seconds, _ in behind)
+        slowest = min((host for seconds, host in behind if seconds == longest), key=lambda host: host.since or 0.0)
+        health, crossed = limits.judge(longest / 60)
         limit = f", {crossed} min" if crossed else ""
-        lag = f"{counted(len(behind), 'host')} behind {short(slowest.wanted)} for {age(wanted_for)}{limit}"
+        lag = f"{counted(len(behind), 'host')} behind {short(slowest.wanted)} for {age(longest)}{limit}"
         yield health, f"{lag}; slowest: {slowest.name} ({slowest.step or 'not begun'})"
 
 

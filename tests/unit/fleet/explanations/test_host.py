@@ -128,6 +128,11 @@ DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7),
             f"{MINE} is registered, but has not begun with r2 in 2 min.",
         ),
         (
+            explain(RUNNING, host(registered=NOW - 1)),
+            Cause.IDLE,
+            f"{MINE} is about to begin with r2.",
+        ),
+        (
             explain(RUNNING, name="h9"),
             Cause.UNKNOWN,
             "There is no host h9: no registered host and no target in the tree has this id or name.",

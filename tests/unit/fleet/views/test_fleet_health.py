@@ -100,6 +100,11 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
             "1 host behind r2 for 20 min, more than 15 min; slowest: app2 (not begun)",
         ),
         (
+            judge(RUNNING, host(1, "r1", registered=NOW - 120), host(2, "r1", registered=NOW - 60), minutes=9999),
+            0,
+            "2 hosts behind r2 for 2 min; slowest: app1 (not begun)",
+        ),
+        (
             judge(RUNNING, host(2, "r1"), minutes=30.2),
             2,
             "1 host behind r2 for 30 min, more than 30 min; slowest: app2 (not begun)",
