@@ -99,6 +99,16 @@ class FleetReading:
         """The status of the whole fleet, computed at the first use and then kept, because many clients use it."""
         return fleet_status(self.fleet)
 
+    @property
+    def present_sequence(self) -> int:
+        """The sequence of the last publication if hosts have to deploy it; 0 if a version was set by hand."""
+        return self.sequence if str(self.status.wanted) == str(self.fleet.published) else 0
+
+    @property
+    def last_over(self) -> int:
+        """The sequence of the last publication that is over: hosts have it, or deploy a later one."""
+        return (self.present_sequence if self.status.converged else 0) or self.fleet.since - 1
+
 
 @dataclass(frozen=True, slots=True)
 class CachedFleet:
@@ -263,7 +273,7 @@ class FleetAssembly:
 
 
 def _host(name: str, node: Node) -> Host:
-    return Host.from_properties(name, node.properties, since=node.modified)
+    return Host.from_properties(name, node.properties, since=node.modified, registered=node.created)
 
 
 def _out_of_service(name: str, node: Node) -> tuple[str, str]:

@@ -80,9 +80,8 @@ class TraceExporter:
         """Export the publications that are over, and return the seconds until the next attempt."""
         if time.monotonic() < self._due:
             return _INTERVAL
-        reading = self._feed.snapshot().reading
+        over = self._feed.snapshot().reading.last_over
         last = self._exported()
-        over = reading.sequence if reading.status.converged else reading.fleet.since - 1
         if last is None:
             self._note(max(0, over))
         elif last < over:

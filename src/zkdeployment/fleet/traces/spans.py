@@ -102,14 +102,14 @@ def _digest(text: str, size: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[: 2 * size]
 
 
-def is_publication_over(sequence: int, rollouts: Sequence[RolloutState], *, since: int, converged: bool) -> bool:
+def is_publication_over(sequence: int, rollouts: Sequence[RolloutState], last_over: int) -> bool:
     """Whether hosts are no longer led to a publication.
 
-    ``rollouts`` are its attempts. ``since`` is the sequence of the last publication that changed anything for
-    hosts, ``converged`` whether all hosts have that one. A rollout also ends with failures, or is aborted.
+    ``rollouts`` are its attempts. ``last_over`` is the last sequence that all hosts have, or that a later one
+    replaced. A rollout also ends with failures, or is aborted.
     """
     has_ended = bool(rollouts) and rollouts[-1].ended is not None
-    return sequence < since or converged or has_ended
+    return sequence <= last_over or has_ended
 
 
 _NO_NAMES: Mapping[str, str] = {}

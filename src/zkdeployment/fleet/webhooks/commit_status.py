@@ -96,7 +96,7 @@ def commit_statuses(reading: FleetReading) -> tuple[CommitStatus, ...]:
     status, refusal = reading.status, reading.fleet.refusal
     if isinstance(status.wanted, str) and is_commit(status.wanted):
         state, description = _state(status)
-        found.append(CommitStatus(status.wanted, state, description, reading.sequence))
+        found.append(CommitStatus(status.wanted, state, description, reading.present_sequence))
     if refusal is not None and isinstance(refusal.revision, str) and refusal.revision != status.wanted:
         reason = refusal.problems[0] if refusal.problems else "see the log of the syncer"
         found.append(CommitStatus(refusal.revision, CommitState.REFUSED, f"refused: {reason}"))

@@ -20,7 +20,7 @@ from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.acts import PublishFleet
 from zkdeployment.service.api.commits import find_job
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
-from zkdeployment.service.pages.live_page import FLEET_EVENTS, Known, last_known, show_page
+from zkdeployment.service.pages.live_page import FLEET_EVENTS, Known, last_known, read_or, show_page
 from zkdeployment.service.views.commits import CommitFacts, commit_view
 from zkdeployment.service.views.fleet import unpublished_commits
 from zkdeployment.service.views.frame import commit_page
@@ -46,7 +46,7 @@ def show_commit(
         _summary(adapters, job, waiting, summaries),
         cached.fleet,
         cached.status,
-        next((each for each in summaries if each.sequence == job.sequence), None),
+        _publication(adapters, job, summaries),
     )
     view = commit_view(facts, adapters.clock.now())
     may_publish = view.may_publish and cached.connected and user.may_act(PublishFleet.RIGHT)
@@ -82,6 +82,17 @@ def _find(
     if found is None:
         raise problem
     return job_of(found, summaries, refusals, lambda revision: str(revision) == found)
+
+
+def _publication(
+    adapters: ServerAdapters, job: Job, summaries: Sequence[PublicationSummary]
+) -> PublicationSummary | None:
+    """Return the publication of a commit; older ones are not among the ``summaries``."""
+    found, sequence = next((each for each in summaries if each.sequence == job.sequence), None), job.sequence
+    if found is not None or sequence is None:
+        return found
+    older = read_or(lambda: adapters.feed.publication(sequence), ())
+    return next((PublicationSummary.of(each) for each in older if each.sequence == sequence), None)
 
 
 def _summary(

@@ -229,7 +229,8 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     if explanation.cause is Cause.FAILED:
         output = read_or(lambda: adapters.operator.fleet.failure_output(status.id), None)
         explanation = explanation.with_output(output)
-    findings = read_or(lambda: find_on_hosts(adapters.operator, [status.id], now), ())
+    read = partial(find_on_hosts, adapters.operator, [status.id], now)
+    findings = read_or(lambda: feed.read(("findings of", status.id), lambda _session: read()), ())
     explanation = explanation.with_checks(findings)
     records = last.read(Known.HISTORY, lambda: feed.history(RECENT), ())
     view = host_view(

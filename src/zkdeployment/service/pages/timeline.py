@@ -70,8 +70,7 @@ def _read_trace(adapters: ServerAdapters, sequence: int) -> Trace:
     if record is None:
         raise HTTPException(404, f"the history has no publication {sequence}")
     reading, rollouts = feed.snapshot().reading, feed.rollouts(sequence)
-    converged = reading.status.converged
-    is_over = is_publication_over(sequence, rollouts, since=reading.fleet.since, converged=converged)
+    is_over = is_publication_over(sequence, rollouts, reading.last_over)
     steps, acts = adapters.recorder.steps(sequence), acts_during(records, record, feed.acts())
     names = {identity.id: identity.name for identity in reading.fleet.identities}
     return publication_trace(record, rollouts, steps, acts, is_over=is_over, names=names)

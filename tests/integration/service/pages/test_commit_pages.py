@@ -149,6 +149,19 @@ def test_the_page_of_a_commit_follows_it_to_the_last_host(site, browser):
         expect(page.locator("#verdict")).to_contain_text("Web 1.1")
 
 
+def test_the_page_of_a_commit_knows_publications_that_are_older_than_all_summaries(site, monkeypatch):
+    first = site.reading.fleet.published
+    second = site.push("1.1", "Web 1.1")
+    with site.syncer():
+        wait_until(lambda: site.reading.fleet.published == second, "the second commit is published")
+    for place in ("publishing.store.history", "service.api.commits"):
+        monkeypatch.setattr(f"zkdeployment.{place}.SUMMARIES", 1)
+    with site.service.browser(site.operator) as client:
+        text = client.get(f"/commits/{first}").text
+    assert "the record of its hosts is gone" not in text
+    assert "Published, and replaced since" in text
+
+
 def test_the_page_of_a_commit_that_waits_needs_no_repository(site):
     site.hosts("r0", "r0")
     waiting = site.push("1.1", "Web 1.1")

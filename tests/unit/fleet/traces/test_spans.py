@@ -117,8 +117,7 @@ def test_spans_stand_inside_their_parents_and_ids_are_unique(results, shown, is_
 def test_a_publication_is_over_when_hosts_are_no_longer_led_to_it():
     running = begun_rollout()
     aborted = ended_rollout(running, Ending.ABORTED)
-    assert not is_publication_over(7, (), since=7, converged=False)
-    assert not is_publication_over(7, (aborted, running), since=7, converged=False)
-    assert is_publication_over(7, (running, aborted), since=7, converged=False)
-    assert is_publication_over(7, (running,), since=8, converged=False)
-    assert is_publication_over(7, (), since=7, converged=True)
+    assert not is_publication_over(7, (), 6)
+    assert not is_publication_over(7, (aborted, running), 6)
+    assert is_publication_over(7, (running, aborted), 6)
+    assert is_publication_over(7, (running,), 7)

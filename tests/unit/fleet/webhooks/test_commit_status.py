@@ -68,6 +68,12 @@ def test_a_stop_by_an_operator_is_a_failure_without_a_host():
     assert statuses(*hosts(1, 2), version=None) == [(NEW, CommitState.FAILED, "stopped with 1 of 2 hosts")]
 
 
+def test_the_status_of_a_version_that_was_set_by_hand_names_no_publication():
+    fleet = FleetSnapshot(Cluster(OLD), NEW, hosts=(make_host(1, OLD),))
+    (found,) = commit_statuses(FleetReading(fleet, sequence=7))
+    assert (found.commit, found.state, found.sequence) == (OLD, CommitState.CONVERGED, 0)
+
+
 def test_a_refused_tip_has_a_status_beside_the_wanted_commit():
     found = statuses(*hosts(2, 2), refusal=Refusal(TIP, ("main.zk:1:1: wrong", "more")))
     assert found[1:] == [(TIP, CommitState.REFUSED, "refused: main.zk:1:1: wrong")]
