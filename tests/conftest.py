@@ -15,6 +15,7 @@ from support.hosts.rpm_hosts import rpm_repository
 from support.hosts.rpms import built_rpms
 from support.limits import (
     _programs_end_with_the_tests,
+    pytest_collection_modifyitems,
     pytest_runtest_makereport,
     pytest_runtest_setup,
     pytest_runtest_teardown,
@@ -46,6 +47,7 @@ __all__ = [
     "own_zookeeper_server",
     "paper_repository",
     "proxy",
+    "pytest_collection_modifyitems",
     "pytest_runtest_makereport",
     "pytest_runtest_setup",
     "pytest_runtest_teardown",
@@ -80,13 +82,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that writes the recordings of texts for users."""
     parser.addoption("--record", action="store_true", help="write tests/recordings again instead of comparing")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run a failed test of real servers again and report that: the machine may have been overloaded."""
-    for item in items:
-        if {"integration", "system"} & set(item.path.parts):
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,6 +19,7 @@ CONFTEST = """\
 import os
 from support.limits import (
     _programs_end_with_the_tests,
+    pytest_collection_modifyitems,
     pytest_runtest_makereport,
     pytest_runtest_setup,
     pytest_runtest_teardown,
@@ -99,6 +100,30 @@ def test_two(stage, server):
     )
     done = run(*argv, cwd=tmp_path)
     assert "2 passed, 1 rerun" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "outcome"),
+    [
+        ("integration", [], "1 passed, 1 rerun"),
+        ("integration", ["--reruns", "0"], "1 failed"),
+        ("unit", [], "1 failed"),
+        ("unit", ["--reruns", "1"], "1 passed, 1 rerun"),
+    ],
+)
+def test_a_failed_test_of_real_servers_runs_a_second_time_unless_an_option_decides(
+    tmp_path, folder, options, outcome
+):
+    argv = write_tests(tmp_path, "")
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "test_often.py").write_text(
+        "tries = []\ndef test_one():\n    tries.append(1)\n    assert len(tries) == 2\n"
+    )
+    (named,) = re.findall(r"^addopts = (.*)", (TESTS.parent / "setup.cfg").read_text(), re.MULTILINE)
+    done = run(*argv, *options, folder, *named.split(), cwd=tmp_path)
+    assert f"{outcome} in" in done.stdout, done.stdout
+    shown = "assert 1 == 2" in done.stdout and f"{folder}/test_often.py::test_one" in done.stdout
+    assert shown, "the end of the run names the test and its failure"
 
 
 def test_programs_that_a_fixture_starts_for_several_tests_survive_a_failed_test(tmp_path):

@@ -1,4 +1,4 @@
-"""Time limits of tests, which grow on a busy machine, and the end of programs and fixtures that tests leave.
+"""Time limits of tests, which grow on a busy machine, their repetition, and the end of what failed tests leave.
 
 Environment variables mark the programs that tests start, so that they end with their test or with all tests.
 """
@@ -95,6 +95,21 @@ def _limit(item: pytest.Item) -> None:
     signal.signal(signal.SIGALRM, check)
     interval = min(settings.timeout, _INTERVAL)
     signal.setitimer(signal.ITIMER_REAL, interval, interval)
+
+
+# Repetition
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run a failed test of real servers again and report that: the machine may have been overloaded.
+
+    The option ``--reruns`` decides for all tests instead; with ``--reruns 0``, no test runs again.
+    """
+    if config.getoption("reruns") is not None:
+        return
+    for item in items:
+        if {"integration", "system"} & set(item.path.parts):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 # Programs

@@ -93,9 +93,11 @@ class Fleet:
         return revision
 
     def revive(self) -> None:
-        """Start all agents that are not running."""
-        if dead := [name for name in NAMES if not self.node(name)]:
+        """Start all agents that are not running; the nodes of killed agents stay until their sessions end."""
+        if dead := [name for name, host in self.box.status["hosts"].items() if host["pid"] is None]:
             assert self.box.sandbox("start", *dead).returncode == 0
+        pids = {name: host["pid"] for name, host in self.box.status["hosts"].items()}
+        wait_until(lambda: all(self.node(name).get("pid") == pids[name] for name in NAMES), "all agents")
 
     @property
     def rollout(self) -> RolloutState:

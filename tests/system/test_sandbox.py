@@ -232,7 +232,13 @@ def test_down_ends_processes_that_survived_a_crash(box, make_box):
 def test_down_ends_the_processes_of_a_sandbox_whose_directory_was_removed(make_box):
     gone = make_box("gone")
     gone.up("--hosts", "1")
-    shutil.rmtree(gone.directory)
+
+    def removed():
+        """Remove the directory, in which the processes write meanwhile."""
+        shutil.rmtree(gone.directory, ignore_errors=True)
+        return not gone.directory.exists()
+
+    wait_until(removed, "the directory is removed")
     assert gone.sandbox("down").returncode == 0
     assert left_of(gone) == ([], False)
 
@@ -310,12 +316,12 @@ def test_several_fleets_have_an_ensemble_a_branch_and_a_service_each_and_one_pro
     assert "promoter" in shown
     assert directories["fleet2"] in shown
 
-    def tip(branch):
-        return run(
-            "git", "-C", other["tree"], "for-each-ref", "--format=%(objectname)", f"refs/heads/{branch}"
-        ).stdout
+    def are_equal():
+        names = ("refs/heads/main", "refs/heads/fleets/fleet2")
+        tips = run("git", "-C", other["tree"], "for-each-ref", "--format=%(objectname)", *names).stdout.split()
+        return len(tips) == 2 and len({*tips}) == 1
 
-    wait_until(lambda: tip("fleets/fleet2") == tip("main"), "the promoter moved the branch of the second fleet")
+    wait_until(are_equal, "the promoter moved the branch of the second fleet")
     assert home.sandbox("stop", "promoter").returncode == 0
     assert home.status["promoter"] is None
     assert home.sandbox("down").returncode == 0
