@@ -1,9 +1,9 @@
-"""Copy the project without a feature, to prove that nothing else needs it.
+"""Copy the project without features, to prove that nothing else needs them.
 
-usage: python scripts/without.py FEATURE DIRECTORY
+usage: python scripts/without.py FEATURE... DIRECTORY
 
-The copy has neither the folder of the feature, nor its name in the list of features and in setup.cfg, nor the
-tests that import it, directly or through another module of the tests.
+The copy has neither the folders of the features, nor their names in the list of features and in setup.cfg, nor the
+tests that belong to them or import them, directly or through another module of the tests.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ _LIST = Path("src/zkdeployment/programs/__init__.py")
 
 def main(arguments: list[str]) -> int:
     """Make the copy; return the exit code."""
-    if len(arguments) != 2 or arguments[0] not in FEATURES:
-        sys.stderr.write(f"usage: python scripts/without.py {{{','.join(FEATURES)}}} DIRECTORY\n")
+    features, target = {*arguments[:-1]}, Path(*arguments[-1:])
+    if not features or features - {*FEATURES}:
+        sys.stderr.write(f"usage: python scripts/without.py {{{','.join(FEATURES)}}}... DIRECTORY\n")
         return 2
-    feature, target = arguments[0], Path(arguments[1])
-    removed = copy_without(feature, Path(__file__).resolve().parents[1], target)
-    sys.stdout.write(f"{target} has no {feature}; {len(removed)} modules of tests that need it are left out\n")
+    removed = copy_without(features, Path(__file__).resolve().parents[1], target)
+    names = ", ".join(sorted(features))
+    sys.stdout.write(f"{target} is without {names} and without {len(removed)} modules of tests that need them\n")
     return 0
 
 
-def copy_without(feature: str, project: Path, target: Path) -> set[Path]:
+def copy_without(features: set[str], project: Path, target: Path) -> set[Path]:
     """Copy the files of a project that git knows; return the paths of the tests that are left out."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -42,17 +43,19 @@ def copy_without(feature: str, project: Path, target: Path) -> set[Path]:
         check=True,
     ).stdout
     names = [Path(name) for name in listed.split("\0") if name and (project / name).is_file()]
-    own = Path("src/zkdeployment", feature)
-    left_out = _tests_that_need(feature, project, [name for name in names if name.suffix == ".py"])
+    own = {Path("src/zkdeployment", feature) for feature in features}
+    left_out = _tests_that_need(features, project, [name for name in names if name.suffix == ".py"])
     for name in names:
-        if own in name.parents or name in left_out:
+        if own & {*name.parents} or name in left_out:
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(project / name, target / name)
-    listing = (target / _LIST).read_text()
-    (target / _LIST).write_text(listing.replace(f'    "{feature}",\n', ""))
-    settings = (target / "setup.cfg").read_text()
-    (target / "setup.cfg").write_text(without_in_settings(feature, settings))
+    listing, settings = (target / _LIST).read_text(), (target / "setup.cfg").read_text()
+    for feature in features:
+        listing = listing.replace(f'    "{feature}",\n', "")
+        settings = without_in_settings(feature, settings)
+    (target / _LIST).write_text(listing)
+    (target / "setup.cfg").write_text(settings)
     return left_out
 
 
@@ -63,11 +66,17 @@ def without_in_settings(feature: str, settings: str) -> str:
     return re.sub(rf"(?m)^ +{module}( ->.*)?\n", "", between)
 
 
-def _tests_that_need(feature: str, project: Path, names: list[Path]) -> set[Path]:
-    """Return the modules of tests that import a feature, directly or through other modules of tests."""
+def _tests_that_need(features: set[str], project: Path, names: list[Path]) -> set[Path]:
+    """Return the modules of tests that belong to features or import them, directly or through other tests."""
+    places = ("unit/{}", "integration/{}", "system/test_{}.py")
+    own = {Path("tests", place.format(feature)) for place in places for feature in features}
     tests = {name: _imported(project / name) for name in names if name.parts[0] == "tests"}
     modules = {".".join(name.relative_to("tests").with_suffix("").parts): name for name in tests}
-    needing = {name for name, found in tests.items() if any(_is_of(feature, module) for module in found)}
+    needing = {
+        name
+        for name, found in tests.items()
+        if own & {name, *name.parents} or any(_is_of(features, module) for module in found)
+    }
     while True:
         dotted = {module for module, name in modules.items() if name in needing}
         further = {name for name, found in tests.items() if name not in needing and found & dotted}
@@ -76,8 +85,8 @@ def _tests_that_need(feature: str, project: Path, names: list[Path]) -> set[Path
         needing |= further
 
 
-def _is_of(feature: str, module: str) -> bool:
-    return f"{module}.".startswith(f"zkdeployment.{feature}.")
+def _is_of(features: set[str], module: str) -> bool:
+    return any(f"{module}.".startswith(f"zkdeployment.{feature}.") for feature in features)
 
 
 def _imported(file: Path) -> set[str]:

@@ -9,6 +9,8 @@ from support.commands import run
 from support.manual import HERE, PAGES
 from zkdeployment.programs.verbs import program
 
+pytestmark = pytest.mark.all_features
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):

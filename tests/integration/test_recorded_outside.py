@@ -9,6 +9,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
+import pytest
 from fastapi.routing import APIRoute
 
 from support.commands import invoke
@@ -19,6 +20,7 @@ from zkdeployment.service.application import api_description, page_routers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+pytestmark = pytest.mark.all_features
 
 #: What is recorded of a parameter, if it is not the usual, and of the type of its values.
 _OF_PARAMETERS = ("required", "nargs", "multiple", "default", "envvar", "flag_value", "count", "hidden")

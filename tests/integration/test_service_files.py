@@ -36,6 +36,7 @@ def test_zdaemon_accepts_its_configuration_and_runs_the_same_commands_as_systemd
     assert unit["Service"]["Restart"] == "on-failure"
 
 
+@pytest.mark.all_features
 @pytest.mark.parametrize("daemon", DAEMONS)
 def test_the_command_of_a_unit_is_one_of_ours(daemon, tmp_path):
     unit = configparser.ConfigParser(strict=False, interpolation=None)

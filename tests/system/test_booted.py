@@ -59,7 +59,7 @@ UPGRADED = f"patches = ['zkdeployment {VERSION}-2']"
 HOSTS = ("app1", "app2", "app3")
 
 # Building the RPM takes most of a minute.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ SEQUELS = ["script", "approval"]
 #: The pages whose commands only read the sandbox's state.
 LOOKING = [page for page in PAGES if page not in {"tutorial", "monitoring", "pools", *SEQUELS}]
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from support.sandboxes import SandboxCommands
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.all_features]
 
 HOSTS = """\
 host1: {tags: [canary], rack: r1, labels: {site: ams}}

@@ -89,7 +89,7 @@ PLAYBOOK = """\
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 
 # Building the RPM is slow, because it contains everything that a host gets.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
 
 
 def run(*argv, **options):

@@ -15,6 +15,7 @@ def _installed():
     features.install(FEATURES)
 
 
+@pytest.mark.all_features
 def test_installed_features_come_in_the_order_of_the_list():
     features.install(("pools", "checks"))
     pools, checks = features.installed()

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+pytestmark = pytest.mark.all_features
+
 SOURCE = HERE / "src" / "zkdeployment"
 
 #: The length of the shortest piece that counts, in characters.

@@ -3,6 +3,7 @@
 import re
 
 import click
+import pytest
 
 from support.manual import MANUAL
 from zkdeployment.programs.verbs import program
@@ -78,6 +79,7 @@ def test_each_row_names_the_replacement_or_the_reason_why_there_is_no_replacemen
         assert ours, (noun, verbs)
 
 
+@pytest.mark.all_features
 def test_the_commands_in_the_table_exist():
     found = re.findall(r"``zkdeployment ([a-z-]+)(?: ([a-z-]+))?", " ".join(ours for _, _, ours in rows()))
     assert found

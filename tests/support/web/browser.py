@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from support.waiting import PATIENCE
 from zkdeployment.sandbox.processes import slowdown
 
 if TYPE_CHECKING:
@@ -34,6 +33,10 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+#: Seconds until an expectation of a page fails; more on a busy machine. A page follows the fleet within a second.
+#: A test whose fleet has to deploy first waits for the deployment with ``wait_until``.
+_PATIENCE = 30.0
 
 #: The rules run in the page, all or the named ones, and only what disturbs users seriously is returned.
 _SERIOUS_FAULTS = """async rules => {
@@ -83,11 +86,10 @@ def logged_in(
 ) -> Iterator[Page]:
     """Yield the page at ``path`` for a user who has logged in; its scripts listen to the pointer and the keyboard.
 
-    A movement of the pointer or a typed letter has no effect before that, and does not come again. The page, and
-    what a test expects of it, has as much time as other events.
+    A movement of the pointer or a typed letter has no effect before that, and does not come again.
     """
     context = browser.new_context(base_url=service.url, **options)
-    patience = 1000 * PATIENCE * slowdown()
+    patience = 1000 * _PATIENCE * slowdown()
     context.set_default_timeout(patience)
     expect.set_options(timeout=patience)
     page = context.new_page()

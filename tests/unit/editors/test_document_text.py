@@ -67,6 +67,7 @@ def test_the_keys_above_a_place_follow_from_the_indentation(text, way):
     assert place.form
 
 
+@pytest.mark.all_features
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

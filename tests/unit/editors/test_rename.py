@@ -54,6 +54,7 @@ def test_all_names_of_a_node_change(text, after):
     assert renamed({"main.zk": text}, "/a/b", "new") == {"main.zk": after}
 
 
+@pytest.mark.all_features
 def test_layers_and_documents_change_too():
     files = {
         "main.zk": "/a\n  /b : b-1\n    /deploy\n      /h1\n",
@@ -121,6 +122,7 @@ data:
 """
 
 
+@pytest.mark.all_features
 @pytest.mark.parametrize("spelling", ['"/a\\\n    /b"', '"/\\x61/b"', "&here /a/b", "!!str /a/b", ">-\n    /a/b"])
 def test_a_path_in_another_spelling_is_not_overlooked(spelling):
     text = "/a\n  /b : b-1\n    /deploy\n      /h1\n"
@@ -129,6 +131,7 @@ def test_a_path_in_another_spelling_is_not_overlooked(spelling):
         renamed(files, "/a/b", "new")
 
 
+@pytest.mark.all_features
 def test_documents_with_problems_forbid_a_renaming():
     text = "/a\n  /b : b-1\n    /deploy\n      /h1\n"
     files = {"main.zk": text, "duty.yaml": DUTY.replace("PATH", "/a/b\n  more: text")}

@@ -34,6 +34,7 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(message, command, c
     assert any(program in examples for program in programs)
 
 
+@pytest.mark.all_features
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -5,6 +5,7 @@ import pytest
 from support.commands import invoke
 
 
+@pytest.mark.all_features
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
