@@ -431,6 +431,9 @@ class _ActOnNode(_PoolAct["PoolNode"]):
         words = " or ".join(state.value for state in self.CONSEQUENCES)
         return f"The state of the node is {found.state.value}; expected {words}."
 
+    def situation(self, found: PoolNode, visit: Visit) -> str:
+        return f"the node is {found.state.value}"
+
     def consequences(self, found: PoolNode) -> tuple[str, ...]:
         return self.CONSEQUENCES.get(found.state, ())
 

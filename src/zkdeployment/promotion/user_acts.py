@@ -14,7 +14,7 @@ from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.views import directive_description, directive_objection
+from zkdeployment.strategies.views import directive_description, directive_objection, directive_situation
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
@@ -62,6 +62,9 @@ class DirectPromotion(_PromotionAct):
         if found.state is None:
             return "There is no promotion at present."
         return directive_objection(found.state, self.DIRECTIVE, self.group or None) or ""
+
+    def situation(self, found: PromotionReading, visit: Visit) -> str:
+        return directive_situation(found.state, self.DIRECTIVE, self.group)
 
     def consequences(self, found: PromotionReading) -> tuple[str, ...]:
         return self.CONSEQUENCES
@@ -216,6 +219,9 @@ class ReleaseFleet(_FleetAct):
 
     def objection(self, found: PromotionReading) -> str:
         return "" if self.fleet in found.withheld else f"The fleet {self.fleet} is not withheld."
+
+    def situation(self, found: PromotionReading, visit: Visit) -> str:
+        return f"the fleet is withheld: {found.withheld.get(self.fleet)}"
 
     def consequences(self, found: PromotionReading) -> tuple[str, ...]:
         del found

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.text import counted
 from zkdeployment.service.act import ActLink, ActRight, RecordedAct, given
-from zkdeployment.service.acts import OperatorAct
+from zkdeployment.service.acts import OperatorAct, fleet_situation
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.state_machine import GroupVerdict
-from zkdeployment.strategies.views import directive_description, directive_objection
+from zkdeployment.strategies.views import directive_description, directive_objection, directive_situation
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.operator import OperatorAdapters
@@ -46,6 +46,10 @@ class DirectRollout(OperatorAct["RolloutState | None"]):
         if found is None:
             return "There is no rollout at present."
         return directive_objection(found, self.DIRECTIVE, self.group or None) or ""
+
+    def situation(self, found: RolloutState | None, visit: Visit) -> str:
+        situation = directive_situation(found, self.DIRECTIVE, self.group)
+        return situation and f"{situation}; {fleet_situation(visit.adapters.feed.snapshot().fleet)}"
 
     def title(self, found: RolloutState | None) -> str:
         return "Act on the rollout" if found is None else self.BUTTON

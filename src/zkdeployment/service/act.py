@@ -315,6 +315,14 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
     def consequences(self, found: Snapshot) -> tuple[str, ...]:
         """Return the effects as sentences."""
 
+    def situation(self, found: Snapshot, visit: Visit) -> str:  # noqa: ARG002  some need it
+        """Return a clause on the facts that a person weighs before the act, such as the state of the fleet.
+
+        The form carries the clause: if the facts changed while the form was open, the act is refused, and the
+        person reads the form again. An act that is safe in every situation, such as a stop, has an empty clause.
+        """
+        return ""
+
     def form(self, found: Snapshot) -> ActForm:
         """Return the form of the act."""
         shown = [(name, each.form_name or name, kind, each) for name, kind, _, each in self.given_fields()]

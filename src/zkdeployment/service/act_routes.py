@@ -1,5 +1,6 @@
 """The forms of acts, ``/acts/NAME``, and the operations of the API that follow from the acts."""
 
+import contextlib
 import inspect
 import threading
 import time
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.act import MAX_REASON_LENGTH, sanitize
 from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.text import printable
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.service.access.identity import Operator
@@ -40,8 +42,9 @@ OptionalReason = Annotated[
 Reason = Annotated[OptionalReason, Field(min_length=1), AfterValidator(_given)]
 
 
-#: The longest wait in seconds.
+#: The longest wait in seconds, and the most characters that a message repeats from a form.
 _LONGEST = 1.0
+_LONGEST_SITUATION = 2000
 
 
 def wait_for_reading(feed: ZooKeeperFeed, is_wanted: Callable[[FleetReading], bool]) -> None:
@@ -217,6 +220,8 @@ class _Asked:
         feed = visit.adapters.feed
         before = feed.snapshot().reading.number
         try:
+            if changed := self._changed():
+                return self.show(409, changed)
             outcome = self.planned.perform(self.planned.served(visit), visit.actor)
             target = self.planned.page_after(outcome, self._back)
         except ZkdeploymentError as error:
@@ -232,12 +237,34 @@ class _Asked:
             self.visit.user,
             "act.html",
             status=status,
+            situation=self._shown_situation(),
             form=self._form(),
             action=self.request.url.path,
             back=self._back,
             given=self.values,
             reason=self.values.get("reason", ""),
             mistake=mistake,
+        )
+
+    @property
+    def _situation(self) -> str:
+        return printable(self.planned.situation(self.found, self.visit))
+
+    def _shown_situation(self) -> str:
+        """Return the situation for the form; empty if it cannot be read, so that the form is shown again."""
+        with contextlib.suppress(ZkdeploymentError):
+            return self._situation
+        return ""
+
+    def _changed(self) -> str:
+        """Return a message if the situation differs from the one in which the form was opened."""
+        before, now = self.values.get("situation", ""), self._situation
+        if before == now:
+            return ""
+        then = f" Then: {before[:_LONGEST_SITUATION]}." if before else ""
+        return (
+            f"Nothing was done, because the situation has changed since this form was opened.{then} Now: {now}."
+            " Read what will happen now, and press the button again."
         )
 
     def _form(self) -> ActForm:

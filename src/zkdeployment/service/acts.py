@@ -42,8 +42,9 @@ _LONGEST_WAIT = 300.0
 #: Seconds for which a form waits for the syncer's answer to a request for a publication.
 _FORM_TIMEOUT = 30.0
 
-#: The most lines of a difference on a form.
+#: The most lines of a difference on a form, and of stops in the sentence on a situation.
 _MOST_LINES = 400
+_MOST_STOPS = 3
 
 #: The reason in a preview, until the user gives one.
 _NO_REASON_YET = "no reason was given yet"
@@ -181,6 +182,9 @@ seconds."""
             return ""
         return "The fleet is neither stopped nor held, so there is nothing to resume."
 
+    def situation(self, found: tuple[FleetSnapshot, FleetStatus], visit: Visit) -> str:
+        return fleet_situation(found[0])
+
     def consequences(self, found: tuple[FleetSnapshot, FleetStatus]) -> tuple[str, ...]:
         snapshot, status = found
         stops, failed = len(status.stops), _count(status, "failed")
@@ -247,6 +251,9 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
         )
         return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
 
+    def situation(self, found: tuple[FleetSnapshot, Host | None], visit: Visit) -> str:
+        return fleet_situation(found[0])
+
     def consequences(self, found: tuple[FleetSnapshot, Host | None]) -> tuple[str, ...]:
         snapshot, host = found
         name = self.host if host is None else host.identity.name
@@ -298,6 +305,9 @@ The answer waits for the syncer, at most ``timeout`` seconds. A stop or a hold e
             return f"{short(self.commit)} is published already; another publication would begin its rollout again."
         return ""
 
+    def situation(self, found: tuple[FleetSnapshot, FleetStatus], visit: Visit) -> str:
+        return fleet_situation(found[0])
+
     def form(self, found: tuple[FleetSnapshot, FleetStatus]) -> ActForm:
         return replace(super().form(found), fields=(("commit", self.commit),))
 
@@ -325,6 +335,18 @@ The answer waits for the syncer, at most ``timeout`` seconds. A stop or a hold e
 
 def _state(snapshot: FleetSnapshot) -> ClusterState | None:
     return None if snapshot.cluster is None else snapshot.cluster.state
+
+
+def fleet_situation(snapshot: FleetSnapshot) -> str:
+    """Return the situation of acts that let hosts deploy: the state of the fleet, its revision and its stops."""
+    state = _state(snapshot)
+    if state is None:
+        return "nothing is published"
+    at = "" if snapshot.published is None else f" at {short(snapshot.published)}"
+    stops = [str(stop) for stop in snapshot.stops]
+    listed = f" ({'; '.join(stops[:_MOST_STOPS])})" if stops else ""
+    more = f" and {counted(len(stops) - _MOST_STOPS, 'more stop')}" if len(stops) > _MOST_STOPS else ""
+    return f"the fleet is {state.value}{at}{listed}{more}"
 
 
 def _left(snapshot: FleetSnapshot, status: FleetStatus) -> int:
@@ -429,6 +451,9 @@ With ``force``, the lock is released even while its holder works under it."""
 
     def title(self, found: Release) -> str:
         return f"Release {found.lock}"
+
+    def situation(self, found: Release, visit: Visit) -> str:
+        return f"{found.owner} holds the lock"
 
     def consequences(self, found: Release) -> tuple[str, ...]:
         next_host = found.lock.waiting[0].identity if found.lock.waiting else ""
@@ -552,6 +577,10 @@ nothing."""
 
     def title(self, found: PublicationRecord) -> str:
         return f"Roll back to {short(found.revision)}"
+
+    def situation(self, found: PublicationRecord, visit: Visit) -> str:
+        tip, _ = visit.adapters.require_commits().at_tip()
+        return f"{fleet_situation(visit.adapters.feed.snapshot().fleet)}, and the branch is at {short(tip)}"
 
     def consequences(self, found: PublicationRecord) -> tuple[str, ...]:
         subject = f" ({found.origin.subject})" if found.origin is not None and found.origin.subject else ""

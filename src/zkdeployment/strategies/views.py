@@ -272,6 +272,17 @@ def directive_objection(state: RolloutState, directive: Directive, group: str | 
     return None
 
 
+def directive_situation(state: RolloutState | None, directive: Directive, group: str | None = None) -> str:
+    """Return a clause on the facts that an operator weighs before a directive; empty before a pause."""
+    if state is None or directive is Directive.PAUSE:
+        return ""
+    paused = "" if state.paused is None else f" ({state.paused})"
+    revision, kind = short(state.revision), state.rollout.strategy.member_kind
+    whole = f"the {kind.whole} {state.id} of {revision} is {rollout_state(state).value}{paused}"
+    known = group is not None and group in state.rollout.progress
+    return f"{whole}, and its group {group} is {group_state(state, group).value}" if known and group else whole
+
+
 def directive_description(
     directive: Directive, group: str | None = None, kind: MemberKind = MemberKind.HOST
 ) -> str:

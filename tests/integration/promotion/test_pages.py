@@ -67,9 +67,12 @@ def test_operators_direct_the_promotion_from_the_page_without_javascript(service
             form = follow(browser, page, "Withhold", of="us-2")
             assert "Promotions neither wait for the fleet" in form.text
             assert submit(browser, form, "Withhold", {"reason": "it moves"}).status_code == 303
+            early = follow(browser, browser.get("/fleets"), "Promote", of="rest")
             form = follow(browser, browser.get("/fleets"), "Pause the promotion")
             assert submit(browser, form, "Pause the promotion", {"reason": "look"}).status_code == 303
             seen_by(service, running, lambda reading: reading.state.paused is not None, "the promotion is paused")
+            refused = submit(browser, early, "Promote the group", {"reason": "good"})
+            assert (refused.status_code, "is paused (promotion pause by ann" in refused.text) == (409, True)
             form = follow(browser, browser.get("/fleets"), "Resume the promotion")
             assert submit(browser, form, "Resume the promotion", {"reason": "fine"}).status_code == 303
             seen_by(service, running, lambda reading: reading.state.paused is None, "the promotion continues")

@@ -23,10 +23,12 @@ from zkdeployment.service.acts import (
     ResumeFleet,
     act_link,
     fleet_acts,
+    fleet_situation,
     rollback_link,
 )
 from zkdeployment.service.users.user import Role, User
-from zkdeployment.strategies.state import Ending
+from zkdeployment.strategies.state import Directive, Ending
+from zkdeployment.strategies.views import directive_situation
 
 NOW = 10_000.0
 ANN = User(id=1, name="ann", role=Role.OPERATOR, created_at=0.0)
@@ -201,3 +203,28 @@ def test_links_to_forms_exist_for_acts_that_the_user_may_perform():
     assert (link.label, link.href) == ("Release the lock", "/acts/release?lock=%2Fshop%2Fweb&back=%2Fhosts%2Fh1")
     assert act_link("no-such-act", "/", ANN) is None
     assert act_link("resume", "/", replace(ANN, role=Role.VIEWER)) is None
+
+
+def test_the_situation_of_a_fleet_is_its_state_its_revision_and_its_stops():
+    assert fleet_situation(snapshot(None)) == "nothing is published"
+    assert fleet_situation(snapshot(("r2",))) == "the fleet is running at r2"
+    failure = "h2 (h2) failed at deploy /shop/web 0 of r2: boom"
+    assert fleet_situation(snapshot((None,), stops=(STOP,))) == f"the fleet is stopped at r2 ({failure})"
+    many = fleet_situation(snapshot((None,), stops=(STOP,) * 5))
+    assert many == f"the fleet is stopped at r2 ({failure}; {failure}; {failure}) and 2 more stops"
+
+
+def test_the_situation_of_a_rollout_is_its_state_and_that_of_the_group():
+    state = begun_rollout()
+    group = state.rollout.strategy.groups[-1].name
+    situation = directive_situation(state, Directive.PROMOTE, group)
+    assert situation.startswith(f"the rollout {state.id} of ")
+    assert situation.endswith(f" is under way, and its group {group} is waiting")
+    paused = replace(state, paused=Act("bob", "rollout pause", "latency", 1.0))
+    assert " is paused (rollout pause by bob" in directive_situation(paused, Directive.RESUME)
+    assert directive_situation(state, Directive.ABORT, "unknown") == directive_situation(state, Directive.ABORT)
+
+
+def test_a_pause_is_safe_in_every_situation():
+    assert directive_situation(begun_rollout(), Directive.PAUSE) == ""
+    assert directive_situation(None, Directive.RESUME) == ""

@@ -200,6 +200,77 @@ def test_a_failed_host_is_tried_again_from_its_page_and_from_the_front_page(stag
     assert "The fleet is running, and single hosts are retried only while it is stopped" in answer.text
 
 
+CHANGED = "Nothing was done, because the situation has changed since this form was opened."
+
+
+def refused(stage: Stage, form: Response, button: str, *words: str) -> Response:
+    """Submit a form that was opened in another situation; return the form that is shown again."""
+    again = submit(stage.browser, form, button, {"reason": "as seen"})
+    assert (again.status_code, CHANGED in again.text) == (409, True), again.text
+    assert [word for word in words if word not in again.text] == []
+    assert "as seen" not in [reason for _, reason in stage.acts()]
+    return again
+
+
+def bob_stops(stage: Stage) -> None:
+    stage.service.adapters.operator.cluster.stop(Act("bob", "stop", "web loses sessions", 1.0))
+    feed = stage.service.adapters.feed
+    wait_until(lambda: any(stop.by == "bob" for stop in feed.snapshot().fleet.stops), "the stop is read")
+
+
+def test_a_form_that_was_opened_before_a_stop_does_not_publish_after_it(stage: Stage, tmp_path: Path):
+    tip = stage.branch.push({"a.zk": TREE.format("1.4")})
+    form = stage.browser.get(f"/acts/publish?commit={tip}&back=/")
+    bob_stops(stage)
+    again = refused(
+        stage,
+        form,
+        "Publish the tip of the branch",
+        "the fleet is running at",
+        "(stopped by bob: web loses sessions)",
+    )
+    assert "The stop of the fleet ends, and hosts deploy the new revision." in again.text
+    with syncer(stage, tmp_path / "tree"):
+        stage.submit(again, "Publish the tip of the branch", {"reason": "the fix"}, back="/")
+    assert stage.service.adapters.operator.fleet.snapshot().cluster.revision == tip
+
+
+def test_a_stop_that_was_not_on_the_form_is_not_removed(stage: Stage):
+    stage.submit(stage.open("/", "Stop"), "Stop the fleet", {"reason": "rack 7"}, back="/")
+    form = stage.open("/", "Resume")
+    bob_stops(stage)
+    again = refused(stage, form, "Resume the fleet", "stopped by bob: web loses sessions")
+    stage.submit(again, "Resume the fleet", {"reason": "bob agrees"}, back="/")
+    assert stage.service.adapters.operator.fleet.snapshot().stops == ()
+
+
+def test_a_rollback_does_not_undo_commits_that_its_form_did_not_show(stage: Stage):
+    page = f"/history/{_history(stage.service)[-1]}"
+    form = stage.open(page, "Roll back to this")
+    tip = stage.branch.push({"a.zk": TREE.format("1.4")})
+    again = refused(stage, form, "Roll back", f"and the branch is at {tip[:12]}")
+    assert "It undoes 2 commits" in again.text
+    stage.submit(again, "Roll back", {"reason": "back"}, back=page)
+    assert stage.branch.files()["a.zk"] == TREE.format("1.2")
+
+
+def test_a_stop_is_made_in_every_situation(stage: Stage):
+    form = stage.open("/", "Stop")
+    stage.fleet.publish(stage.revisions[0], TREE.format("1.2"))
+    feed = stage.service.adapters.feed
+    wait_until(lambda: feed.snapshot().fleet.published == stage.revisions[0], "the publication is read")
+    stage.submit(form, "Stop the fleet", {"reason": "broken"}, back="/")
+    assert stage.acts() == [("stop", "broken")]
+
+
+def test_a_form_without_its_situation_is_shown_again(stage: Stage):
+    bob_stops(stage)
+    fields = form_of(stage.open("/", "Resume"), "Resume the fleet").fields({})
+    del fields["situation"]
+    again = stage.browser.post("/acts/resume", data=fields)
+    assert (again.status_code, CHANGED in again.text, "Then:" in again.text) == (409, True, False)
+
+
 def test_a_rollback_is_published_at_once(stage: Stage, tmp_path: Path):
     page = f"/history/{_history(stage.service)[-1]}"
     with syncer(stage, tmp_path / "tree"):
@@ -238,7 +309,11 @@ def test_a_rollout_is_directed(stage: Stage, label: str, button: str, what: str,
     begun = start(plan, observation, sequence=sequence, attempt=1, revision=revision)
     stage.fleet.begin_rollout(replace(begun, paused=paused))
     wait_until(lambda: stage.service.adapters.feed.snapshot().fleet.rollout is not None, "the rollout is read")
-    stage.submit(stage.open("/rollout", label), button, {"reason": "latency"}, back="/rollout")
+    form = stage.open("/rollout", label)
+    if button != "Pause the rollout":  # to pause is safe in every situation
+        bob_stops(stage)
+        form = refused(stage, form, button, f"the rollout {begun.id} of", "the fleet is stopped at")
+    stage.submit(form, button, {"reason": "latency"}, back="/rollout")
     assert stage.acts() == [(what, "latency")]
 
 
@@ -246,6 +321,7 @@ def test_the_locks_of_services_and_of_roles_are_released(stage: Stage, client: K
     stage.fleet.hold_lock("/p1/shop/front", Identity("w0", "w0.example.com"), step="deploy /p1/shop/front 0")
     client.create("/role-locks/web/lr-0000000001", b'{"requestor": "h9", "hostname": "h9"}', makepath=True)
     service = stage.open("/locks", "Release", of="shop%2Cfront")
+    assert form_of(service, "Release the lock").hidden["situation"] == "w0.example.com (w0) holds the lock"
     refused = submit(stage.browser, service, "Release the lock", {"reason": "stuck"})
     assert (refused.status_code, "has worked under the lock" in refused.text) == (409, True)
     stage.submit(refused, "Release the lock", {"reason": "stuck"}, "force", back="/locks")
