@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.config.forms import Report, Section
 
 # Common names that git refuses for a branch; the final decision is that of ``git check-ref-format``.
-_NOT_A_BRANCH = re.compile(r"^[-/]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|[/.]$|\.lock$")
+_NOT_A_BRANCH = re.compile(r"^[-/.]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|[/.]$|\.lock(/|$)")
 
 # The path of a node, or the root.
 _NODE_PATH = re.compile(r"/|(/[^/\s]+)+")

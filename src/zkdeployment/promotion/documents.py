@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -96,7 +97,7 @@ class Promotion:
 
 
 _BRANCH = text_form(
-    r"^(?![-/])(?!.*(\.\.|@\{|//|\.lock$|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]+$",
+    r"^(?![-/.])(?!.*(\.\.|@\{|//|/\.|\.lock(/|$)|[/.]$))[^\x00-\x20\x7f~^:?*\[\\]+$",
     "the name of a branch, as in fleets/eu-1",
 )
 _SERVICE = text_form(
@@ -148,7 +149,7 @@ _HOSTS_ONLY = ("instances", "service", "others")
 
 
 def _fleets_faults(value: Any) -> Iterator[Fault]:
-    """Yield a fault for each name or branch that two fleets have, and for each impossible URL."""
+    """Yield a fault for each name or branch that cannot belong to one fleet, and for each impossible URL."""
     fleets = value["data"]["fleets"]
     for key in ("name", "branch"):
         times = Counter(fleet[key] for fleet in fleets)
@@ -156,7 +157,11 @@ def _fleets_faults(value: Any) -> Iterator[Fault]:
             if times[fleet[key]] > 1:
                 message = f"there are {times[fleet[key]]} fleets with the {key} {fleet[key]}; expected one"
                 yield ("data", "fleets", number, key), message
+    branches = {fleet["branch"] for fleet in fleets}
     for number, fleet in enumerate(fleets):
+        for parent in sorted(branches.intersection(map(str, PurePosixPath(fleet["branch"]).parents))):
+            message = f"git cannot have the branch {fleet['branch']} beside {parent}; rename one of them"
+            yield ("data", "fleets", number, "branch"), message
         way = ("data", "fleets", number, "service")
         if without_passwords(fleet["service"]) != fleet["service"]:
             yield way, "the URL contains a password; write it without one"
@@ -219,7 +224,7 @@ def _host_faults(way: Way, group: Mapping[str, Any]) -> Iterator[Fault]:
 def _freeze_faults(way: Way, freeze: Mapping[str, Any]) -> Iterator[Fault]:
     try:
         found = _freeze(freeze)
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, OverflowError) as error:
         yield way, f"expected existing days and times, and a time zone as in Europe/Berlin: {error}"
         return
     if found.end <= found.start:

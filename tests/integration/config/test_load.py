@@ -419,6 +419,7 @@ def test_an_invalid_value_is_an_error(file: Path, text: str, problem: str):
         ("branch = -x", "branch: expected the name of a branch, found '-x'"),
         ("branch = a..b", "branch: expected the name of a branch, found 'a..b'"),
         ("branch = a:b", "branch: expected the name of a branch, found 'a:b'"),
+        ("branch = a/.b", "branch: expected the name of a branch, found 'a/.b'"),
         ("brnach = x", "unknown key brnach in [sync]; did you mean branch?"),
     ],
 )

@@ -139,6 +139,15 @@ def test_windows_apply_to_the_whole_promotion():
             ],
         ),
         (
+            [EU, US | {"branch": "fleets/eu-1/us"}],
+            [
+                (
+                    "data.fleets[1].branch",
+                    "git cannot have the branch fleets/eu-1/us beside fleets/eu-1; rename one of them",
+                )
+            ],
+        ),
+        (
             [EU | {"service": "https://me:secret@deploy.example.com"}],
             [("data.fleets[0].service", "the URL contains a password; write it without one")],
         ),
@@ -167,7 +176,9 @@ def test_faults_of_fleets_have_their_places(values, found):
 
 
 @pytest.mark.parametrize(
-    "branch", ["-x", "/x", "x/", "a..b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", "a\\b", "a@{b", "a.lock"]
+    "branch",
+    ["-x", "/x", "x/", "a..b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", "a\\b", "a@{b"]
+    + ["a.lock", "a.lock/b", ".a", "a/.b"],
 )
 def test_names_that_git_refuses_for_a_branch_are_refused(branch):
     assert errors(fleets(EU | {"branch": branch})) == [
@@ -212,6 +223,7 @@ def test_metrics_of_a_promotion_select_fleets_by_the_variable_hosts():
     [
         ({"from": "2026-02-30", "to": "2026-03-01"}, "expected existing days and times"),
         ({"from": "2026-02-01", "to": "2026-03-01", "zone": "Mars/Olympus"}, "expected existing days and times"),
+        ({"from": "2026-03-02", "to": "9999-12-31"}, "expected existing days and times"),
         ({"from": "2026-03-02", "to": "2026-03-01"}, "the freeze ends before it begins"),
     ],
 )
