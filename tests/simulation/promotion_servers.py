@@ -166,8 +166,11 @@ class SimulatedBranches:
                 found.append((commit.id, commit.rolls_back))
         return found
 
-    def move(self, moves: Sequence[BranchMove]) -> Mapping[str, MoveResult]:
+    def move(
+        self, moves: Sequence[BranchMove], before_push: Callable[[], None] = lambda: None
+    ) -> Mapping[str, MoveResult]:
         """Move branches with their leases; the promoter may be killed between any two of them."""
+        before_push()
         return {move.branch: self._move(move) for move in moves}
 
     def _move(self, move: BranchMove) -> MoveResult:

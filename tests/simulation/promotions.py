@@ -237,7 +237,9 @@ class PromotionWorld:
             self.violate(f"{fleet.name} moves before its grant is recorded")
         if state.ended is not None and granted:
             self.violate(f"{fleet.name} moves after the end of the promotion")
-        if fleet.name in self.home.withheld and fleet.name not in state.rollout.hosts:
+        if state.paused is not None:
+            self.violate(f"{fleet.name} moves although the promotion is paused")
+        if fleet.name in self.home.withheld:
             self.violate(f"{fleet.name} moves although it is withheld")
         self._judge_order(state, fleet)
 
@@ -340,7 +342,7 @@ class PromotionWorld:
     def _advance(self, fleet: SimulatedFleet, seconds: float) -> None:
         """Let a fleet do its own work for some seconds."""
         now, tip = self.clock.time, self.git.branches.get(fleet.branch)
-        if fleet.away > now - seconds or fleet.name in self.home.withheld:
+        if fleet.away > now - seconds or fleet.name in self.home.withheld or self._awaits_reset(fleet):
             self._excused[fleet.name] = now
         if tip is not None and tip != fleet.published and fleet.publishing is None:
             fleet.publishing = now + self._random.uniform(1, 40)
@@ -358,6 +360,12 @@ class PromotionWorld:
                 fleet.reached.append(fleet.published)
         if fleet.own_since is not None and now - fleet.own_since > 2000:
             self._reset(fleet)
+
+    def _awaits_reset(self, fleet: SimulatedFleet) -> bool:
+        """Whether the promotion is a rollback, which does not wait for a diverged fleet."""
+        state = self.home.state
+        rolls_back = state is not None and bool(self.git.commits[str(state.revision)].rolls_back)
+        return rolls_back and fleet.own_since is not None
 
     def _resume(self, fleet: SimulatedFleet, tip: str | None) -> None:
         """Let an operator resume a stopped fleet, unless its branch still has what stopped it."""

@@ -320,10 +320,11 @@ def first_observation(facts: PromotionFacts, strategy: Strategy, now: float) -> 
 def participating(state: RolloutState, facts: PromotionFacts) -> RolloutState:
     """Return a promotion without the fleets that take no part and have not finished: they leave their groups.
 
-    A withheld fleet whose branch may have moved stays. A fleet that waits for the reset of its branch leaves.
+    A withheld fleet whose branch has moved stays. A fleet that waits for the reset of its branch leaves.
     """
+    idle = {name for name in facts.withheld if not (name in facts.readings and facts.readings[name].has)}
     waiting = {name for name in facts.readings if facts.awaits_reset(name)}
-    return dismiss(withdraw(state, facts.withheld.keys()), waiting)
+    return dismiss(withdraw(state, facts.withheld.keys()), idle | waiting)
 
 
 def observation(
@@ -407,9 +408,11 @@ def wanted_dry_runs(state: RolloutState, facts: PromotionFacts) -> dict[str, str
 def wanted_moves(state: RolloutState, facts: PromotionFacts) -> dict[str, BranchMove]:
     """Return the moves of branches that follow from a recorded promotion, by fleet.
 
-    A branch that diverged, or whose push was refused, does not move. A successor repeats moves that its
-    predecessor could not complete.
+    A branch that diverged, or whose push was refused, does not move, and during a pause, a freeze or another halt
+    no branch does. A successor repeats moves that its predecessor could not complete.
     """
+    if state.halted_since is not None:
+        return {}
     fleets, moves = facts.fleets.by_name, {}
     for phase, name in sorted(awaited(state), key=lambda each: each[1]):
         reading = facts.readings.get(name)

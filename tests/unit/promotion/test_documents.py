@@ -177,8 +177,10 @@ def test_faults_of_fleets_have_their_places(values, found):
 
 @pytest.mark.parametrize(
     "branch",
-    ["-x", "/x", "x/", "a..b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", "a\\b", "a@{b"]
-    + ["a.lock", "a.lock/b", ".a", "a/.b"],
+    [
+        *("-x", "/x", "x/", "a..b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[b", "a\\b", "a@{b", "a.lock"),
+        *("a.lock/b", ".a", "a/.b"),
+    ],
 )
 def test_names_that_git_refuses_for_a_branch_are_refused(branch):
     assert errors(fleets(EU | {"branch": branch})) == [

@@ -190,6 +190,33 @@ class TestWhatServicesAndBranchesMean:
         assert simulated.moved == [("eu", 1), ("asia", 1)]
         assert state.rollout.hosts["us"] is HostProgress.SUCCESS
 
+    @pytest.mark.parametrize("halted", ["paused", "frozen"])
+    def test_no_branch_moves_during_a_halt_also_if_its_move_was_recorded_before(self, halted):
+        simulated = fleets()
+        state = simulated.start(TWO)
+        for _ in range(5):
+            state = simulated.decide(state)
+        assert wanted_moves(state, simulated.facts(1)).keys() == {"eu"}  # and the git server did not answer
+        if halted == "paused":
+            simulated.act(Directive.PAUSE)
+        else:
+            simulated.halt = "promotions are frozen"
+        state = simulated.wait(state, 600)
+        assert simulated.moved == []
+        simulated.halt = ""
+        simulated.act(Directive.RESUME)
+        assert simulated.run(state).ended is not None
+        assert simulated.moved[0] == ("eu", 1)
+
+    def test_a_fleet_is_withheld_also_if_its_move_was_recorded_before(self):
+        simulated = fleets()
+        state = simulated.start(TWO)
+        for _ in range(5):
+            state = simulated.decide(state)
+        simulated.withhold("eu")
+        state = simulated.run(state)
+        assert (simulated.moved, state.ended is not None) == ([("asia", 1), ("us", 1)], True)
+
     def test_a_branch_that_a_person_moved_still_has_to_converge(self):
         simulated = fleets()
         simulated.fleets["eu"] = SimulatedFleet(tip=1, published=0, state=FleetState.ROLLING_OUT)

@@ -116,9 +116,9 @@ class World:
             .keys()
             .isdisjoint(name for name, each in facts.readings.items() if each.has)
         )
-        if fleets.halt and after.halted_since is not None and before.halted_since is not None:
-            old, new = wanted_moves(before, facts), wanted_moves(after, facts)
-            assert new.keys() <= old.keys()  # a halt lets no further branch move
+        if fleets.halt or after.paused is not None:
+            assert not wanted_moves(after, facts)  # also branches that were to move before
+        assert fleets.withheld.keys().isdisjoint(wanted_moves(after, facts))
         failed = {name for name, each in after.rollout.progress.items() if each.verdict is GroupVerdict.FAILED}
         active = after.active_phase
         if active is not None:
