@@ -9,6 +9,10 @@ catches itself belong to that module.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class ZkdeploymentError(Exception):
@@ -123,6 +127,14 @@ class SourceError(ZkdeploymentError):
 
 class UnknownRevisionError(SourceError):
     """The repository has no branch or commit of this name."""
+
+
+class UnknownBranchError(UnknownRevisionError):
+    """The repository has no branch of the configured name, but those in ``existing``."""
+
+    def __init__(self, message: str, existing: Sequence[str]) -> None:
+        super().__init__(message)
+        self.existing = existing
 
 
 class ConflictError(ZkdeploymentError):

@@ -18,7 +18,7 @@ from zkdeployment.agent.packages.host_repositories import own_repositories, sync
 from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.control import Control, interrupted_by_signals, obey_signals
-from zkdeployment.base.errors import ConfigurationError, RefusedError
+from zkdeployment.base.errors import ConfigurationError, RefusedError, UnknownBranchError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.files import check_owner, sole_process, unfinished
 from zkdeployment.base.machine.systemd import SystemdNotifier
@@ -116,8 +116,8 @@ def build_dry_runs(
     """Yield the function that returns the reasons for which the syncer would refuse a commit, on any thread.
 
     The function keeps a temporary mirror of all branches, so that only new commits are fetched. The function
-    raises what ``Syncer.refusals`` raises. ``None`` for a repository of another system than git. With
-    ``contained-in``, the branch of the fleet need not exist yet: the first promotion creates it.
+    raises what ``Syncer.refusals`` raises. ``None`` for a repository of another system than git. The branch of the
+    fleet need not exist yet: the first promotion creates it.
     """
     sync, lock = settings.require_sync(), threading.Lock()
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
@@ -125,10 +125,9 @@ def build_dry_runs(
         if not isinstance(found, GitSource):
             yield None
             return
-        branch = sync.contained_in or sync.branch
-        source = replace(found, branch=branch, timeout=_DRY_RUN_TIMEOUT, gap=1)  # a promoter waits for the answer
+        configured = replace(found, timeout=_DRY_RUN_TIMEOUT, gap=1)  # a promoter waits for the answer
 
-        def refusals(commit: str) -> tuple[str, ...]:
+        def judge(source: GitSource, commit: str) -> tuple[str, ...]:
             store = ZooKeeperPublications(session, history=sync.history)
             syncer = Syncer(
                 source,
@@ -139,8 +138,15 @@ def build_dry_runs(
                 governed=sync.governed_paths,
                 containment=_containment(sync, source),
             )
+            return syncer.refusals(commit)
+
+        def refusals(commit: str) -> tuple[str, ...]:
             with lock:
-                return syncer.refusals(commit)
+                try:
+                    return judge(configured, commit)
+                except UnknownBranchError as error:
+                    # The commit is read by its id, and with each branch the source fetches all others.
+                    return judge(replace(configured, branch=error.existing[0]), commit)
 
         yield refusals
 

@@ -256,10 +256,16 @@ def test_contained_in_counts_in_dry_runs(
         assert fleet.dry_run(foreign) == ""
 
 
+@pytest.mark.parametrize("rules", [(), ("contained-in = main",)])
 def test_a_fleet_whose_branch_does_not_exist_yet_answers_the_dry_run_of_its_first_promotion(
-    zookeeper: str, configured: Callable[..., Path], publishing: Publishing, tmp_path: Path
+    zookeeper: str, configured: Callable[..., Path], publishing: Publishing, tmp_path: Path, rules: tuple[str, ...]
 ):
     first = publishing.push(tree("1.0"))
-    settings = load(configured("contained-in = main"), host=False)
+    settings = load(configured(*rules), host=False)
     with running_service(zookeeper, repository=settings) as service:
-        assert Fleet(service, publishing, tmp_path).dry_run(first) == ""
+        fleet = Fleet(service, publishing, tmp_path)
+        assert fleet.dry_run(first) == ""
+        bad = publishing.push("/broken\n  x = \n")
+        assert "x" in fleet.dry_run(bad)
+        publishing.repository.git("branch", "fleets/eu-1", first)
+        assert fleet.dry_run(first) == ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import is_commit
-from zkdeployment.base.errors import SourceError, UnknownRevisionError, without_passwords
+from zkdeployment.base.errors import SourceError, UnknownBranchError, UnknownRevisionError, without_passwords
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.ports import ATTEMPTS
@@ -281,8 +281,8 @@ class GitSource:
                 f"the repository {self._shown} has no default branch; set branch (there is {existing})"
             )
         near = difflib.get_close_matches(self.branch, branches, n=1) or branches[:1]
-        raise UnknownRevisionError(
-            f"the repository {self._shown} has no branch {self.branch}; did you mean {near[0]}?"
+        raise UnknownBranchError(
+            f"the repository {self._shown} has no branch {self.branch}; did you mean {near[0]}?", branches
         )
 
     def _refusal(self, messages: str) -> SourceError:
