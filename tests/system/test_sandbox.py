@@ -312,6 +312,7 @@ def test_several_fleets_have_an_ensemble_a_branch_and_a_service_each_and_one_pro
     other = json.loads(home.zkdeployment("sandbox", "status", "-d", directories["fleet2"], "-o", "json").stdout)
     assert other["zookeeper"] != home.status["zookeeper"]
     assert (other["tree"], other["follows"]) == (home.status["tree"], "fleets/fleet2")
+    assert None not in {home.status["pools"], other["pools"]}, "each fleet has a worker of host pools"
     shown = home.sandbox("status").stdout
     assert "promoter" in shown
     assert directories["fleet2"] in shown
@@ -322,6 +323,11 @@ def test_several_fleets_have_an_ensemble_a_branch_and_a_service_each_and_one_pro
         return len(tips) == 2 and len({*tips}) == 1
 
     wait_until(are_equal, "the promoter moved the branch of the second fleet")
+    messages = []
+    with DaemonSupervisor(Sandbox(home.directory), messages.append):
+        os.kill(other["coordinator"], signal.SIGKILL)
+        wait_until(lambda: messages, "a daemon of the second fleet was revived")
+    assert messages == ["coordinator of fleet2 crashed and was restarted, like systemd does"]
     assert home.sandbox("stop", "promoter").returncode == 0
     assert home.status["promoter"] is None
     assert home.sandbox("down").returncode == 0

@@ -193,10 +193,7 @@ class DemoScenario:
     def play_stages(self) -> None:
         """Play the stages after the start; raises ``DemoError`` if a check fails."""
         observing = FleetObserver(self.sandbox.status()["zookeeper"], self.console)
-        with (
-            observing as observer,
-            DaemonSupervisor(self.sandbox, lambda text: self.console.print(f"  [yellow]{text}")),
-        ):
+        with observing as observer, self.supervisor():
             self.observer = observer
             self.inspect_sandbox()
             self.first_revision()
@@ -296,6 +293,10 @@ class DemoScenario:
             self.check(not left, f"/opt and /etc of {host_id} are clean")
 
     # Parts of stages
+
+    def supervisor(self) -> DaemonSupervisor:
+        """Return a supervisor that restarts crashed daemons and prints their names."""
+        return DaemonSupervisor(self.sandbox, lambda text: self.console.print(f"  [yellow]{text}"))
 
     def stage(self, number: int, text: str) -> None:
         """Print the heading of a stage."""

@@ -83,7 +83,7 @@ class Sandbox:
 
         With ``service``, the service and the worker of host pools are started, too, and answer before the return.
         The syncer follows the branch ``follows``, by default the one that people push, in the repository of the
-        sandbox in ``home``, by default in its own; a fleet with a branch of its own has no worker of host pools.
+        sandbox in ``home``, by default in its own.
         Raises ``RefusedError`` if there is a sandbox already. After any other error the sandbox is removed.
         """
         _claim(self.layout)
@@ -114,9 +114,8 @@ class Sandbox:
                 if description.service is not None:
                     report("starting the service")
                     daemons["server"].start()
-                    if follows is None:
-                        daemons["pools"].start()
-                        wait_working(description.zookeeper, daemons["pools"])
+                    daemons["pools"].start()
+                    wait_working(description.zookeeper, daemons["pools"])
                     wait_answering(description.service.url, daemons["server"])
         except BaseException:
             report("cleaning up")
@@ -244,11 +243,14 @@ class Sandbox:
             return service.url, add_user(self._description().zookeeper, name, "viewer")
 
     def revive(self) -> list[str]:
-        """Start the daemons that crashed, and return their names."""
+        """Start the daemons that crashed, here and in the fleets of this home, and return their names."""
+        description = self._description()
         daemons = self._daemons | {"nagios": self._nagios.bridge}
-        daemons |= {host.identity.id: self._agent(host.identity.id) for host in self._description().hosts}
+        daemons |= {host.identity.id: self._agent(host.identity.id) for host in description.hosts}
         crashed = [name for name, daemon in daemons.items() if daemon.crashed]
         self.start(crashed)
+        for fleet in description.fleets[1:]:  # the first one is this sandbox
+            crashed += [f"{name} of {fleet}" for name in Sandbox(self.layout.fleet(fleet)).revive()]
         return crashed
 
     def environment(self) -> dict[str, str]:

@@ -54,7 +54,7 @@ class FleetsScenario(DemoScenario):
 
     def play_stages(self) -> None:
         """Play the stages after the start; raises ``DemoError`` if a check fails."""
-        with Session(self.sandbox.status()["zookeeper"]) as session:
+        with Session(self.sandbox.status()["zookeeper"]) as session, self.supervisor():
             self.session = session
             self.inspect_fleets()
             self.good_revision()
