@@ -184,11 +184,9 @@ def _example(name: str) -> str:
 
 
 def syntax_fault(query: str) -> str:
-    """Return the fault that PromQL's parser finds in a query; empty without one, or if no parser is installed."""
-    try:
-        import promql_parser  # noqa: PLC0415  only installed where documents are checked
-    except ImportError:
-        return ""
+    """Return the fault that PromQL's parser finds in a query; empty without one."""
+    import promql_parser  # noqa: PLC0415  only needed where documents are checked
+
     names = dict.fromkeys(VARIABLES, ("x",))
     try:
         parsed = promql_parser.parse(resolve(query, QueryVariables(**names)))
