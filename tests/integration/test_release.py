@@ -110,6 +110,7 @@ def digests(directory):
 
 def test_a_dry_run_builds_the_archives_and_changes_nothing(checkout):
     before = checkout.git("rev-parse", "HEAD")
+    (checkout.directory / ".venv").symlink_to(sys.prefix)  # people share one between worktrees
     # The releases of this maintainer are signed by default, and the key is not here.
     signed = {"commit.gpgSign": "true", "tag.gpgSign": "true", "gpg.ssh.program": "false"}
     done = checkout.release("7.0.0", "--dry-run", **git_settings(signed))
@@ -183,10 +184,10 @@ def test_existing_files_are_not_replaced_by_archives(checkout, tmp_path, place):
     assert kept.read_text() == "precious"
 
 
-def test_a_release_that_fails_leaves_no_temporary_files(checkout, tmp_path):
+def test_a_release_that_fails_leaves_no_files(checkout, tmp_path):
     done = checkout.release("--build", "HEAD", tmp_path / "archives", TMPDIR=tmp_path, PIP="false")
     assert done.returncode == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == ["archives"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checkout_with_changes_is_not_released(checkout):
