@@ -36,7 +36,7 @@ from zkdeployment.sandbox.members import DaemonSupervisor
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.base.machine.process import Completed
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -183,6 +183,10 @@ class DemoScenario:
     """
 
     STAGES = "five"
+
+    #: Commands for people who keep the sandbox, and the path of the page that they should see.
+    EXAMPLES: Sequence[str] = ("zkdeployment status", "zkdeployment tree show")
+    PAGE = ""
 
     def __init__(self, sandbox: Sandbox, console: Console, *, service: bool = False) -> None:
         self.sandbox = sandbox
@@ -386,8 +390,7 @@ The fleet keeps running in {directory}. To use it:
 
   . {activate}
   zkdeployment sandbox shell{option}       # a shell in which zkdeployment finds this fleet; for example:
-  zkdeployment status
-  zkdeployment tree show
+{examples}
 
   git clone {tree}
   zkdeployment sandbox push{option} tree -m "my change"
@@ -448,29 +451,30 @@ def play(
         sandbox.down()
         raise
     if keep:
-        console.print(_farewell(sandbox), highlight=False, markup=False, soft_wrap=True)
+        console.print(_farewell(sandbox, scenario_class.EXAMPLES), highlight=False, markup=False, soft_wrap=True)
     else:
         sandbox.down()
         scenario.check(not processes.sandbox_processes(sandbox.directory), "no process is left")
         scenario.check(not sandbox.directory.exists(), "no file is left")
     console.print(f"\n[bold green]All {scenario.STAGES} stages succeeded, in {time.monotonic() - begun:.0f} s.[/]")
     if keep:
-        console.print(_invitation(sandbox), highlight=False, markup=False, soft_wrap=True)
+        console.print(_invitation(sandbox, scenario_class.PAGE), highlight=False, markup=False, soft_wrap=True)
 
 
-def _invitation(sandbox: Sandbox) -> str:
-    """Return the line that offers the service's page, with a new login that may only read."""
+def _invitation(sandbox: Sandbox, page: str) -> str:
+    """Return the line that offers a page of the service, with a new login that may only read."""
     url, key = sandbox.add_viewer(_VIEWER)
-    return f"See the fleet at {url} as the user {_VIEWER} with the key {key}"
+    return f"See the fleet at {url}{page} as the user {_VIEWER} with the key {key}"
 
 
-def _farewell(sandbox: Sandbox) -> str:
+def _farewell(sandbox: Sandbox, examples: Sequence[str]) -> str:
     usual = sandbox.directory == default_directory().resolve()
     return _FAREWELL.format(
         directory=sandbox.directory,
         option="" if usual else f" -d {sandbox.directory}",
         tree=sandbox.status()["tree"],
         activate=Path(sys.prefix) / "bin" / "activate",
+        examples="\n".join(f"  {example}" for example in examples),
     )
 
 

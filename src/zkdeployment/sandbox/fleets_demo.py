@@ -37,6 +37,8 @@ class FleetsScenario(DemoScenario):
     """The four stages with three fleets, of which ``sandbox`` is the home, printed to ``console``."""
 
     STAGES = "four"
+    EXAMPLES = ("zkdeployment fleets", "zkdeployment promote show", "zkdeployment sandbox status")
+    PAGE = "/fleets"
 
     def __init__(self, sandbox: Sandbox, console: Console, *, service: bool = False) -> None:
         super().__init__(sandbox, console, service=service)
@@ -72,7 +74,11 @@ class FleetsScenario(DemoScenario):
             status = sandbox.status()
             running = status["syncer"] is not None and status["server"]["pid"] is not None
             self.check(running, f"{name}: its syncer follows {status['follows']}; {status['server']['url']}")
-        self.check(self.sandbox.status()["promoter"] is not None, "a promoter runs; it has no right on any host")
+        canary, *others = self.fleets
+        self.check(
+            self.sandbox.status()["promoter"] is not None,
+            f"a promoter moves the branch of the canary {canary} first, then those of {' and '.join(others)}",
+        )
 
     def good_revision(self) -> None:
         """Stage 2: a revision that goes through all fleets."""
