@@ -30,6 +30,7 @@ BuildArch: noarch
 Provides: {python}
 Provides: rpm
 Provides: openssh-clients
+Provides: git-core
 %description
 %files
 """

@@ -32,6 +32,7 @@ BuildArch: noarch
 Provides: {python}
 Provides: rpm
 Provides: openssh-clients
+Provides: git-core
 %description
 The RPM distribution around zkdeployment.
 %files
