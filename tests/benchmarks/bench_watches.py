@@ -7,13 +7,14 @@ dominate the measurement. ZooKeeper's memory is the memory of its server process
 """
 
 import asyncio
+import math
 import multiprocessing
 import resource
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -27,7 +28,11 @@ from support.zookeeper import connected
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.zookeeper.session import Session
 
-_PATIENCE = 120
+#: Seconds to wait for the watchers of a process.
+_PATIENCE = 300
+
+#: The sessions of a process.
+_SESSIONS_EACH = 10_000
 
 
 def measure(scale: Scale) -> Iterator[Result]:
@@ -95,34 +100,55 @@ def measure(scale: Scale) -> Iterator[Result]:
 
 
 @contextmanager
-def watching(address: str, count: int) -> Iterator[Callable[[Callable[[], object]], float]]:
-    """Open ``count`` sessions that watch ``/hosts``; yield a timer from an action to the last event."""
+def watching(servers: str, count: int) -> Iterator[Callable[[Callable[[], object]], float]]:
+    """Open ``count`` sessions that watch ``/hosts``; yield a timer from an action to the last event.
+
+    ``servers`` are addresses separated by commas. Each server gets an equal share of the sessions, in processes
+    with at most ``_SESSIONS_EACH``, because the open files of a process are limited.
+    """
+    with ExitStack() as stack:
+        addresses = servers.split(",")
+        each = math.ceil(math.ceil(count / len(addresses)) / _SESSIONS_EACH)
+        serving = [address for address in addresses for _ in range(each)]
+        shares = [(count + number) // len(serving) for number in range(len(serving))]
+        pipes = [
+            stack.enter_context(_process(address, share)) for address, share in zip(serving, shares, strict=True)
+        ]
+
+        def hear() -> float:
+            return max(map(_hear, pipes))
+
+        def fan_out(action: Callable[[], object]) -> float:
+            start = time.perf_counter()
+            action()
+            taken = hear() - start
+            hear()  # armed again
+            return taken
+
+        hear()
+        yield fan_out
+
+
+@contextmanager
+def _process(address: str, count: int) -> Iterator[Connection]:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(address, count, there), daemon=True)
     process.start()
     there.close()
-
-    def hear() -> float:
-        if not here.poll(_PATIENCE):
-            raise TimeoutError("the watchers do not answer")
-        heard: float = here.recv()
-        return heard
-
-    def fan_out(action: Callable[[], object]) -> float:
-        start = time.perf_counter()
-        action()
-        taken = hear() - start
-        hear()  # armed again
-        return taken
-
     try:
-        hear()
-        yield fan_out
+        yield here
     finally:
         here.close()
         process.join(_PATIENCE)
         process.terminate()
+
+
+def _hear(pipe: Connection) -> float:
+    if not pipe.poll(_PATIENCE):
+        raise TimeoutError("the watchers do not answer")
+    heard: float = pipe.recv()
+    return heard
 
 
 def _serve(address: str, count: int, pipe: Connection) -> None:

@@ -1,4 +1,8 @@
-"""Stores benchmark results as JSON, as a table and as a plot, and updates the tables in README and manual."""
+"""Stores benchmark results as JSON, as a table and as a plot, and updates the tables in README and manual.
+
+Each table stands between two comments, such as ``.. speed: the table begins`` and ``.. speed: the table ends``.
+The page on scale has several tables.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks import scale_page
 from benchmarks.results import HEADINGS, HIGHLIGHTS, Result
 
 if TYPE_CHECKING:
@@ -18,8 +23,7 @@ _HERE = Path(__file__).parent / "results"
 _TOP = Path(__file__).parents[2]
 README = _TOP / "README.rst"
 MANUAL = _TOP / "etc" / "manual" / "reference" / "speed.rst"
-#: The lines in README and manual between which this module writes the table.
-_BEGIN, _END = ".. speed: the table begins\n", ".. speed: the table ends\n"
+SCALE = _TOP / "etc" / "manual" / "operations" / "scale.rst"
 
 
 def keep(
@@ -30,6 +34,7 @@ def keep(
     directory: Path = _HERE,
     readme: Path = README,
     manual: Path = MANUAL,
+    scale: Path = SCALE,
 ) -> None:
     """Replace the stored results of one benchmark; rewrite all tables, and the plot by calling ``draw``."""
     directory.mkdir(exist_ok=True)
@@ -43,10 +48,18 @@ def keep(
     results = load(directory)
     (directory / "table.txt").write_text(table(results), encoding="utf-8")
     draw(results, directory / "speed.svg")
-    for page, shown in ((readme, highlights(results)), (manual, judged(results))):
-        before, rest = page.read_text(encoding="utf-8").split(_BEGIN)
-        after = rest.split(_END)[1]
-        page.write_text(f"{before}{_BEGIN}\n{table(shown)}\n{_END}{after}", encoding="utf-8")
+    _replace(readme, "speed: the table", table(highlights(results)))
+    _replace(manual, "speed: the table", table(judged(results)))
+    for part, rows in scale_page.tables(results).items():
+        _replace(scale, f"scale: {part}", grid(*rows))
+
+
+def _replace(page: Path, name: str, text: str) -> None:
+    """Replace the table with this name."""
+    begin, end = f".. {name} begins\n", f".. {name} ends\n"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    after = rest.split(end)[1]
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def load(directory: Path = _HERE) -> dict[str, list[Result]]:
@@ -73,11 +86,14 @@ def highlights(by_benchmark: Mapping[str, Sequence[Result]]) -> dict[str, list[R
 
 def table(by_benchmark: Mapping[str, Sequence[Result]]) -> str:
     """Return the results as a reStructuredText table."""
-    rows = [result.words for results in by_benchmark.values() for result in results]
-    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
+    return grid(HEADINGS, *(result.words for results in by_benchmark.values() for result in results))
+
+
+def grid(*rows: Sequence[str]) -> str:
+    """Return a reStructuredText table of these rows; the first one has the headings."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     line = "  ".join("=" * width for width in widths)
     heading, *lines = (
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (HEADINGS, *rows)
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
     return "\n".join([line, heading, line, *lines, line]) + "\n"

@@ -15,6 +15,8 @@ class Scale:
 
     ``hosts`` are the sizes of the trees (five nodes a host), ``watchers`` and ``agents`` the sizes of the fleets,
     ``large`` is the number of nodes of the largest tree. Each figure is the median of ``rounds`` rounds.
+    ``carried`` are the sizes of the fleets of one server, ``spread`` the numbers of sessions of an ensemble, and
+    ``real`` is the number of agents of a sandbox.
     """
 
     hosts: tuple[int, ...]
@@ -22,14 +24,35 @@ class Scale:
     agents: tuple[int, ...]
     large: int
     rounds: int
+    carried: tuple[int, ...]
+    spread: tuple[int, ...]
+    real: int
 
 
 SCALES = {
     "full": Scale(
-        hosts=(1000, 5000), watchers=(1000, 5000, 10_000), agents=(100, 300, 1000), large=100_000, rounds=10
+        hosts=(1000, 5000),
+        watchers=(1000, 5000, 10_000),
+        agents=(100, 300, 1000),
+        large=100_000,
+        rounds=10,
+        carried=(1000, 3000, 10_000),
+        spread=(20_000, 40_000),
+        real=20,
     ),
-    "quick": Scale(hosts=(1000,), watchers=(1000,), agents=(100,), large=25_000, rounds=3),
-    "tiny": Scale(hosts=(20,), watchers=(20,), agents=(3,), large=500, rounds=1),
+    "quick": Scale(
+        hosts=(1000,),
+        watchers=(1000,),
+        agents=(100,),
+        large=25_000,
+        rounds=3,
+        carried=(1000,),
+        spread=(3000,),
+        real=5,
+    ),
+    "tiny": Scale(
+        hosts=(20,), watchers=(20,), agents=(3,), large=500, rounds=1, carried=(20,), spread=(30,), real=1
+    ),
 }
 
 
@@ -72,7 +95,7 @@ class Result:
         """The result as the cells of a table."""
         ratio = aim = ""
         if self.ratio is not None:
-            ratio = f"{_figure(self.ratio)} times{'' if self.at_least is None else ' faster'}"
+            ratio = f"{figure(self.ratio)} times{'' if self.at_least is None else ' faster'}"
         if self.at_least:
             aim = f"at least {self.at_least:g}"
         elif self.at_most is not None:
@@ -106,11 +129,12 @@ HEADINGS = ("what", "size", "ours", "against", "its", "ratio", "aim", "met")
 def quantity(value: float, unit: str) -> str:
     """Return a value with its unit as text; seconds below 1 are given in milliseconds."""
     if unit == "s" and value < 1:
-        return f"{_figure(value * 1000)} ms"
-    return f"{_figure(value)} {unit}"
+        return f"{figure(value * 1000)} ms"
+    return f"{figure(value)} {unit}"
 
 
-def _figure(value: float) -> str:
+def figure(value: float) -> str:
+    """Return a number with three digits, or with all digits before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -14,8 +14,9 @@ import click
 import pytest
 import yaml
 
+from benchmarks import scale_page
 from benchmarks.keeping import MANUAL as SPEED
-from benchmarks.keeping import README, highlights, judged, load, table
+from benchmarks.keeping import README, SCALE, grid, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.config.settings import SECTIONS
@@ -320,6 +321,18 @@ def test_the_pages_about_speed_show_the_kept_results():
     assert table(highlights(results)) in README.read_text(encoding="utf-8")
     assert sum(map(len, highlights(results).values())) == 10
     assert table(judged(results)) in SPEED.read_text(encoding="utf-8")
+
+
+def test_the_page_about_scale_shows_the_kept_results_and_claims_no_more():
+    results, text = load(), SCALE.read_text(encoding="utf-8")
+    shown = scale_page.tables(results)
+    assert len(shown) == 5
+    for name, rows in shown.items():
+        assert f".. scale: {name} begins\n\n{grid(*rows)}" in text
+    values = {(result.work, result.size): result.value for result in results["scale"]}
+    few, many = (values["bytes of a publication, one property", f"{size} hosts"] for size in ("1,000", "10,000"))
+    assert many < 3 * few
+    assert all(0.9 < value < 1.1 for (work, _), value in values.items() if work == "bytes that a host reads")
 
 
 def test_the_files_that_contributors_are_sent_to_exist():
