@@ -123,7 +123,8 @@ class Checks:
         if self._stop is not None and self._stop.written == seen.written:
             for began in self._begun:
                 since = max(self._stop.time, self._thawed.get(began.call.host, 0.0))
-                if since + GRACE < began.time <= seen.since and not self._ignores_stops(began.call):
+                is_late = since + GRACE < began.time <= seen.since
+                if is_late and not self._ignores_stops(began.call) and not _is_retried(began.call, seen):
                     self.findings.append(f"{began.call} began {began.time - self._stop.time:.1f} s after the stop")
         else:
             self._stop = seen if seen.version is None else None
@@ -132,6 +133,8 @@ class Checks:
             self.findings.append(
                 f"a stop is on record ({', '.join(seen.stops)}), but the fleet runs at {seen.version}"
             )
+        if seen.retry is not None and not self._is_attacked:
+            self.findings += [f"a retry of {seen.retry[0]} {problem}" for problem in _broken_retry(seen)]
 
     def _ignores_stops(self, call: ScriptCall) -> bool:
         """Whether a script belongs to a bracket: a stop does not interrupt the work under a role's lock."""
@@ -196,6 +199,18 @@ class Checks:
     @see.register
     def _(self, logged: UnexpectedErrorLogged) -> None:
         self.findings.append(f"{logged.daemon} does not handle an error: {logged.error}")
+
+
+def _is_retried(call: ScriptCall, seen: ClusterSeen) -> bool:
+    """Whether a retry permits a script although the fleet is stopped."""
+    return seen.retry == (call.host, call.revision)
+
+
+def _broken_retry(seen: ClusterSeen) -> list[str]:
+    """Return how a retry contradicts the state of the fleet: a retry needs the stop, and keeps it."""
+    if seen.version is not None:
+        return [f"is in force while the fleet runs at {seen.version}"]
+    return ["has cleared the stops"] if seen.stops == () else []
 
 
 def _unwanted(call: ScriptCall, tree: PushedTree) -> list[str]:

@@ -87,7 +87,8 @@ class ClusterSeen:
 
     The state was current at some moment between ``since`` and ``time``. ``written`` is the transaction that wrote
     it: while that is the same, the state was the same. ``stops`` is ``None`` if stops and version were not read
-    at the same state.
+    at the same state. ``retry`` is the host that an operator lets try again while the fleet is stopped, with the
+    revision.
     """
 
     since: float
@@ -95,6 +96,7 @@ class ClusterSeen:
     version: str | None
     written: int
     stops: tuple[str, ...] | None = ()
+    retry: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,10 @@ class Observer:
         self.read_record()
         whole = stops if before.changed == after.changed else None
         text = None if version is None else str(version)
-        self.see(ClusterSeen(since, uptime(), text, after.changed, None if whole is None else tuple(whole)))
+        recorded = None if whole is None else tuple(whole)
+        retry = after.properties.get("retry")
+        order = (str(retry.get("host")), str(retry.get("revision"))) if isinstance(retry, dict) else None
+        self.see(ClusterSeen(since, uptime(), text, after.changed, recorded, order))
         self.see(ReportsSeen(uptime(), frozenset(self._reports())))
         self.see(read_registrations(self._session, self._world.hosts))
         targets = self._session.get(paths.TARGETS)

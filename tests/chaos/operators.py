@@ -1,4 +1,4 @@
-"""The operators of a chaos run: they push, rewind, roll back, stop, hold and resume, and repair at the end."""
+"""The operators of a chaos run: they push, rewind, roll back, stop, hold, resume, retry, and repair at the end."""
 
 from __future__ import annotations
 
@@ -107,6 +107,13 @@ class Operators:
 
     def _resume_at_the_tip(self, _: Random, timeout: float = _ANSWER) -> None:
         self._acts.cluster.resume_latest(self._act_of("resume"), timeout=timeout, overrides=_ANYTHING)
+
+    def _retry(self, chance: Random) -> None:
+        hosts = self._world.hosts
+        nodes = zip(hosts, self._session.get_many(f"{paths.HOSTS}/{host}" for host in hosts), strict=True)
+        failed = [host for host, node in nodes if node is not None and node.properties.get("error")]
+        if failed:
+            self._acts.cluster.retry(chance.choice(failed), self._act_of("retry"))
 
     def _directive(self, chance: Random) -> None:
         self._acts.rollouts.direct(chance.choice(list(Directive)), self._act_of("rollout"), "rest")

@@ -54,6 +54,7 @@ ACTS = {
     "resume": Kind(5, "none"),
     "resume at the tip": Kind(4, "none"),
     "directive": Kind(2, "none"),
+    "retry": Kind(3, "none"),
     "attack on a target": Kind(0.5, "none"),
     "attack on a property": Kind(0.5, "none"),
     "attack with a publication": Kind(0.5, "none"),

@@ -85,8 +85,8 @@ def running(time, *, since=None, stops=()):
     return ClusterSeen(time if since is None else since, time, "r1", 1, stops)
 
 
-def stopped(time, *, since=None, written=2):
-    return ClusterSeen(time if since is None else since, time, None, written, ("host1",))
+def stopped(time, *, since=None, written=2, stops=("host1",), retry=None):
+    return ClusterSeen(time if since is None else since, time, None, written, stops, retry)
 
 
 def claim(host="host1", **changed):
@@ -98,7 +98,11 @@ MESSAGE = "/s0/app 0 failed with exit status 7"
 FAILED = ScriptFailed(2.0, call(), 7)
 REPORTED = ReportsSeen(3.0, frozenset({("host1", f'{{"reason": "/opt/app0/bin/zookeeper-deploy {MESSAGE}"}}')}))
 
-#: What a good fleet does: a host after the other, a failure that is reported, a stop after which nothing starts.
+#: The retry of the host that failed.
+RETRY = ("host1", "r1")
+
+#: What a good fleet does: a host after the other, a failure that is reported, a stop after which nothing starts,
+#: and the retry of a host.
 GOOD = (
     running(0.0),
     ScriptBegan(1.0, call()),
@@ -109,6 +113,11 @@ GOOD = (
     ScriptBegan(4.0, call("host2", pid=2)),
     ScriptEnded(5.0, call("host2", pid=2)),
     stopped(4.0 + GRACE),
+    stopped(20.0, written=3, retry=RETRY),
+    ScriptBegan(32.0, call(pid=4)),
+    ScriptEnded(33.0, call(pid=4)),
+    stopped(35.0, written=3, retry=RETRY),
+    stopped(36.0, written=4),
     running(40.0),
     ScriptBegan(41.0, call(pid=3)),
     ScriptEnded(42.0, call(pid=3)),
@@ -145,6 +154,40 @@ def test_a_good_fleet_has_no_findings():
             [stopped(3.0), ScriptBegan(3.1 + GRACE, call()), ScriptEnded(15.0, call()), stopped(16.0)],
             [f"began {GRACE + 0.1:.1f} s after the stop"],
             id="an agent that does not see the stop",
+        ),
+        pytest.param(
+            [stopped(3.0, retry=RETRY), *whole(call("host2"), 3.1 + GRACE), stopped(16.0, retry=RETRY)],
+            [f"on host2 (process 1) began {GRACE + 0.1:.1f} s after the stop"],
+            id="a host that follows the retry of another one",
+        ),
+        pytest.param(
+            [
+                stopped(3.0, retry=("host1", "r2")),
+                *whole(call(), 3.1 + GRACE),
+                stopped(16.0, retry=("host1", "r2")),
+            ],
+            ["after the stop"],
+            id="a retry of another revision",
+        ),
+        pytest.param(
+            [
+                stopped(3.0, retry=RETRY),
+                stopped(4.0, written=3),
+                *whole(call(), 4.1 + GRACE),
+                stopped(16.0, written=3),
+            ],
+            [f"began {GRACE + 0.1:.1f} s after the stop"],
+            id="a host that does not see the end of its retry",
+        ),
+        pytest.param(
+            [stopped(3.0, stops=(), retry=RETRY)],
+            ["a retry of host1 has cleared the stops"],
+            id="a retry that clears the stops",
+        ),
+        pytest.param(
+            [ClusterSeen(3.0, 3.0, "r1", 2, (), RETRY)],
+            ["a retry of host1 is in force while the fleet runs at r1"],
+            id="a retry that resumes the fleet",
         ),
         pytest.param(
             [claim(marked=frozenset())],

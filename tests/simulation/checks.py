@@ -15,6 +15,7 @@ from simulation.bracket_checks import BracketChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.order_checks import OrderChecks
+from simulation.retry_checks import RetryChecks
 from simulation.signatures import verified_properties
 from zkdeployment.agent.daemon.plans import read_plan
 from zkdeployment.base.errors import TreeError
@@ -70,11 +71,17 @@ class Checks:
         self.order = OrderChecks(world, self.fail)
         self.brackets = BracketChecks(self.fail)
         self.analyses = AnalysisChecks(world, self.fail)
+        self._retries = RetryChecks(world, self.fail)
 
     def fail(self, sentence: str) -> None:
         """Record a violation."""
         self._world.trace(f"VIOLATION: {sentence}")
         self.violations.append(sentence)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the fleet is stopped."""
+        return self._stopped_since is not None
 
     # Scripts
 
@@ -266,6 +273,7 @@ class Checks:
                     self._unreported.pop(int(number), None)
         if judged:
             self._check_stops()
+            self._retries.committed(changes)
         self.order.committed(changes)
         if self._world.theme.analyses:
             self.analyses.committed(changes)
@@ -396,16 +404,17 @@ class Checks:
     def _check_stop(self, call: ScriptCall) -> None:
         if self._stopped_since is None or call.is_bracket or self._controller_of(call) is not None:
             return  # a stop does not interrupt the work under a role's lock
+        if self._retries.permits(call):
+            return
+        stopped_since = max(self._stopped_since, self._retries.ended(call.machine.name))
         network, process = self._world.network, call.machine.process()
         disturbed = network.disturbed_until(process)
         if disturbed > self._world.now:
-            since, grace = max(self._stopped_since, process.frozen_until), GRACE_DISTURBED
+            since, grace = max(stopped_since, process.frozen_until), GRACE_DISTURBED
         else:
-            since, grace = max(self._stopped_since, disturbed), GRACE + GRACE_FOR_DISTANCE * network.distance
+            since, grace = max(stopped_since, disturbed), GRACE + GRACE_FOR_DISTANCE * network.distance
         if self._world.now - since > grace:
-            self.fail(
-                f"{call.machine.name} starts {call} {self._world.now - self._stopped_since:.0f} s after the stop"
-            )
+            self.fail(f"{call.machine.name} starts {call} {self._world.now - stopped_since:.0f} s after the stop")
 
     def _lock_of(self, call: ScriptCall) -> str | None:
         """Return the lock under which a script has to run; ``None`` if it needs none."""

@@ -17,12 +17,16 @@ from zkdeployment.agent.daemon.agent import AgentCycle
 from zkdeployment.agent.daemon.deployment import DeploymentRun
 from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
 from zkdeployment.agent.steps.step_effects import StepEffects
+from zkdeployment.agent.store import fleet as agent_fleet
 from zkdeployment.agent.store import role_locks
 from zkdeployment.agent.store.registration import HostRegistration
 from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
+from zkdeployment.base.cluster import Cluster, ClusterEvent
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
+from zkdeployment.fleet.store import cluster_control
+from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.store import cluster, sections
 from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.rollouts import measuring
@@ -332,6 +336,47 @@ def gaps_measured() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def retries_outlive_stops() -> Iterator[None]:
+    """Let a retry outlive the next failure of its host, and the stop by an operator."""
+
+    def leaving(changing: Any) -> Any:
+        def change(hosts: Any, event: Any, *further: Any) -> Any:
+            if event is ClusterEvent.STOP and hosts is not None and "retry" in hosts.properties:
+                return Check(paths.HOSTS, hosts.version)
+            return changing(hosts, event, *further)
+
+        return change
+
+    with (
+        mock.patch.object(agent_fleet, "changing_cluster", leaving(agent_fleet.changing_cluster)),
+        mock.patch.object(cluster_control, "changing_cluster", leaving(cluster_control.changing_cluster)),
+    ):
+        yield
+
+
+def retries_for_all() -> contextlib.AbstractContextManager[Any]:
+    """Let every host of a stopped fleet follow the retry of one host."""
+
+    def seen_by(self: Any, _host_id: str) -> Any:
+        return self if self.retry is None else replace(self, version=self.retry.revision)
+
+    return mock.patch.object(Cluster, "seen_by", seen_by)
+
+
+def retries_forget_stops() -> contextlib.AbstractContextManager[Any]:
+    """Let a retry forget the stops on record."""
+    retry = ZooKeeperClusterControl.retry
+
+    def forgetting(self: Any, host_id: str, act: Any) -> Any:
+        revision = retry(self, host_id, act)
+        stops = self._session.children(paths.STOPS)
+        self._session.commit(*(Delete(f"{paths.STOPS}/{name}") for name in stops))
+        return revision
+
+    return mock.patch.object(ZooKeeperClusterControl, "retry", forgetting)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A change of the code under test, and the seeds that find it: their theme, and the first of them to try."""
@@ -353,6 +398,9 @@ MUTATIONS = {
     "properties not verified": Mutation(verified_properties_ignored, "attacks", first=42),
     "changed properties ignored": Mutation(properties_ignored, "order", first=7),
     "failed metrics ignored": Mutation(metrics_ignored, "analyses"),
+    "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
+    "all hosts follow a retry": Mutation(retries_for_all, "retries"),
+    "a retry forgets the stops": Mutation(retries_forget_stops, "retries"),
 }
 
 DEFECTS = {

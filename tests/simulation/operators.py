@@ -160,6 +160,17 @@ class Operators:
     def _resume(self) -> None:
         self._acts.cluster.resume(self._act_of("resume"))
 
+    def _retry(self) -> None:
+        self._retry_any(self._acts)
+
+    def _retry_any(self, acts: OperatorAdapters) -> None:
+        """Let one of the failed hosts try again."""
+        nodes = self._world.network.ensemble.leader.nodes
+        machines = self._world.present_machines()
+        failed = [each.name for each in machines if _value(nodes, f"{paths.HOSTS}/{each.name}", "error")]
+        if failed:
+            acts.cluster.retry(self._world.chance.choice(failed), self._act_of("retry"))
+
     def _direct(self) -> None:
         self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), "rest")
 
@@ -308,7 +319,16 @@ class Operators:
         """Hear of a stop."""
         world = self._world
         if world.faults.are_active and world.chance.random() < world.theme.hasty:
-            world.network.scheduler.spawn(world.new_process("hasty"), self.resume_at_once)
+            at_once = self.retry_again_and_again if world.theme.retries else self.resume_at_once
+            world.network.scheduler.spawn(world.new_process("hasty"), at_once)
+
+    def retry_again_and_again(self) -> None:
+        """Order retries of failed hosts as long as the fleet is stopped, also while one is under way."""
+        world = self._world
+        with Session("zk1:2181", session_timeout=10.0) as session:
+            while world.faults.are_active and world.checks.is_stopped:
+                world.take_time(0.0, world.chance.choice([1.0, 20.0]))
+                self._attempt(lambda: self._retry_any(operator_adapters(session)))
 
     def take_back(self) -> None:
         """Take the last push back, at about the time at which a syncer died while it published it."""

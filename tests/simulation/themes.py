@@ -54,6 +54,7 @@ ACTS = {
     "remove file": 0,
     "prune": 0,
     "rename": 0,
+    "retry": 0,
 }
 
 
@@ -71,7 +72,8 @@ class Theme:
     back after a failed rollout, and at the end a rollout fails. In ``controlled`` fleets most hosts have a role,
     and each role has a controller. With ``long_scripts``, some scripts run for longer than a session and the lock
     delay last, and agents that have to end cut them off. With ``analyses``, a metric decides whether the canary of
-    the strategy is healthy. ``pace`` multiplies the times between acts and between faults.
+    the strategy is healthy. With ``retries``, hasty operators let failed hosts try again. ``pace`` multiplies the
+    times between acts and between faults.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class Theme:
     checkouts: bool = False
     long_scripts: bool = False
     analyses: bool = False
+    retries: bool = False
     pace: float = 1.0
 
 
@@ -178,6 +181,14 @@ THEMES = {
         tolerant=True,
         analyses=True,
         pace=10.0,
+    ),
+    "retries": Theme(
+        acts={"retry": 10, "resume": 20, "resume latest": 20, "stop": 4, "hold": 0, "by hand": 3},
+        faults={"failing scripts": 20},
+        distances=(1.0, 20.0, 100.0),
+        hasty=0.9,
+        failing=0.2,
+        retries=True,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }
