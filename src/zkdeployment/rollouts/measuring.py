@@ -6,7 +6,6 @@ a server. Each server has its own thread. A server that does not answer delays n
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from dataclasses import replace
@@ -60,22 +59,15 @@ class VariableReader:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], tuple[float, QueryVariables]] = {}
-        self._ahead: dict[tuple[str, str], QueryVariables] = {}
 
     def read(self, request: MetricRequest) -> QueryVariables:
-        """Return the values of the variables that the metrics of a group use; raises ``ZkdeploymentError``.
-
-        For the value before the deploy phase, the values are those that were last read while the group prepared.
-        Only a coordinator that has just succeeded another one reads them later.
-        """
+        """Return the values of the variables that the metrics of a group use; raises ``ZkdeploymentError``."""
+        if request.variables is not None:
+            return request.variables
         key, now = request.key[:2], self._clock.monotonic()
         with self._lock:
-            if request.key.number is None and not request.is_ahead and key in self._ahead:
-                return self._ahead[key]
             if key not in self._known or now - self._known[key][0] > _FRESH:
                 self._known = {key: (now, self._read(request))}
-            if request.is_ahead:
-                self._ahead = {key: self._known[key][1]}
             return self._known[key][1]
 
     def _read(self, request: MetricRequest) -> QueryVariables:
@@ -238,9 +230,11 @@ class ServerThread:
     def _answer(self, submitted: float, request: MetricRequest) -> MetricAnswer | None:
         """Return the answer; a server that is silent for others at this moment is not asked."""
         if request.is_ahead:
-            with contextlib.suppress(ZkdeploymentError):  # the variables are then read later
-                self._read_variables(request)
-            return None
+            try:
+                ahead = self._read_variables(request)
+            except ZkdeploymentError:
+                return None  # the variables are then read later
+            return MetricAnswer(request.at, request.asked, self._clock.now(), Reading(), variables=ahead)
         if self._silent >= _MOST_SILENT and submitted <= self._silent_since:
             return self._without(request, self._reason)
         reading, variables, silent = take_reading(self._server, request, self._read_variables)
@@ -323,6 +317,8 @@ class MetricMeasurements:
             if answer is None:
                 return
             self._answers[request.key] = answer
+            if request.is_ahead:
+                return  # the next cycle records the variables
             due = is_last or self._clock.monotonic() - self._woken >= _PAUSE
             if due:
                 self._woken = self._clock.monotonic()

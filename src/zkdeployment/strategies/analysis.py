@@ -10,16 +10,17 @@ count a halt or a time without a coordinator. Queries and their variables belong
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 import operator
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.durations import age
-from zkdeployment.base.records import OMITTED, Record
+from zkdeployment.base.records import OMITTED, Key, Record, codec, invalid
 from zkdeployment.base.text import counted
 from zkdeployment.strategies.queries import QueryVariables
 
@@ -196,6 +197,40 @@ class Measurement(Record):
     variables: Annotated[int | None, OMITTED] = None
 
 
+#: The column that is a list also if it has only one value.
+_LIST = "at"
+
+
+def _to_columns(measurements: Sequence[Measurement]) -> dict[str, Any]:
+    """Return the values of each field in one list; a value that all measurements have stands for its list.
+
+    A rollout may have ten thousand measurements, and all of them are written with each new one: as objects, they
+    take several times as long.
+    """
+    columns = {}
+    for form in codec(Measurement).fields:
+        values = [getattr(measurement, form.name) for measurement in measurements]
+        is_alike = bool(values) and form.key != _LIST and values.count(values[0]) == len(values)
+        kept = values[:1] if is_alike else values
+        if form.omit and (not kept or (is_alike and kept[0] == form.default)):
+            continue
+        written = kept if form.write is None else [*map(form.write, kept)]
+        columns[form.key] = written[0] if is_alike else written
+    return columns
+
+
+def _from_columns(columns: Any) -> tuple[Measurement, ...]:
+    """Return the measurements in their columns; raises ``ValueError`` if the columns are invalid."""
+    if not isinstance(columns, dict) or not isinstance(columns.get(_LIST), list):
+        raise invalid("the columns of measurements", columns)
+    count = len(columns[_LIST])
+    fields = []
+    for form in codec(Measurement).fields:
+        column = columns.get(form.key, form.default if form.omit else None)
+        fields.append([*map(form.read, column)] if isinstance(column, list) else [form.read(column)] * count)
+    return tuple(itertools.starmap(Measurement, zip(*fields, strict=True)))
+
+
 #: The significant digits of values that are kept: a rollout may have ten thousand measurements in one node.
 _DIGITS = 6
 
@@ -309,7 +344,7 @@ class MetricProgress(Record):
     stride: int = 1
     before: Annotated[float | None, OMITTED] = None
     before_at: Annotated[float | None, OMITTED] = None
-    measurements: tuple[Measurement, ...] = ()
+    measurements: Annotated[tuple[Measurement, ...], Key(read=_from_columns, write=_to_columns)] = ()
 
     @property
     def is_final(self) -> bool:
@@ -330,6 +365,8 @@ class GroupAnalysis(Record):
     ``promoted`` is whether an operator let the group pass, ``rejection`` the reason for which an operator let it
     fail. ``variables`` are the last sets of values with which queries were resolved; ``forgotten`` earlier sets
     are no longer known. ``graphs`` are the addresses of the servers' own graphs, by the name of the server.
+    ``before`` are the values, read while the group prepared, for the query before the deploy phase: hosts that
+    deploy at once may no longer have instances when that value is measured.
     """
 
     metrics: Mapping[str, MetricProgress] = field(default_factory=dict)
@@ -338,6 +375,7 @@ class GroupAnalysis(Record):
     variables: tuple[QueryVariables, ...] = ()
     forgotten: Annotated[int, OMITTED] = 0
     graphs: Annotated[Mapping[str, str], OMITTED] = field(default_factory=dict)
+    before: Annotated[QueryVariables | None, OMITTED] = None
 
     def progress(self, metric: AnalysisMetric) -> MetricProgress:
         """Return the progress of a metric."""
@@ -359,7 +397,7 @@ class GroupAnalysis(Record):
 
     def without_variables(self) -> GroupAnalysis:
         """Return the analysis without the values of variables."""
-        return replace(self, variables=(), forgotten=self.forgotten + len(self.variables))
+        return replace(self, variables=(), forgotten=self.forgotten + len(self.variables), before=None)
 
     def thinned(self, most: int) -> GroupAnalysis:
         """Return the analysis with at most so many measurements of each metric, evenly thinned."""

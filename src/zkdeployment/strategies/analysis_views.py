@@ -113,7 +113,7 @@ def describe_metric(metric: AnalysisMetric, progress: MetricProgress) -> str:
 def summarize_metrics(state: RolloutState, group: Group) -> str:
     """Return a sentence on the metrics of a group; empty before its first measurement."""
     analysis = state.analyses.get(group.name)
-    if analysis is None:
+    if analysis is None or not analysis.metrics:
         return ""
     statuses = metric_statuses(state, group)
     return listing([f"{status.name} {status.verdict} ({status.counts})" for status in statuses], _NAMED)

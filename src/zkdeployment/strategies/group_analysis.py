@@ -58,8 +58,8 @@ class MetricRequest:
 
     ``hosts`` are those of the group, ``others`` the hosts outside of it that do not have the revision, both by id.
     ``kind`` is what they are. The query is evaluated at ``time`` in seconds since the epoch, or else at present.
-    A request ``is_ahead`` if only the values of its variables are needed, for the value before the deploy phase:
-    hosts that deploy at once may no longer have instances when that value is measured.
+    A request ``is_ahead`` if only the values of its variables are needed, for the value before the deploy phase,
+    whose request has them as ``variables``.
     """
 
     key: MetricKey
@@ -73,6 +73,7 @@ class MetricRequest:
     time: float | None = None
     is_ahead: bool = False
     kind: MemberKind = MemberKind.HOST
+    variables: QueryVariables | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +134,36 @@ def _requests(state: RolloutState, active: ActivePhase, group: Group, now: float
         if number is not None or time is not None:
             key = MetricKey(state.id, group.name, metric.name, number)
             yield MetricRequest(
-                key, metric, group.pace.analysis, at or 0.0, now, hosts, others, state.revision, time, kind=kind
+                key,
+                metric,
+                group.pace.analysis,
+                at or 0.0,
+                now,
+                hosts,
+                others,
+                state.revision,
+                time,
+                kind=kind,
+                variables=analysis.before if number is None else None,
             )
 
 
 def _note(state: RolloutState, active: ActivePhase, observation: RolloutObservation) -> RolloutState:
     """Return the rollout with the answers to its requests, and with the stages that follow from the time."""
     group = state.rollout.strategy.group(active.task.group)
-    if active.task.phase is not Phase.DEPLOY or not group.pace.analysis:
+    if not group.pace.analysis:
         return state
     before = state.analyses.get(group.name, GroupAnalysis())
     analysis = before
     answers: Mapping[MetricKey, MetricAnswer] = observation.outside.get(ANALYSIS, {})
-    for key in sorted(key for key in answers if key[:2] == (state.id, group.name) and key.number is None):
+    ahead = MetricKey(state.id, group.name, "", None)
+    if active.task.phase is Phase.PREPARE:
+        analysis = replace(before, before=answers[ahead].variables) if ahead in answers else before
+        return state if analysis == before else replace(state, analyses={**state.analyses, group.name: analysis})
+    for key in sorted(key for key in answers if key[:2] == ahead[:2] and key.number is None and key != ahead):
         analysis = _with_before(analysis, key.metric, answers[key])
+    if all(analysis.progress(each).before_at for each in group.pace.analysis if each.uses("before")):
+        analysis = replace(analysis, before=None)
     at = bake_elapsed(state, active, observation.now)
     if at is None and not has_passed_before(state, active):  # a bake time that starts again is measured again
         analysis = replace(analysis, metrics={name: _anew(each) for name, each in analysis.metrics.items()})
@@ -176,7 +193,10 @@ def is_open(state: RolloutState, key: MetricKey, answer: MetricAnswer) -> bool:
     active = state.active_phase
     if active is None or key[:2] != (state.id, active.task.group):
         return False
-    progress = state.analyses.get(key.group, GroupAnalysis()).metrics.get(key.metric, MetricProgress())
+    analysis = state.analyses.get(key.group, GroupAnalysis())
+    if not key.metric:  # the variables for the value before the deploy phase
+        return active.task.phase is Phase.PREPARE and answer.variables != analysis.before
+    progress = analysis.metrics.get(key.metric, MetricProgress())
     if key.number is None:
         return progress.before_at is None
     is_current = active.baking_since is not None and answer.asked >= active.baking_since

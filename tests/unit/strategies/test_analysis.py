@@ -1,6 +1,7 @@
 """The state machine of a metric, its measurements, and the analysis of a group over time."""
 
 import itertools
+import json
 import math
 
 import pytest
@@ -334,3 +335,53 @@ def test_the_examples_of_argo_have_the_same_verdicts(fields, values, found):
     subject = metric(SUCCESS_RATE, **fields)
     clock = AnalysisClock(bake_time=1800.0, deadline=0.0)
     assert verdict(subject, played(subject, *values, clock=clock)) == found
+
+
+NUMBERS = st.none() | st.floats(-1e6, 1e6)
+MEASUREMENTS = st.builds(
+    Measurement,
+    st.floats(0, 1e6),
+    st.floats(0, 1e9),
+    st.sampled_from(Outcome),
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
+    problem=st.sampled_from(["", "the server is silent"]),
+    server=st.sampled_from(["", "main"]),
+    variables=st.none() | st.integers(0, 3),
+)
+
+
+@given(st.lists(MEASUREMENTS, max_size=4))
+def test_measurements_are_stored_in_columns_and_read_again(measurements):
+    progress = MetricProgress(measurements=tuple(measurements))
+    assert MetricProgress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+
+
+def test_a_value_that_all_measurements_have_is_stored_once():
+    measurements = tuple(Measurement(at, 100.0 + at, Outcome.PASSED, 0.5 + at, 1.0) for at in (0.0, 10.0))
+    assert MetricProgress(measurements=measurements).to_json()["measurements"] == {
+        "at": [0.0, 10.0],
+        "time": [100.0, 110.0],
+        "outcome": "passed",
+        "value": [0.5, 10.5],
+        "limit": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [],
+        {},
+        {"at": 1.0},
+        {"at": [1.0]},
+        {"at": [1.0], "time": [1.0]},
+        {"at": [1.0], "time": [1.0, 2.0], "outcome": "passed"},
+        {"at": ["1"], "time": [1.0], "outcome": "passed"},
+        {"at": [1.0], "time": [1.0], "outcome": "good"},
+    ],
+)
+def test_invalid_columns_of_measurements_are_refused(columns):
+    with pytest.raises(ValueError, match="measurements: "):
+        MetricProgress.from_json(MetricProgress().to_json() | {"measurements": columns})

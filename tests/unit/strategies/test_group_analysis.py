@@ -218,6 +218,20 @@ def test_variables_for_the_value_before_are_needed_while_the_group_prepares():
     assert (request.is_ahead, request.key, request.metrics) == (True, MetricKey("7-1", "x", "", None), metrics)
 
 
+def test_variables_that_were_read_while_the_group_prepared_are_those_of_the_value_before():
+    fleet = fleet_of("ab")
+    state = fleet.step(fleet.start(strategy(analysed(metric("<= 2 * before")))))
+    (request,) = due_requests(state, fleet.now)
+    known = QueryVariables(instances=("10.0.0.1:80",))
+    answer = MetricAnswer(0.0, fleet.now, fleet.now, Reading(), variables=known)
+    assert is_open(state, request.key, answer)
+    state = advance(state, replace(fleet.observe(), outside={ANALYSIS: {request.key: answer}}))
+    assert (state.analyses["x"].before, is_open(state, request.key, answer)) == (known, False)
+    state = fleet.run(state, until=lambda s: s.active_phase and s.active_phase.task.phase is Phase.DEPLOY)
+    (request,) = due_requests(state, fleet.now)
+    assert (request.key.number, request.variables) == (None, known)
+
+
 def test_without_a_value_before_there_is_no_data():
     fleet, state = baking(analysed(metric("<= 2 * before")), metrics={})
     fleet.metrics = {"errors": 1.0}

@@ -216,7 +216,7 @@ def test_measurements_are_thinned_evenly_if_a_state_is_still_too_large():
     metrics = {}
     for _ in range(100):
         taken = tuple(Measurement(60.0 * number, 1.0, Outcome.PASSED, random.random()) for number in range(150))
-        metrics[random_text(random, 4_500)] = MetricProgress(passed=150, next=150, measurements=taken)
+        metrics[random_text(random, 6_000)] = MetricProgress(passed=150, next=150, measurements=taken)
     state = replace(begun_rollout(), analyses={"monitoring-nodes": GroupAnalysis(metrics)})
     read = decode_state(encode_state(state)).analyses["monitoring-nodes"]
     times = [measurement.at for measurement in read.metrics[min(metrics)].measurements]
