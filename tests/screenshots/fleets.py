@@ -208,8 +208,6 @@ def _named(state: RolloutState) -> RolloutState:
     return replace(state, revision=_name(str(state.revision)))
 
 
-def _group(name: str, selector: Selector, *after: str, **pace: object) -> Group:
+def _group(name: str, selector: Selector, *after: str, pace: Pace) -> Group:
     criteria = Criteria(percent_successful=95)
-    return Group(
-        name, critical=True, depends_on=after, selectors=(selector,), criteria=criteria, pace=Pace(**pace)
-    )
+    return Group(name, critical=True, depends_on=after, selectors=(selector,), criteria=criteria, pace=pace)

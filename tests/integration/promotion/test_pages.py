@@ -1,8 +1,11 @@
 """The page of all fleets, its forms and its events, with a real promoter, over HTTP and in Chromium."""
 
+import time
+
 import pytest
 from playwright.sync_api import expect
 
+from screenshots.fleets import FleetsPlot, FleetsScene
 from support.fleets.staged import staged_fleets
 from support.service import running_service
 from support.waiting import wait_until
@@ -165,6 +168,21 @@ def test_the_page_is_accessible_follows_the_fleets_and_fits_a_telephone(service,
             expect(page.locator("#reached tbody tr")).to_have_count(1)
         with logged_in(browser, service, ann, "/fleets", reduced_motion="reduce") as page:
             assert faults_of_pages(page, axe_source, ["/fleets", "/fleets/promotions/1-1"]) == []
+
+
+def test_a_hundred_fleets_are_accessible_fit_a_telephone_and_weigh_little(service, session, browser, axe_source):
+    FleetsPlot(100, FleetsScene.DIVERGED, time.time()).write(session)
+    ann = service.add_user(Role.OPERATOR, "ann")
+    wait_until(lambda: reading_of(service).report is not None, "the service has read the fleets")
+    options = {"reduced_motion": "reduce", "viewport": {"width": 360, "height": 740}}
+    with logged_in(browser, service, ann, "/fleets", **options) as page:
+        assert faults_of_pages(page, axe_source, ["/fleets", "/fleets/promotions/4-1"]) == []
+        page.goto("/fleets")
+        assert page.locator("#ways tbody tr").count() == 4
+        assert page.locator("#fleets li").count() == 100
+        assert len(page.content()) < 60_000
+        page.set_viewport_size({"width": 1280, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_without_fleets_the_page_says_so(service):

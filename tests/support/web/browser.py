@@ -47,6 +47,15 @@ _SERIOUS_FAULTS = """async rules => {
         .flatMap(rule => rule.nodes.map(node => `${rule.id}: ${rule.help}: ${node.html}`));
 }"""
 
+#: The elements that a person has to scroll sideways, without texts in lines of their own, such as files.
+_SIDEWAYS = """() => [...document.querySelectorAll("body *:not(pre)")]
+    .filter(element => ["auto", "scroll"].includes(getComputedStyle(element).overflowX))
+    .filter(element => element.scrollWidth > element.clientWidth + 1)
+    .map(element => `${element.tagName} ${element.className} scrolls sideways`)"""
+
+#: The width in pixels up to which a screen is one of a telephone.
+_TELEPHONE = 500
+
 #: The rules whose findings depend on the colors.
 _COLOR_RULES = ("color-contrast", "link-in-text-block")
 
@@ -115,7 +124,7 @@ def serious_faults(page: Page, axe_source: str) -> list[str]:
 
 
 def faults_of_pages(page: Page, axe_source: str, paths: Iterable[str]) -> list[str]:
-    """Return the findings of axe-core in pages with light and with dark colors, and the pages that are too wide.
+    """Return the findings of axe-core in pages with light and with dark colors, and what is too wide.
 
     Without ``reduced_motion``, the colors of a page would change slowly.
     """
@@ -129,6 +138,8 @@ def faults_of_pages(page: Page, axe_source: str, paths: Iterable[str]) -> list[s
         too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         if too_wide > 0:
             found.append(f"{too_wide} pixels too wide")
+        if page.evaluate("innerWidth") < _TELEPHONE:
+            found += page.evaluate(_SIDEWAYS)
         faults += [f"{path}: {fault}" for fault in found]
     return faults
 

@@ -88,7 +88,10 @@ class TimelineFlag:
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """The picture, its longest ``waits``, and the ``links`` to other sections of the time."""
+    """The picture, its longest ``waits``, and the ``links`` to other sections of the time.
+
+    Names are from the left edge to ``left``, times from there to ``width``.
+    """
 
     title: str
     height: float
@@ -100,6 +103,8 @@ class TimelineView:
     summary: str
     export: str
     links: tuple[tuple[str, str], ...]
+    width: int = WIDTH
+    left: int = LEFT
 
 
 @dataclass(frozen=True, slots=True)

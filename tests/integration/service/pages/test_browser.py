@@ -187,6 +187,9 @@ PAGES = (
     "/history",
     "/history/{sequence}",
     "/history/{sequence}/timeline",
+    "/history/{sequence}/timeline?group=all+hosts",
+    f"/commits/{NEW}",
+    "/history/{sequence}?state=failed",
     "/locks",
     "/plan?revision=main",
     "/audit",
@@ -202,7 +205,7 @@ PAGES = (
 def test_every_page_is_accessible_and_shows_hostile_texts_as_text(stage, axe_source):
     sequence = stage.service.adapters.feed.snapshot().reading.sequence
     messages = []
-    with stage.page(reduced_motion="reduce", viewport={"width": 390, "height": 844}) as page:
+    with stage.page(reduced_motion="reduce", viewport={"width": 360, "height": 740}) as page:
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
         page.on("dialog", lambda dialog: (messages.append("a dialog"), dialog.dismiss()))

@@ -123,4 +123,4 @@ def test_the_file_is_a_picture_of_its_own_with_hostile_names_as_text():
     root = ET.fromstring(render("timeline_picture.svg", view=view, standalone=True))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     names = {element.tag.partition("}")[2] for element in root.iter()}
-    assert names <= {"svg", "title", "style", "defs", "pattern", "rect", "path", "g", "text"}
+    assert names <= {"svg", "title", "style", "defs", "pattern", "rect", "path", "g", "text", "clipPath"}
