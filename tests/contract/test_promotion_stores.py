@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulation.promotion_servers import HomeEnsemble, MemoryStore
+from simulation.promotion_servers import HomeEnsemble, MemoryLead, MemoryStore
 from support.fleets.promoted import NOON, SimulatedFleets, commit, promotion
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, LockLostError
@@ -14,7 +14,8 @@ from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterRe
 from zkdeployment.promotion.store import PromoterStore
 from zkdeployment.strategies.progress import apply_acts, supersede
 from zkdeployment.strategies.state import Directive
-from zkdeployment.strategies.strategy import Group
+from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.strategy import Group, MemberKind
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contenders
 from zkdeployment.zookeeper.session import Session
@@ -35,10 +36,10 @@ class RealArena:
 
     def promoter(self, reach=lambda _place: None):
         session = self._stack.enter_context(Session(self._zookeeper, session_timeout=6))
-        return PromoterStore(session, lambda: None, reach=reach)
+        return PromoterStore(session, FencedLead(session, MemberKind.FLEET, reach), lambda: None)
 
     def expire(self, promoter):
-        (own,) = [each for each in contenders(self._people, paths.PROMOTERS) if each.node == promoter.lead_node]
+        (own,) = [each for each in contenders(self._people, paths.PROMOTERS) if each.node == promoter.lead.node]
         self._people.commit(Delete(own.node))
 
     def direct(self, directive):
@@ -55,10 +56,10 @@ class SimulatedArena:
         self._home = HomeEnsemble()
 
     def promoter(self, reach=lambda _place: None):
-        return MemoryStore(self._home, reach)
+        return MemoryStore(self._home, MemoryLead(self._home, reach))
 
     def expire(self, promoter):
-        assert self._home.leader is promoter
+        assert self._home.leader is promoter.lead
         self._home.leader = None
 
     def direct(self, directive):
@@ -80,7 +81,7 @@ def arena(request):
 def leading(arena, reach=lambda _place: None):
     """Return a promoter that leads and has read the records."""
     found = arena.promoter(reach)
-    assert found.lead(SOON)
+    assert found.lead.acquire(SOON)
     found.snapshot()
     return found
 
@@ -93,17 +94,17 @@ def begun(number=1):
 
 def test_one_promoter_leads_until_it_resigns_or_its_session_expires(arena):
     first, second = arena.promoter(), arena.promoter()
-    assert first.lead_node is None
-    assert first.lead(SOON)
-    assert first.lead(SOON)
-    assert not second.lead(0.1)
-    assert first.lead_node is not None
-    assert second.lead_node is None
-    first.resign()
-    assert second.lead(SOON)
-    assert first.lead_node is None
+    assert first.lead.node is None
+    assert first.lead.acquire(SOON)
+    assert first.lead.acquire(SOON)
+    assert not second.lead.acquire(0.1)
+    assert first.lead.node is not None
+    assert second.lead.node is None
+    first.lead.release()
+    assert second.lead.acquire(SOON)
+    assert first.lead.node is None
     arena.expire(second)
-    assert first.lead(SOON)
+    assert first.lead.acquire(SOON)
 
 
 def test_without_the_lead_nothing_is_written(arena):
@@ -113,7 +114,7 @@ def test_without_the_lead_nothing_is_written(arena):
     arena.expire(first)
     second = leading(arena)
     writes = (
-        first.confirm_lead,
+        first.lead.confirm,
         lambda: first.begin(*begun(2)),
         lambda: first.record(supersede(state, NOON), entry),
         lambda: first.write_entry(entry),
@@ -192,8 +193,8 @@ def test_a_record_that_another_leader_replaced_is_not_overwritten(arena):
     arena.expire(first)
     second = leading(arena)
     second.record(replace(state, waiting="a freeze"), entry)
-    second.resign()
-    assert first.lead(SOON)
+    second.lead.release()
+    assert first.lead.acquire(SOON)
     with pytest.raises(ConflictError):
         first.record(supersede(state, NOON), entry)
     assert first.snapshot().state == replace(state, waiting="a freeze")
@@ -220,7 +221,7 @@ def test_each_write_is_announced_unless_it_would_change_nothing(arena):
     promoter, (state, entry) = leading(arena, places.append), begun()
     promoter.begin(state, entry)
     promoter.snapshot()
-    promoter.confirm_lead()
+    promoter.lead.confirm()
     promoter.record(supersede(state, NOON), entry)
     for _ in range(2):
         promoter.write_standings([FleetStanding("a")])

@@ -18,8 +18,10 @@ from zkdeployment.pools.feed import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
 from zkdeployment.publishing.daemon import follower
 from zkdeployment.publishing.daemon.follower import SyncerFacts, syncer_metrics
-from zkdeployment.rollouts.daemon import FAILURE_KINDS, coordinator_metrics
+from zkdeployment.rollouts.daemon import Coordinator
 from zkdeployment.service.api.health import ServerFacts, server_metrics
+from zkdeployment.strategies.strategy import MemberKind
+from zkdeployment.strategies.telemetry import rollout_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
@@ -28,7 +30,7 @@ DASHBOARD = ETC / "grafana" / "zkdeployment.json"
 
 PROCESS = DaemonProcess("1.2.3", started=1.0, now=2.0, up=True, link=ConnectionStatus())
 LOOKS = {kind.event: 0 for kind in follower.FAILURE_KINDS}
-TURNS = {kind.event: 0 for kind in FAILURE_KINDS}
+TURNS = {kind.event: 0 for kind in Coordinator.FAILURES}
 EXPORTED = {
     metric.name: metric
     for metric in (
@@ -36,7 +38,7 @@ EXPORTED = {
         *cycle_metrics("syncer", PROCESS, LOOKS),
         *syncer_metrics(SyncerFacts(interval=60)),
         *cycle_metrics("coordinator", PROCESS, TURNS),
-        *coordinator_metrics(begun_rollout(), leads=True),
+        *rollout_metrics(MemberKind.HOST, begun_rollout(), leads=True),
         *server_metrics(ServerFacts(process=PROCESS, further=tuple(pool_metrics(PoolReading(POOLS))))),
     )
 }

@@ -12,7 +12,8 @@ from zkdeployment.promotion.records import FleetState, PromoterReport, Promotion
 from zkdeployment.promotion.rules import rollback_strategy
 from zkdeployment.promotion.store import PromoterStore, withhold
 from zkdeployment.strategies.state import Directive
-from zkdeployment.strategies.strategy import Criteria, Group, Pace, ParallelLimit, Selector
+from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.strategy import Criteria, Group, MemberKind, Pace, ParallelLimit, Selector
 from zkdeployment.strategies.views import rollout_state
 
 if TYPE_CHECKING:
@@ -78,9 +79,10 @@ class FleetsPlot:
 
     def write(self, session: Session) -> None:
         """Write the records as promoter and operators do."""
-        store = PromoterStore(session, lambda: None, identity="promoter on adm1")
+        lead = FencedLead(session, MemberKind.FLEET, identity="promoter on adm1")
+        store = PromoterStore(session, lead, lambda: None)
         store.snapshot()
-        assert store.lead(10.0)
+        assert lead.acquire(10.0)
         if self.scene is FleetsScene.EMPTY:
             store.write_report(PromoterReport(self.now, commit(1)))
             return

@@ -203,7 +203,7 @@ class HomeEnsemble:
     """
 
     def __init__(self) -> None:
-        self.leader: MemoryStore | None = None
+        self.leader: MemoryLead | None = None
         self.current: str | None = None
         self.states: dict[str, bytes] = {}
         self.acts: list[RolloutAct] = []
@@ -232,35 +232,57 @@ class HomeEnsemble:
         return data
 
 
-class MemoryStore:
-    """The records of a home ensemble, with the interface of ``PromoterStore``; writes are fenced by the lead."""
+class MemoryLead:
+    """The lead among the promoters of a home ensemble, with the interface of ``FencedLead``."""
 
     def __init__(self, home: HomeEnsemble, reach: Callable[[str], None]) -> None:
         self._home = home
         self._reach = reach
-        self._seen = 0
-        self._written: dict[str, object] = {}
 
     @property
-    def lead_node(self) -> str | None:
+    def node(self) -> str | None:
         """The lock node of this promoter while it leads."""
         return "lock" if self._home.leader is self else None
 
-    def lead(self, timeout: float) -> bool:
+    def acquire(self, timeout: float) -> bool:
         """Take the lead if it is free."""
         del timeout
         if self._home.leader is None:
-            self._home.leader, self._written = self, {}
+            self._home.leader = self
         return self._home.leader is self
 
-    def resign(self) -> None:
+    def release(self) -> None:
         """Leave the lead."""
         if self._home.leader is self:
             self._home.leader = None
 
-    def confirm_lead(self) -> None:
+    def confirm(self) -> None:
         """Raise ``LockLostError`` unless this promoter leads."""
-        self._write("lead", lambda: None)
+        self.write("lead", lambda: None)
+
+    def write(self, place: str, write: Callable[[], None]) -> None:
+        """Write as the leader."""
+        if self._home.leader is not self:
+            raise LockLostError("another promoter leads")
+        self._reach(f"before:{place}")
+        if self._home.leader is not self:
+            raise LockLostError("this promoter lost the lead")
+        write()
+        self._reach(f"after:{place}")
+
+
+class MemoryStore:
+    """The records of a home ensemble, with the interface of ``PromoterStore``; writes are fenced by the lead."""
+
+    def __init__(self, home: HomeEnsemble, lead: MemoryLead) -> None:
+        self._home = home
+        self.lead = lead
+        self._seen = 0
+        self._written: dict[str, object] = {}
+
+    def forget(self) -> None:
+        """Write records again, also unchanged ones."""
+        self._written = {}
 
     def snapshot(self) -> PromotionSnapshot:
         """Return all records."""
@@ -286,7 +308,7 @@ class MemoryStore:
             self._home.version += 1
             self._enter(entry)
 
-        self._write("begin", write)
+        self.lead.write("begin", write)
 
     def record(self, state: RolloutState, entry: PromotionEntry) -> None:
         """Replace the state of the newest promotion, unless an act or another leader's write came in between."""
@@ -298,11 +320,11 @@ class MemoryStore:
             self._home.version = self._seen = self._seen + 1
             self._enter(entry)
 
-        self._write("record", write)
+        self.lead.write("record", write)
 
     def write_entry(self, entry: PromotionEntry) -> None:
         """Replace an entry of the history."""
-        self._write("history", lambda: self._enter(entry))
+        self.lead.write("history", lambda: self._enter(entry))
 
     def write_standings(self, standings: Sequence[FleetStanding]) -> None:
         """Replace the standings of all fleets."""
@@ -316,8 +338,8 @@ class MemoryStore:
     def tidy(self, current: str) -> None:
         """Remove other promotions, and the oldest entries of the history."""
         kept = dict([*self._home.history.items()][-promotion_store.HISTORY_LIMIT :])
-        self._write("tidy", lambda: setattr(self._home, "history", kept))
-        self._write("tidy", lambda: setattr(self._home, "states", {current: self._home.states[current]}))
+        self.lead.write("tidy", lambda: setattr(self._home, "history", kept))
+        self.lead.write("tidy", lambda: setattr(self._home, "states", {current: self._home.states[current]}))
 
     def _enter(self, entry: PromotionEntry) -> None:
         self._home.sized(pack(entry.to_json()))
@@ -326,14 +348,5 @@ class MemoryStore:
     def _replace(self, place: str, name: str, value: object) -> None:
         """Replace a record, unless this promoter wrote the same value."""
         if self._written.get(place) != value:
-            self._write(place, lambda: setattr(self._home, name, value))
+            self.lead.write(place, lambda: setattr(self._home, name, value))
             self._written[place] = value
-
-    def _write(self, place: str, write: Callable[[], None]) -> None:
-        if self._home.leader is not self:
-            raise LockLostError("another promoter leads")
-        self._reach(f"before:{place}")
-        if self._home.leader is not self:
-            raise LockLostError("this promoter lost the lead")
-        write()
-        self._reach(f"after:{place}")

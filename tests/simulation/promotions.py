@@ -20,6 +20,7 @@ from simulation.promotion_servers import (
     BEGIN,
     GitServer,
     HomeEnsemble,
+    MemoryLead,
     MemoryStore,
     SimulatedBranches,
     SimulatedClock,
@@ -31,6 +32,7 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
+from zkdeployment.strategies.daemon import LeaderAdapters
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.state import Directive
@@ -322,17 +324,21 @@ class PromotionWorld:
 
     def _new_promoter(self) -> Promoter:
         self.count("promoters")
+        lead = MemoryLead(self.home, self.reach)
         return Promoter(
-            MemoryStore(self.home, self.reach),  # type: ignore[arg-type]  the same interface
+            MemoryStore(self.home, lead),  # type: ignore[arg-type]  the same interface
             SimulatedBranches(self.git, self),  # type: ignore[arg-type]
             SimulatedServices(self),  # type: ignore[arg-type]
-            self.clock,
-            Control(self.clock),
-            connect=lambda: None,
-            notifier=SystemdNotifier({}),
-            probe=Probe(MetricsFile(None), self.clock, ConnectionStatus, "1"),
-            record_failure=lambda message: (
-                self.violate(f"a defect: {message}") if "unexpected" in message else None
+            LeaderAdapters(
+                lead=lead,  # type: ignore[arg-type]
+                clock=self.clock,
+                control=Control(self.clock),
+                notifier=SystemdNotifier({}),
+                probe=Probe(MetricsFile(None), self.clock, ConnectionStatus, "1"),
+                connect=lambda: None,
+                record_failure=lambda message: (
+                    self.violate(f"a defect: {message}") if "unexpected" in message else None
+                ),
             ),
             reach=self.reach,
         )

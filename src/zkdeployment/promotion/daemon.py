@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.base.daemon.cycles import QUEUED, Backoff, FailureKind, LedCycles, run_cycles
-from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge, labelled
-from zkdeployment.base.errors import ConflictError, LockLostError, SourceError, UnreachableError
+from zkdeployment.base.daemon.cycles import LEAD_FAILURES, FailureKind
+from zkdeployment.base.daemon.metrics import Metric, gauge, labelled
+from zkdeployment.base.errors import SourceError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.text import listing
 from zkdeployment.documents.reading import document_files, read_documents
@@ -43,18 +43,15 @@ from zkdeployment.promotion.rules import (
     wanted_dry_runs,
     wanted_moves,
 )
-from zkdeployment.strategies.group_analysis import due_requests
-from zkdeployment.strategies.progress import advance, seconds_until_change, start, supersede
+from zkdeployment.strategies.daemon import RolloutDaemon
+from zkdeployment.strategies.progress import advance, start, supersede
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors, rollout_metrics
+from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from zkdeployment.base.daemon.control import Control
-    from zkdeployment.base.daemon.metrics import Probe
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.promotion.branches import FleetBranches
     from zkdeployment.promotion.documents import Fleets, Promotion
     from zkdeployment.promotion.records import BranchMove, FleetReport, FleetStanding
@@ -62,26 +59,11 @@ if TYPE_CHECKING:
     from zkdeployment.promotion.services import FleetServices
     from zkdeployment.promotion.store import PromoterStore, PromotionSnapshot
     from zkdeployment.publishing.records import CommitSummary
-    from zkdeployment.strategies.criteria import OutsideCriterion
+    from zkdeployment.strategies.daemon import LeaderAdapters
     from zkdeployment.strategies.state import RolloutState
 
-#: The result of a cycle in which this promoter led.
-_LED = "led"
-
-#: The kinds of failures, each with the seconds until the next cycle.
-PAUSES = {
-    FailureKind(LockLostError, "lead-lost", logging.WARNING): 0.0,
-    FailureKind(ConflictError, "write-conflicted", logging.INFO): 0.0,
-    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING): 2.0,
-    FailureKind(SourceError, "git-failed", logging.WARNING): 5.0,
-    FailureKind(Exception, "promotion-failed", logging.ERROR): 2.0,
-}
-
-FAILURE_KINDS = tuple(PAUSES)
-
-#: Seconds between two cycles: at most without any change, at least, and while services have not answered yet.
+#: Seconds between two cycles: at most without any change, and while services have not answered yet.
 _MOST_SECONDS = 10.0
-_LEAST_SECONDS = 0.5
 _UNREAD_SECONDS = 1.0
 
 #: Seconds after which an unchanged report is written again, so that people see that the promoter works.
@@ -104,15 +86,8 @@ _NAMED = 5
 _UNREAD = "the services of these fleets have not answered yet:"
 
 
-def promoter_metrics(
-    state: RolloutState | None, standings: Sequence[FleetStanding], *, leads: bool
-) -> Iterator[Metric]:
-    """Yield the metrics of a promoter, besides those of its process and its cycles.
-
-    ``leads`` means that this promoter is the leader, which alone knows the promotion and the fleets.
-    """
-    yield gauge("promoter_leads", "1 if this promoter is the leader.", leads)
-    yield from rollout_metrics(MemberKind.FLEET, state)
+def fleet_metrics(standings: Sequence[FleetStanding], *, leads: bool) -> Iterator[Metric]:
+    """Yield the metrics of the fleets, which only a promoter that ``leads`` knows."""
     found = [each.state for each in standings]
     states = {known.value: float(found.count(known)) for known in FleetState} if leads else {}
     yield labelled("promoter_fleets", "The fleets under promotion, by state.", "state", states)
@@ -120,28 +95,6 @@ def promoter_metrics(
     yield labelled("promoter_fleet_commits_behind", "Commits behind the main branch, by fleet.", "fleet", behind)
     withheld = sum(each.withheld is not None for each in standings) if leads else None
     yield gauge("promoter_fleets_withheld", "The fleets that operators withhold.", withheld)
-
-
-class PromoterTelemetry(CycleTelemetry):
-    """Records the cycles of one promoter, and the newest promotion while this promoter leads."""
-
-    def __init__(self, probe: Probe) -> None:
-        super().__init__("promoter", probe, (_LED, QUEUED, *(kind.event for kind in FAILURE_KINDS)))
-        self.leads = False
-        self.state: RolloutState | None = None
-        self.standings: Sequence[FleetStanding] = ()
-
-    def record(self, outcome: str, leads: bool) -> None:  # noqa: FBT001
-        """Record a cycle, and whether this promoter leads."""
-        self.leads = leads
-        if not leads:
-            self.state, self.standings = None, ()
-        self.count(outcome)
-
-    def report(self, *, up: bool = True) -> None:
-        """Write all metrics; ``up``: whether the promoter continues."""
-        state, standings = (self.state, self.standings) if up else (None, ())
-        self.write(promoter_metrics(state, standings, leads=self.leads and up), up=up)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,95 +207,58 @@ class _Repository:
         )
 
 
-class Promoter:
-    """Leads the promotions of ``store``; ``connect`` opens its session and does nothing when it is open.
+class Promoter(RolloutDaemon):
+    """Leads the promotions of ``store``.
 
     ``interval`` is the number of seconds between two reads of the git server. ``reach`` is called before and after
-    each push. ``criteria`` are the criteria outside of the rollout, such as metrics.
+    each push.
     """
 
-    def __init__(  # noqa: PLR0913  the adapters a promoter depends on
+    KIND = MemberKind.FLEET
+    FAILURES = (
+        *LEAD_FAILURES,
+        FailureKind(SourceError, "git-failed", logging.WARNING, pause=5.0),
+        FailureKind(Exception, "promotion-failed", logging.ERROR, pause=2.0),
+    )
+    LONGEST_PAUSE = 60.0
+    _least = 0.5
+
+    def __init__(
         self,
         store: PromoterStore,
         branches: FleetBranches,
         services: FleetServices,
-        clock: Clock,
-        control: Control,
+        adapters: LeaderAdapters,
         *,
-        connect: Callable[[], None],
-        notifier: SystemdNotifier,
-        probe: Probe,
         interval: float = 10.0,
-        criteria: Sequence[OutsideCriterion] = (),
-        record_failure: Callable[[str], None] = lambda _message: None,
         reach: Callable[[str], None] = lambda _place: None,
     ) -> None:
+        super().__init__(adapters)
         self._store = store
         self._services = services
-        self._clock = clock
-        self._control = control
-        self._notifier = notifier
-        self._criteria = criteria
         self._reach = reach
-        self._repository = _Repository(branches, clock, interval)
+        self._repository = _Repository(branches, self._clock, interval)
         self._most = min(_MOST_SECONDS, interval)
-        self._telemetry = PromoterTelemetry(probe)
-        self._cycles = LedCycles(
-            store.lead,
-            store.resign,
-            connect,
-            notifier,
-            otherwise="another promoter leads",
-            pauses=PAUSES,
-            backoff=Backoff(first=2.0, most=60.0),
-            record=self._telemetry.record,
-            record_failure=record_failure,
-        )
+        self._standings: Sequence[FleetStanding] = ()
         self._refused: dict[tuple[str, str], str] = {}
         self._reported: PromoterReport | None = None
         self._tidied = False
 
-    def run(self) -> None:
-        """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
-        self._notifier.ready()
-        for criterion in self._criteria:
-            criterion.start()
-        try:
-            run_cycles(
-                self._run_measured_cycle,
-                self._control,
-                self._clock,
-                self._notifier,
-                least=lambda: max(_LEAST_SECONDS, self._cycles.backoff.seconds),
-            )
-        finally:
-            self._notifier.stopping()
-            for criterion in self._criteria:
-                criterion.close()
-            self._store.resign()
-            self._telemetry.report(up=False)
+    def _forget(self) -> None:
+        self._store.forget()
+        self._repository.expire()
+        self._standings, self._reported, self._tidied = (), None, False
 
-    def _run_measured_cycle(self) -> float:
-        pause = self.run_cycle()
-        if self._telemetry.is_due():
-            self._telemetry.report()
-        return pause
+    def _metrics(self, leads: bool) -> Iterator[Metric]:  # noqa: FBT001
+        return fleet_metrics(self._standings if leads else (), leads=leads)
 
-    def run_cycle(self) -> float:
-        """Promote once if this promoter leads; return the seconds until the next cycle."""
-        if not self._cycles.lead.held:
-            self._tidied, self._reported = False, None
-            self._repository.expire()
-        return self._cycles.run(self._promote)
-
-    def _promote(self) -> float:
+    def _work(self) -> float:
         """Begin the next promotion, or advance the newest one; return the seconds until the next cycle."""
         if self._repository.is_due:
             with self._notifier.uninterrupted():
                 self._repository.fetch()
         tip, found, now = self._repository.main, self._store.snapshot(), round(self._clock.now(), 1)
-        self._telemetry.record(_LED, leads=True)
-        self._telemetry.state = found.state
+        self._telemetry.lead(found.state)
         if tip is None:
             self._report(now, problem=self._repository.problem)
             return self._most
@@ -468,18 +384,14 @@ class Promoter:
         halt = blocked or halt_reason(promotion, now, state=state)
         observed = replace(
             observation(kept, facts, now, acts=found.acts, halt=halt),
-            outside={criterion.name: criterion.read(kept, now) for criterion in self._criteria},
+            outside=self._outside(kept, now),
         )
         after = advance(kept, observed)
         self._write(found, state, after, facts.readings, now)
         self._services.dry_runs(wanted_dry_runs(after, facts), revision)
         moved = False if blocked else self._push(after, wanted_moves(after, facts))
         self._record_standings(found, fleets, facts, now)
-        asked, due = ({request.key for request in due_requests(each, now)} for each in (state, after))
-        if moved or due - asked:
-            return 0.0
-        pause = seconds_until_change(after, observed)
-        return self._most if pause is None else min(pause, self._most)
+        return 0.0 if moved else self._pause(state, after, observed)
 
     def _blocked(self, state: RolloutState) -> str:
         """Return why no branch can move; empty if branches can move."""
@@ -508,7 +420,7 @@ class Promoter:
 
     def _confirm_lead(self) -> None:
         """Raise ``LockLostError`` unless this promoter still leads, immediately before git starts."""
-        self._store.confirm_lead()
+        self._adapters.lead.confirm()
         self._reach("before:push")
 
     def _write(
@@ -549,7 +461,7 @@ class Promoter:
         self, found: PromotionSnapshot, fleets: Fleets, facts: PromotionFacts, now: float
     ) -> None:
         standings = [standing(fleet, facts, found.standings.get(fleet.name), now) for fleet in fleets.fleets]
-        self._telemetry.standings = standings
+        self._standings = standings
         self._store.write_standings(standings)
 
     def _report(self, now: float, *, problem: str = "", waiting: str = "") -> None:

@@ -10,65 +10,42 @@ import click
 
 from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
-from zkdeployment.base.daemon.control import Control, obey_signals
-from zkdeployment.base.features import installed
-from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.cli.process import arm_failpoints, build_probe
+from zkdeployment.base.daemon.control import obey_signals
+from zkdeployment.cli.leader import leader_adapters
 from zkdeployment.config.settings import load
-from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.services import FleetServices, ServiceClient
 from zkdeployment.promotion.store import PromoterStore
 from zkdeployment.promotion.streams import EventStreams
-from zkdeployment.zookeeper.session import Session
+from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.base.daemon.control import Control
     from zkdeployment.config.settings import Settings
-
-_PROMOTER_SESSION = 10.0
 
 
 @contextlib.contextmanager
 def build_promoter(settings: Settings) -> Iterator[tuple[Promoter, Control]]:
     """Yield the promoter and its control; no server is contacted before the promoter runs."""
     own = settings.require_promote()
-    arm_failpoints(settings)
-    client = ServiceClient(own.token_directory, own.ca)
-    session, streams = (
-        Session(settings.servers, session_timeout=_PROMOTER_SESSION, create_chroot=True),
-        EventStreams(client),
-    )
-    try:
-        clock, control = SystemClock(), Control(SystemClock())
-        store = PromoterStore(session, control.wake, reach=failpoints.reach)
-        criteria = [
-            feature.criterion(settings, session, lambda: store.lead_node, control.wake)
-            for feature in installed()
-            if feature.criterion is not None
-        ]
+    with (
+        leader_adapters(settings, own.metrics, MemberKind.FLEET) as (session, adapters),
+        contextlib.closing(ServiceClient(own.token_directory, own.ca)) as client,
+        contextlib.closing(EventStreams(client)) as streams,
+    ):
+        control = adapters.control
         promoter = Promoter(
-            store,
+            PromoterStore(session, adapters.lead, control.wake),
             FleetBranches.opened(own.url, own.directory, main=own.branch, identity=own.identity),
-            FleetServices(client, clock, control.wake, interval=own.interval, streams=streams),
-            clock,
-            control,
-            connect=session.open,
-            notifier=SystemdNotifier(),
-            probe=build_probe(own.metrics, session),
+            FleetServices(client, adapters.clock, control.wake, interval=own.interval, streams=streams),
+            adapters,
             interval=own.interval,
-            criteria=criteria,
-            record_failure=FailureRecord(session, "promoter").write,
             reach=failpoints.reach,
         )
         yield promoter, control
-    finally:
-        streams.close()
-        client.close()
-        session.close()
 
 
 @click.command(name="run")

@@ -19,7 +19,6 @@ from zkdeployment.promotion.records import FleetStanding, PromoterReport, Promot
 from zkdeployment.strategies.state import RolloutAct
 from zkdeployment.strategies.store.acts import NewActs, read_new_acts, record_act
 from zkdeployment.strategies.store.agent_records import current_id
-from zkdeployment.strategies.store.leadership import FencedLead
 from zkdeployment.strategies.store.records import decode_state, encode_state
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from zkdeployment.strategies.state import Directive, RolloutState
+    from zkdeployment.strategies.store.leadership import FencedLead
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Check, Operation
@@ -210,46 +210,21 @@ def _ensure(session: Session) -> None:
 class PromoterStore:
     """The records of promotions as a promoter reads and writes them, through one session.
 
-    ``changed`` (which must not block) is called when something changed that the promoter read. ``reach`` is called
-    before and after each write with the name of the place. Writes raise ``LockLostError`` unless this promoter
-    leads.
+    ``changed`` (which must not block) is called when something changed that the promoter read. Writes raise
+    ``LockLostError`` unless this promoter leads.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        changed: Callable[[], None],
-        *,
-        identity: str | None = None,
-        reach: Callable[[str], None] = lambda _place: None,
-    ) -> None:
+    def __init__(self, session: Session, lead: FencedLead, changed: Callable[[], None]) -> None:
         self._session = session
         self._changed = changed
-        self._lead = FencedLead(session, paths.PROMOTERS, reach, role="promoter", identity=identity)
+        self.lead = lead
         self._version = 0
         self._guard: tuple[Check, ...] = ()
         self._written: dict[str, bytes] = {}
 
-    def lead(self, timeout: float) -> bool:
-        """Queue for the lead for ``timeout`` seconds and return whether this promoter leads."""
-        before = self._lead.node
-        leads = self._lead.acquire(timeout)
-        if self._lead.node != before:
-            self._written = {}  # another promoter may have written in between
-        return leads
-
-    def resign(self) -> None:
-        """Leave the lead, or the queue for it; never raises."""
-        self._lead.release()
-
-    @property
-    def lead_node(self) -> str | None:
-        """The lock node of this promoter while it leads; other threads may ask for it."""
-        return self._lead.node
-
-    def confirm_lead(self) -> None:
-        """Raise ``LockLostError`` if this promoter does not lead any more."""
-        self._lead.commit("lead")
+    def forget(self) -> None:
+        """Write standings and reports again, also unchanged ones: another promoter may have led in between."""
+        self._written = {}
 
     def snapshot(self) -> PromotionSnapshot:
         """Return all records; the next order of an operator wakes the promoter."""
@@ -262,7 +237,7 @@ class PromoterStore:
         """Make a promotion the newest one, with its entry in the history."""
         path, directory = self._paths(state)
         above = self._session.get(paths.PROMOTIONS)
-        self._lead.commit(
+        self.lead.commit(
             "begin",
             Create(path, encode_state(state)),
             Create(directory),
@@ -277,7 +252,7 @@ class PromoterStore:
         """
         path, _ = self._paths(state)
         history = self._replacing(_history_path(entry.id), pack(entry.to_json()))
-        self._lead.commit("record", Set(path, encode_state(state), self._version), history, *self._guard)
+        self.lead.commit("record", Set(path, encode_state(state), self._version), history, *self._guard)
         self._version += 1
 
     def write_entry(self, entry: PromotionEntry) -> None:
@@ -296,9 +271,9 @@ class PromoterStore:
         """Remove the records of all promotions but the current one, and the oldest entries of the history."""
         for name in self._session.children(paths.PROMOTIONS) or ():
             if name != current:
-                self._lead.commit_in_batches("tidy", self._removals(name))
+                self.lead.commit_in_batches("tidy", self._removals(name))
         entries = sorted(self._session.children(paths.PROMOTION_HISTORY) or (), key=_order, reverse=True)
-        self._lead.commit_in_batches("tidy", (Delete(_history_path(name)) for name in entries[HISTORY_LIMIT:]))
+        self.lead.commit_in_batches("tidy", (Delete(_history_path(name)) for name in entries[HISTORY_LIMIT:]))
 
     def _removals(self, name: str) -> Iterator[Operation]:
         directory = paths.acts_path(name, paths.PROMOTIONS)
@@ -312,7 +287,7 @@ class PromoterStore:
         """Replace or create a node, unless this promoter wrote the same data to it."""
         if self._written.get(path) == data:
             return
-        self._lead.commit(place, self._replacing(path, data))
+        self.lead.commit(place, self._replacing(path, data))
         self._written[path] = data
 
     def _replacing(self, path: str, data: bytes) -> Operation:

@@ -18,10 +18,16 @@ import click
 from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.control import Control, obey_signals
-from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, DaemonLead, FailureKind, run_cycles
+from zkdeployment.base.daemon.cycles import (
+    LEAD_FAILURES,
+    Backoff,
+    CycleFailures,
+    DaemonLead,
+    FailureKind,
+    run_cycles,
+)
 from zkdeployment.base.errors import (
     ConfigurationError,
-    ConflictError,
     LockLostError,
     RefusedError,
     RestartError,
@@ -178,9 +184,7 @@ _LEAST_SECONDS = 0.1
 
 #: The failures after which a filter continues.
 _FAILURE_KINDS = (
-    FailureKind(LockLostError, "lead-lost", logging.WARNING),
-    FailureKind(ConflictError, "write-conflicted", logging.INFO),
-    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING),
+    *LEAD_FAILURES,
     FailureKind(Exception, "filter-failed", logging.ERROR),
 )
 

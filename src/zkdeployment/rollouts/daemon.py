@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import short
-from zkdeployment.base.daemon.cycles import QUEUED, Backoff, FailureKind, LedCycles, run_cycles
-from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge
+from zkdeployment.base.daemon.cycles import LEAD_FAILURES, FailureKind
 from zkdeployment.base.errors import (
     ConfigurationError,
     ConflictError,
@@ -31,7 +30,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.stop import COORDINATOR, Stop, operators_stop
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
-from zkdeployment.strategies.group_analysis import due_requests
+from zkdeployment.strategies.daemon import RolloutDaemon
 from zkdeployment.strategies.progress import (
     RecoveryEvent,
     advance,
@@ -42,67 +41,25 @@ from zkdeployment.strategies.progress import (
     next_attempt,
     recover,
     restarted_hosts,
-    seconds_until_change,
     start,
     supersede,
 )
 from zkdeployment.strategies.state import Ending, RecoveryStage
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors, rollout_metrics
+from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors
 from zkdeployment.strategies.timekeeping import cycle_interval
-from zkdeployment.strategies.views import (
-    final_report,
-)
+from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from zkdeployment.base.daemon.control import Control
-    from zkdeployment.base.daemon.metrics import Probe
-    from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.publishing.acts.commits import Author
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.rollouts.store import ZooKeeperRollouts
-    from zkdeployment.strategies.criteria import OutsideCriterion
-    from zkdeployment.strategies.state import (
-        Recovery,
-        RolloutSnapshot,
-        RolloutState,
-    )
-
-
-def coordinator_metrics(rollout: RolloutState | None, *, leads: bool) -> Iterator[Metric]:
-    """Yield the metrics of a coordinator, besides those of its process and its cycles.
-
-    ``leads`` means that this coordinator is the leader, which alone knows the newest ``rollout``.
-    """
-    yield gauge("coordinator_leads", "1 if this coordinator is the leader.", leads)
-    yield from rollout_metrics(MemberKind.HOST, rollout)
-
-
-#: The results of a coordinator's cycle that did not fail.
-_LED = "led"
-
-
-class CoordinatorTelemetry(CycleTelemetry):
-    """Records the cycles of one coordinator, and the newest ``rollout`` while this coordinator leads."""
-
-    def __init__(self, probe: Probe) -> None:
-        super().__init__("coordinator", probe, (_LED, QUEUED, *(kind.event for kind in FAILURE_KINDS)))
-        self.leads = False
-        self.rollout: RolloutState | None = None
-
-    def record(self, outcome: str, rollout: RolloutState | None = None, *, leads: bool) -> None:
-        """Record a cycle, and the newest rollout of a coordinator that leads."""
-        self.leads, self.rollout = leads, rollout if leads else None
-        self.count(outcome)
-
-    def report(self, *, up: bool = True) -> None:
-        """Write all metrics; ``up``: whether the coordinator continues."""
-        self.write(coordinator_metrics(self.rollout if up else None, leads=self.leads and up), up=up)
+    from zkdeployment.strategies.daemon import LeaderAdapters
+    from zkdeployment.strategies.state import Recovery, RolloutSnapshot, RolloutState
 
 
 #: Seconds for which the coordinator waits for a syncer before it runs its next cycle.
@@ -172,101 +129,39 @@ class RecoverySteps:
         return recover(state, RecoveryEvent.PUBLISHED)
 
 
-#: The kinds of failures, each with the seconds until the next cycle.
-PAUSES = {
-    FailureKind(LockLostError, "lead-lost", logging.WARNING): 0.0,
-    FailureKind(ConflictError, "write-conflicted", logging.INFO): 0.0,
-    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING): 2.0,
-    FailureKind(RecoveryDelayedError, "rollback-delayed", logging.WARNING): 10.0,
-    FailureKind(Exception, "coordination-failed", logging.ERROR): 2.0,
-}
+class Coordinator(RolloutDaemon):
+    """Leads the rollouts of ``store``.
 
-FAILURE_KINDS = tuple(PAUSES)
-
-#: Seconds between two cycles at most, without any change.
-_MOST_SECONDS = 15.0
-
-
-class Coordinator:
-    """Leads the rollouts of ``store``; ``connect`` opens its session and does nothing when it is open.
-
-    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect. ``criteria``
-    are the criteria outside of the rollout; without that of the checks, groups with ``healthy_checks`` do not wait
-    for checks. ``record_failure``: see ``CycleFailures``.
+    ``recovery`` rolls back after failures; without it the strategies' ``on_failure`` has no effect.
     """
 
-    def __init__(  # noqa: PLR0913  the adapters a coordinator depends on
-        self,
-        store: ZooKeeperRollouts,
-        clock: Clock,
-        control: Control,
-        *,
-        connect: Callable[[], None],
-        notifier: SystemdNotifier,
-        probe: Probe,
-        recovery: RecoverySteps | None = None,
-        criteria: Sequence[OutsideCriterion] = (),
-        record_failure: Callable[[str], None] = lambda _message: None,
+    KIND = MemberKind.HOST
+    FAILURES = (
+        *LEAD_FAILURES,
+        FailureKind(RecoveryDelayedError, "rollback-delayed", logging.WARNING, pause=10.0),
+        FailureKind(Exception, "coordination-failed", logging.ERROR, pause=2.0),
+    )
+    LONGEST_PAUSE = _most = 15.0
+    _least = cycle_interval(0)
+
+    def __init__(
+        self, store: ZooKeeperRollouts, adapters: LeaderAdapters, recovery: RecoverySteps | None = None
     ) -> None:
+        super().__init__(adapters)
         self._store = store
-        self._clock = clock
-        self._control = control
-        self._notifier = notifier
         self._recovery = recovery
-        self._criteria = criteria
-        self._telemetry = CoordinatorTelemetry(probe)
-        self._cycles = LedCycles(
-            store.lead,
-            store.resign,
-            connect,
-            notifier,
-            otherwise="another coordinator leads",
-            pauses=PAUSES,
-            backoff=Backoff(first=2.0, most=_MOST_SECONDS),
-            record=lambda outcome, leads: self._telemetry.record(outcome, self._telemetry.rollout, leads=leads),
-            record_failure=record_failure,
-        )
         self._tidied = False
-        self._interval = cycle_interval(0)
 
-    def run(self) -> None:
-        """Run cycles until asked to end; raises ``RestartError`` if the connection cannot be restored."""
-        self._notifier.ready()
-        for criterion in self._criteria:
-            criterion.start()
-        try:
-            run_cycles(
-                self._run_measured_cycle,
-                self._control,
-                self._clock,
-                self._notifier,
-                least=lambda: max(self._interval, self._cycles.backoff.seconds),
-            )
-        finally:
-            self._notifier.stopping()
-            for criterion in self._criteria:
-                criterion.close()
-            self._store.resign()
-            self._telemetry.report(up=False)
+    def _forget(self) -> None:
+        self._store.forget()
+        self._tidied = False
 
-    def _run_measured_cycle(self) -> float:
-        pause = self.run_cycle()
-        if self._telemetry.is_due():
-            self._telemetry.report()
-        return pause
-
-    def run_cycle(self) -> float:
-        """Coordinate once if this coordinator leads; return the seconds until the next cycle."""
-        if not self._cycles.lead.held:
-            self._tidied = False
-        return self._cycles.run(self._coordinate)
-
-    def _coordinate(self) -> float:
+    def _work(self) -> float:
         """Advance the newest rollout or begin the next one; return the seconds until the next cycle."""
         snapshot = self._store.snapshot()
         state, now = snapshot.state, round(self._clock.now(), 1)
-        self._telemetry.record(_LED, state, leads=True)
-        self._interval = cycle_interval(0 if state is None else len(state.rollout.hosts))
+        self._telemetry.lead(state)
+        self._least = cycle_interval(0 if state is None else len(state.rollout.hosts))
         if state is not None and is_superseded(snapshot):
             self._write(state, supersede(state, now))
             return 0.0
@@ -281,7 +176,7 @@ class Coordinator:
             pause = self._advance(snapshot, state, now)
         else:
             self._notifier.status("nothing to coordinate: no strategy is in force")
-            pause = _MOST_SECONDS
+            pause = self._most
         if state is not None and not self._tidied:
             # A recovery may take long, so it comes after the grants, for which hosts wait.
             self._store.tidy(state.id)
@@ -312,15 +207,11 @@ class Coordinator:
         log_unmatched_selectors(state, {**observation.absent, **observation.present})
 
     def _advance(self, snapshot: RolloutSnapshot, state: RolloutState, now: float) -> float:
-        outside = {criterion.name: criterion.read(state, now) for criterion in self._criteria}
-        observation = replace(self._store.observation(snapshot, state, now=now), outside=outside)
+        observation = self._store.observation(snapshot, state, now=now)
+        observation = replace(observation, outside=self._outside(state, now))
         after = advance(state, observation)
         self._write(state, after)
-        asked, due = ({request.key for request in due_requests(each, now)} for each in (state, after))
-        if due - asked:
-            return 0.0  # the next cycle asks for the measurements that have become due
-        pause = seconds_until_change(after, observation)
-        return _MOST_SECONDS if pause is None else min(pause, _MOST_SECONDS)
+        return self._pause(state, after, observation)
 
     def _recover(self, recovery: RecoverySteps, state: RolloutState, now: float) -> None:
         """Take the next step after a failed rollout, which runs git and waits for a syncer, and record it."""
@@ -341,7 +232,7 @@ class Coordinator:
                 self._store.clear_reports(after, restarted)
             stops = has_failed(after) and not has_failed(before)
             self._store.record(after, _stop(after) if stops else None)
-            self._telemetry.rollout = after
+            self._telemetry.state = after
             log_changes(before, after)
         self._store.grant(after, grants(after))
         self._notifier.status(f"rollout {after.id} of {short(after.revision)}: {_summary(after)}")

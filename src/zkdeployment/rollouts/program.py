@@ -10,62 +10,33 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base import log
-from zkdeployment.base.daemon import failpoints
-from zkdeployment.base.daemon.control import Control, obey_signals
-from zkdeployment.base.features import installed
-from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.base.machine.systemd import SystemdNotifier
-from zkdeployment.cli.process import arm_failpoints, build_probe
+from zkdeployment.base.daemon.control import obey_signals
+from zkdeployment.cli.leader import leader_adapters
 from zkdeployment.config.settings import load
-from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.publishing.acts.opening import open_commits, user_author
 from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
 from zkdeployment.rollouts.store import ZooKeeperRollouts
-from zkdeployment.zookeeper.session import Session
+from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zkdeployment.base.daemon.control import Control
     from zkdeployment.config.settings import Settings
-
-_COORDINATOR_SESSION = 10.0
 
 
 @contextlib.contextmanager
 def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control]]:
     """Yield the coordinator and its control; no server is contacted before the coordinator runs."""
-    arm_failpoints(settings)
-    session = Session(settings.servers, session_timeout=_COORDINATOR_SESSION, create_chroot=True)
-    try:
-        control = Control(SystemClock())
-        store = ZooKeeperRollouts(session, control.wake, reach=failpoints.reach)
-        probe = build_probe(settings.require_coordinate().metrics, session)
-        clock, notifier = SystemClock(), SystemdNotifier()
+    with leader_adapters(settings, settings.require_coordinate().metrics, MemberKind.HOST) as (session, adapters):
+        store = ZooKeeperRollouts(session, adapters.lead, adapters.control.wake)
         recovery = RecoverySteps(
             operator=operator_adapters(session),
             open_commits=partial(open_commits, settings),
             author=user_author("coordinator"),
         )
-        criteria = [
-            feature.criterion(settings, session, lambda: store.lead_node, control.wake)
-            for feature in installed()
-            if feature.criterion is not None
-        ]
-        coordinator = Coordinator(
-            store,
-            clock,
-            control,
-            connect=session.open,
-            notifier=notifier,
-            probe=probe,
-            recovery=recovery,
-            criteria=criteria,
-            record_failure=FailureRecord(session, "coordinator").write,
-        )
-        yield coordinator, control
-    finally:
-        session.close()
+        yield Coordinator(store, adapters, recovery), adapters.control
 
 
 @click.command(name="coordinate")

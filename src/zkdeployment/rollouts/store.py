@@ -24,7 +24,7 @@ from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
 from zkdeployment.strategies.store.acts import read_new_acts
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
-from zkdeployment.strategies.store.leadership import FencedLead, batches
+from zkdeployment.strategies.store.leadership import batches
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.stop import Stop
     from zkdeployment.strategies.permission import Grant
     from zkdeployment.strategies.state import RolloutState
+    from zkdeployment.strategies.store.leadership import FencedLead
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 class PublishedGrants:
     """The grants of the newest rollout, with a copy of the nodes so that only differences are written."""
 
-    def __init__(self, session: Session, leadership: FencedLead) -> None:
+    def __init__(self, session: Session, lead: FencedLead) -> None:
         self._session = session
-        self._leadership = leadership
+        self._lead = lead
         self._copy: tuple[str, dict[str, Grant]] | None = None
 
     def forget(self) -> None:
@@ -61,7 +62,7 @@ class PublishedGrants:
         for hosts in batches(changed + withdrawn):
             operations = [_operation(rollout_id, host, published, wanted) for host in hosts]
             try:
-                self._leadership.commit("grant", *operations)
+                self._lead.commit("grant", *operations)
             except ZkdeploymentError:
                 self.forget()  # it is unknown whether the transaction was committed
                 raise
@@ -158,7 +159,7 @@ class HostRegistry:
         return facts | dict.fromkeys(sorted(unknown), Facts())
 
 
-def remove_old_rollouts(session: Session, leadership: FencedLead, current: str) -> None:
+def remove_old_rollouts(session: Session, lead: FencedLead, current: str) -> None:
     """Remove grants, reports and acts of all rollouts but the current one, and states older than the history."""
     names = [name for name in session.children(paths.ROLLOUTS) or () if name != current]
     _, children = session.look([], [paths.rollout_path(name) for name in names])
@@ -166,15 +167,15 @@ def remove_old_rollouts(session: Session, leadership: FencedLead, current: str) 
     for name, directories in zip(names, children, strict=True):
         path = paths.rollout_path(name)
         for directory in directories or ():
-            _remove(session, leadership, f"{path}/{directory}")
+            _remove(session, lead, f"{path}/{directory}")
         if name.partition("-")[0] not in kept:
-            leadership.commit("tidy", Delete(path))
+            lead.commit("tidy", Delete(path))
 
 
-def _remove(session: Session, leadership: FencedLead, directory: str) -> None:
+def _remove(session: Session, lead: FencedLead, directory: str) -> None:
     names = session.children(directory) or ()
-    leadership.commit_in_batches("tidy", (Delete(f"{directory}/{name}") for name in names))
-    leadership.commit("tidy", Delete(directory))
+    lead.commit_in_batches("tidy", (Delete(f"{directory}/{name}") for name in names))
+    lead.commit("tidy", Delete(directory))
 
 
 class ZooKeeperRollouts:
@@ -183,51 +184,24 @@ class ZooKeeperRollouts:
     Each method raises ``UnreachableError`` if ZooKeeper does not answer. Only the leading coordinator can write;
     writes of any other raise ``LockLostError``.
 
-    ``changed`` (which must not block) is called when something changed that the coordinator read. ``identity`` is
-    the coordinator's name for others (default: its host and process). ``reach`` is called before and after each
-    write with the name of the place.
+    ``changed`` (which must not block) is called when something changed that the coordinator read.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        changed: Callable[[], None],
-        *,
-        identity: str | None = None,
-        reach: Callable[[str], None] = lambda _place: None,
-    ) -> None:
+    def __init__(self, session: Session, lead: FencedLead, changed: Callable[[], None]) -> None:
         self._session = session
         self._changed = changed
-        self._leadership = FencedLead(session, paths.COORDINATORS, reach, role="coordinator", identity=identity)
-        self._grants = PublishedGrants(session, self._leadership)
+        self.lead = lead
+        self._grants = PublishedGrants(session, lead)
         self._registry = HostRegistry(session, self._wake)
         self._cached: tuple[bytes, RolloutState] | None = None
         self._unreadable: str | None = None
         self._guard: tuple[Check, ...] = ()
         self._watching = False
 
-    # The lead
-
-    def lead(self, timeout: float) -> bool:
-        """Queue for the lead for ``timeout`` seconds and return whether this coordinator leads.
-
-        The place in the queue is kept from call to call.
-        """
-        before = self._leadership.node
-        leads = self._leadership.acquire(timeout)
-        if self._leadership.node != before:
-            self._grants.forget()  # another coordinator may have led in between
-            self._registry.expire()
-        return leads
-
-    def resign(self) -> None:
-        """Leave the lead, or the queue for it; never raises."""
-        self._leadership.release()
-
-    @property
-    def lead_node(self) -> str | None:
-        """The lock node of this coordinator while it leads; other threads may ask for it."""
-        return self._leadership.node
+    def forget(self) -> None:
+        """Read grants and hosts again: another coordinator may have led in between."""
+        self._grants.forget()
+        self._registry.expire()
 
     # Reading
 
@@ -324,7 +298,7 @@ class ZooKeeperRollouts:
     def begin(self, state: RolloutState, stamp: int) -> None:
         """Make a rollout the newest one; raises ``ConflictError`` unless ``Published.stamp`` is ``stamp``."""
         self._session.ensure(paths.ROLLOUTS)
-        self._leadership.commit(
+        self.lead.commit(
             "begin",
             Check(paths.TARGETS, stamp),
             Create(paths.rollout_path(state.id), records.encode_state(state)),
@@ -341,7 +315,7 @@ class ZooKeeperRollouts:
         ``ConflictError`` if the state changed since ``snapshot`` read it, or if there are acts that
         ``observation`` has not returned.
         """
-        self._leadership.commit(
+        self.lead.commit(
             "record",
             self._replacing(state),
             *self._guard,
@@ -352,7 +326,7 @@ class ZooKeeperRollouts:
         """Remove the reports of hosts that start again in a rollout."""
         existing = {*(self._session.children(paths.reports_path(state.id)) or ())}
         reports = [paths.report_path(state.id, phase.value, host) for host in sorted(hosts) for phase in Phase]
-        self._leadership.commit_in_batches(
+        self.lead.commit_in_batches(
             "clear", (Delete(path) for path in reports if path.rpartition("/")[2] in existing)
         )
 
@@ -362,7 +336,7 @@ class ZooKeeperRollouts:
 
     def tidy(self, current: str) -> None:
         """Remove the records of all rollouts but the current one, except for the final states in the history."""
-        remove_old_rollouts(self._session, self._leadership, current)
+        remove_old_rollouts(self._session, self.lead, current)
 
     def _replacing(self, state: RolloutState) -> Operation:
         self._cached = records.encode_state(state), state

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.strategy import MemberKind
 
 
-def rollout_metrics(kind: MemberKind, state: RolloutState | None) -> Iterator[Metric]:
-    """Yield the metrics of the newest rollout over members of a kind; they have no samples without a rollout."""
+def rollout_metrics(kind: MemberKind, state: RolloutState | None, *, leads: bool) -> Iterator[Metric]:
+    """Yield the metrics of a daemon that leads rollouts over members of a kind; those of rollouts may be empty.
+
+    ``leads`` means that this daemon is the leader, which alone knows the newest rollout.
+    """
+    yield gauge(f"{kind.leader}_leads", f"1 if this {kind.leader} is the leader.", leads)
     whole, prefix = kind.whole, f"{kind.leader}_{kind.whole}"
     begun, moved, waiting = None, None, None
     labels: dict[tuple[str, ...], float] = {}

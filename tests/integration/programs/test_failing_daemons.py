@@ -45,7 +45,7 @@ def _filter(settings):
     ("build", "owner", "method", "daemon"),
     [
         (build_follower, Syncer, "sync", "syncer"),
-        (build_coordinator, Coordinator, "_coordinate", "coordinator"),
+        (build_coordinator, Coordinator, "_work", "coordinator"),
         (build_coordinator, CheckJob, "run", "job of the checks"),
         (build_pool_worker, PoolWorker, "_work", "worker of the pools"),
         (_filter, ZooKeeperFilter, "registered", "filter of providers"),

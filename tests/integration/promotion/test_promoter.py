@@ -15,9 +15,10 @@ from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import LockLostError, RefusedError
 from zkdeployment.promotion import store
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, FleetState
-from zkdeployment.promotion.store import PromoterStore, release, withhold
+from zkdeployment.promotion.store import release, withhold
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import RolloutResult
+from zkdeployment.strategies.store.leadership import FencedLead
 from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import RolloutProgressState, rollout_state
@@ -516,7 +517,7 @@ def test_a_promoter_that_was_frozen_before_its_push_undoes_nothing_afterwards(fl
 
 def test_writes_of_a_promoter_without_the_lead_are_refused(fleets):
     with pytest.raises(LockLostError, match="this promoter does not lead any more"):
-        PromoterStore(fleets.session, lambda: None).confirm_lead()
+        FencedLead(fleets.session, MemberKind.FLEET).confirm()
 
 
 def test_a_promotion_that_cannot_be_read_is_begun_again(fleets):

@@ -511,14 +511,14 @@ class TestLead:
         fleet.register(plain_hosts("abc"))
         fleet.publish("r1", GROUPS)
         with fleet.coordinator("one") as daemon, fleet.coordinator("two") as other_daemon:
-            assert daemon.store.lead(5)
+            assert daemon.store.lead.acquire(5)
             assert read_leader(fleet.session) == "one"
-            assert not other_daemon.store.lead(0.1)
+            assert not other_daemon.store.lead.acquire(0.1)
             run_cycles(daemon, times=2)
             with pytest.raises(LockLostError):  # the other coordinator holds the lead
                 other_daemon.store.grant(fleet.running, {})
             fleet.work()
-            daemon.store.resign()
+            daemon.store.lead.release()
             assert fleet.run(other_daemon.coordinator).rollout.result is RolloutResult.SUCCESS
             assert read_leader(fleet.session) == "two"
 
@@ -528,13 +528,13 @@ class TestLead:
         fleet.publish("r1", ALL_HOSTS)
         with fleet.coordinator("one") as daemon, fleet.coordinator("two") as other_daemon:
             fleet.run(daemon.coordinator)
-            daemon.store.resign()
+            daemon.store.lead.release()
             fleet.leave("a")
             fleet.silent = {"b"}
             web = replace(group("web"), selectors=(Selector(tags=frozenset({"blue"})),))
             fleet.publish("r2", strategy(group("x", hosts="b"), web))
             run_cycles(other_daemon, times=2)
-            other_daemon.store.resign()
+            other_daemon.store.lead.release()
             fleet.register({"a": blue})
             run_cycles(daemon, times=2)
             assert fleet.running.rollout.members == {"x": {"b"}, "web": {"a"}}

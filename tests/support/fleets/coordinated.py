@@ -23,10 +23,13 @@ from zkdeployment.publishing.records import Publication, PublicationRecord
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
 from zkdeployment.rollouts.store import ZooKeeperRollouts
+from zkdeployment.strategies.daemon import LeaderAdapters
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.state import Directive, Ending, RolloutState
 from zkdeployment.strategies.store.agent_records import decode_grant, encode_report
+from zkdeployment.strategies.store.leadership import FencedLead
 from zkdeployment.strategies.store.records import encode_state, read_current, read_state
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.tree.values import TreeChange
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
@@ -158,7 +161,8 @@ class CoordinatedFleet:
         clock = SystemClock() if live else self.clock
         with Session(self.connection, session_timeout=6) as session:
             control = Control(clock)
-            store = ZooKeeperRollouts(session, control.wake, identity=name, reach=reach)
+            lead = FencedLead(session, MemberKind.HOST, reach, identity=name)
+            store = ZooKeeperRollouts(session, lead, control.wake)
             recovery = None
             if commits is not None:
                 recovery = RecoverySteps(
@@ -166,17 +170,16 @@ class CoordinatedFleet:
                     open_commits=lambda: nullcontext(commits),
                     author=Author("coordinator", "coordinator@here"),
                 )
-            coordinator = Coordinator(
-                store,
-                clock,
-                control,
-                connect=connect or session.open,
+            adapters = LeaderAdapters(
+                lead=lead,
+                clock=clock,
+                control=control,
                 notifier=SystemdNotifier({}),
                 probe=probe_of(session, metrics),
-                recovery=recovery,
+                connect=connect or session.open,
                 criteria=criteria,
             )
-            yield CoordinatorHandle(coordinator, store, control)
+            yield CoordinatorHandle(Coordinator(store, adapters, recovery), store, control)
 
     def wait(self, coordinator: Coordinator, seconds: float) -> None:
         """Advance the clock, with a coordinator cycle every 15 seconds; hosts execute nothing."""

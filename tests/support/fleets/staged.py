@@ -22,6 +22,9 @@ from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.records import FleetReport, FleetState
 from zkdeployment.promotion.services import FleetServices, ServiceClient
 from zkdeployment.promotion.store import PromoterStore, direct, read_promotion
+from zkdeployment.strategies.daemon import LeaderAdapters
+from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -171,18 +174,22 @@ class StagedFleets:
         with Session(self.connection, session_timeout=6) as session:
             control = Control(clock)
             mirror = self.tokens.parent / directory
-            promoter = Promoter(
-                PromoterStore(session, control.wake, identity=f"promoter {self.promoters}", reach=reach),
-                FleetBranches.opened(str(self.repository.bare), mirror, main="main"),
-                FleetServices(ServiceClient(self.tokens), clock, control.wake, interval=0.0),
-                clock,
-                control,
-                connect=session.open,
+            adapters = LeaderAdapters(
+                lead=FencedLead(session, MemberKind.FLEET, reach, identity=f"promoter {self.promoters}"),
+                clock=clock,
+                control=control,
                 notifier=SystemdNotifier({}),
                 probe=probe_of(session, None),
-                interval=0.0,
+                connect=session.open,
                 criteria=criteria,
                 record_failure=lambda message: defects.append(message) if message else None,
+            )
+            promoter = Promoter(
+                PromoterStore(session, adapters.lead, control.wake),
+                FleetBranches.opened(str(self.repository.bare), mirror, main="main"),
+                FleetServices(ServiceClient(self.tokens), clock, control.wake, interval=0.0),
+                adapters,
+                interval=0.0,
                 reach=reach,
             )
             yield RunningPromoter(self, promoter, control, defects)

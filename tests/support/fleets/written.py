@@ -29,6 +29,8 @@ from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.publishing.targets.compiler import assignments_for, compile_targets
 from zkdeployment.rollouts.store import ZooKeeperRollouts
+from zkdeployment.strategies.store.leadership import FencedLead
+from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.tree.diff import diff
 from zkdeployment.tree.lint import lint
 from zkdeployment.zookeeper import paths
@@ -57,7 +59,8 @@ class WrittenFleet:
         self._client.start(timeout=UNLIMITED)
         self._session = Session(zookeeper, session_timeout=6.0)
         self._session.open()
-        self._rollouts = ZooKeeperRollouts(self._session, lambda: None, identity="coordinator on adm1")
+        self._lead = FencedLead(self._session, MemberKind.HOST, identity="coordinator on adm1")
+        self._rollouts = ZooKeeperRollouts(self._session, self._lead, lambda: None)
         self._publications = ZooKeeperPublications(self._session, identity="syncer on adm1")
 
     def __enter__(self) -> Self:
@@ -206,7 +209,7 @@ class WrittenFleet:
 
     def begin_rollout(self, state: RolloutState) -> None:
         """Begin a rollout as its coordinator, which leads until ``close``."""
-        assert self._rollouts.lead(10.0)
+        assert self._lead.acquire(10.0)
         self._rollouts.begin(state, self._publications.published_state().published.stamp)
 
     def hold_lock(self, service: str, *identities: Identity, step: str = "") -> None:

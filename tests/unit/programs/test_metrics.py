@@ -20,8 +20,9 @@ from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind, cycle_me
 from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts, syncer_metrics
-from zkdeployment.rollouts.daemon import coordinator_metrics
 from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricProgress, Outcome
+from zkdeployment.strategies.strategy import MemberKind
+from zkdeployment.strategies.telemetry import rollout_metrics
 from zkdeployment.zookeeper.servers import ConnectionStatus
 
 PROCESS = DaemonProcess(
@@ -34,7 +35,7 @@ CYCLES = {"published": 2, "unchanged": 0}
 ALL = [
     agent_metrics(PROCESS, HOST, AGENT),
     (*cycle_metrics("syncer", PROCESS, CYCLES), *syncer_metrics(SYNCER)),
-    (*cycle_metrics("coordinator", PROCESS, {"led": 5}), *coordinator_metrics(None, leads=True)),
+    (*cycle_metrics("coordinator", PROCESS, {"led": 5}), *rollout_metrics(MemberKind.HOST, None, leads=True)),
 ]
 
 
@@ -170,14 +171,14 @@ def test_a_syncer_that_may_not_publish():
 
 
 def test_a_coordinator_that_does_not_lead_has_no_samples_of_rollouts():
-    values = samples(coordinator_metrics(None, leads=False))
+    values = samples(rollout_metrics(MemberKind.HOST, None, leads=False))
     assert values["leads"] == 0
     assert [values[name] for name in values if name.startswith("rollout_")] == [{}] * 9
 
 
 def test_a_coordinator_that_leads_a_rollout():
     at = active_rollout(advanced_rollout(begun_rollout(), until="control-nodes"), done=["ctl1"])
-    values = samples(coordinator_metrics(at, leads=True))
+    values = samples(rollout_metrics(MemberKind.HOST, at, leads=True))
     assert values["rollout_info"] == {("r2", "7-1", "deployment-strategy"): 1}
     assert [key for key, value in values["rollout_state"].items() if value] == [("under way",)]
     assert (values["rollout_begun_timestamp_seconds"], values["rollout_moved_timestamp_seconds"]) == (
@@ -198,20 +199,24 @@ def test_measurements_are_counted_by_outcome_with_the_time_of_the_last_one():
         "latency": MetricProgress(passed=1, no_data=2),
     }
     state = begun_rollout(analyses={"canary": GroupAnalysis(metrics)})
-    values = samples(coordinator_metrics(state, leads=True))
+    values = samples(rollout_metrics(MemberKind.HOST, state, leads=True))
     assert values["rollout_measurements"] == {("passed",): 4, ("failed",): 1, ("no_data",): 2}
     assert values["rollout_measured_timestamp_seconds"] == BEGUN + 60
 
 
 def test_a_waiting_rollout_and_an_ended_rollout():
-    values = samples(coordinator_metrics(begun_rollout(waiting="web waits for its window"), leads=True))
+    values = samples(
+        rollout_metrics(MemberKind.HOST, begun_rollout(waiting="web waits for its window"), leads=True)
+    )
     assert values["rollout_waiting"] == 1
-    values = samples(coordinator_metrics(ended_rollout(advanced_rollout(begun_rollout(), "two1")), leads=True))
+    values = samples(
+        rollout_metrics(MemberKind.HOST, ended_rollout(advanced_rollout(begun_rollout(), "two1")), leads=True)
+    )
     assert values["rollout_state"][("success with failures",)] == 1
     assert values["rollout_hosts"][("failure",)] == 1
 
 
 def test_hosts_in_no_group_are_not_hosts_of_the_rollout():
     state = ended_rollout(advanced_rollout(begun_rollout(strategy(group("one", hosts="a")), plain_hosts("az"))))
-    samples_of = samples(coordinator_metrics(state, leads=True))
+    samples_of = samples(rollout_metrics(MemberKind.HOST, state, leads=True))
     assert {key: value for key, value in samples_of["rollout_hosts"].items() if value} == {("success",): 1}

@@ -2,9 +2,10 @@
 
 from support.fleets.promoted import SimulatedFleets, promotion
 from zkdeployment.base.act import Act
-from zkdeployment.promotion.daemon import promoter_metrics
+from zkdeployment.promotion.daemon import fleet_metrics
 from zkdeployment.promotion.records import FleetStanding, FleetState
-from zkdeployment.strategies.strategy import Group
+from zkdeployment.strategies.strategy import Group, MemberKind
+from zkdeployment.strategies.telemetry import rollout_metrics
 
 
 def samples(metrics):
@@ -18,7 +19,7 @@ def samples(metrics):
 
 
 def test_a_promoter_that_does_not_lead_has_no_samples_of_promotions():
-    values = samples(promoter_metrics(None, (), leads=False))
+    values = samples((*rollout_metrics(MemberKind.FLEET, None, leads=False), *fleet_metrics((), leads=False)))
     assert values.pop("leads") == 0
     assert set(map(str, values.values())) == {"{}"}
 
@@ -30,7 +31,9 @@ def test_a_promoter_that_leads_counts_fleets_by_state():
         FleetStanding("eu", FleetState.CONVERGED, behind=2),
         FleetStanding("us", FleetState.STOPPED, withheld=Act("op", "withhold")),
     ]
-    values = samples(promoter_metrics(state, standings, leads=True))
+    values = samples(
+        (*rollout_metrics(MemberKind.FLEET, state, leads=True), *fleet_metrics(standings, leads=True))
+    )
     assert values["leads"] == 1
     assert {key: value for (key,), value in values["fleets"].items() if value} == {"converged": 1, "stopped": 1}
     assert values["fleet_commits_behind"] == {("eu",): 2, ("us",): 0}

@@ -5,13 +5,14 @@ The work of a cycle, and the kinds of failures with their pauses, belong to each
 
 from __future__ import annotations
 
+import logging
 import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import (
+    ConflictError,
     LockLostError,
-    RestartError,
     UnreachableError,
     ZkdeploymentError,
     error_message,
@@ -19,7 +20,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.log import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.machine.clock import Clock
@@ -56,11 +57,15 @@ def spread(seconds: float) -> float:
 
 @dataclass(frozen=True)
 class FailureKind:
-    """Errors of one kind, with the event and the level of their log lines; metrics count them by event."""
+    """Errors of one kind, with the event and the level of their log lines; metrics count them by event.
+
+    ``pause`` is the number of seconds until the next cycle, unless the daemon determines it.
+    """
 
     error: type[Exception]
     event: str
     level: int
+    pause: float = 0.0
 
 
 class CycleFailures:
@@ -130,6 +135,13 @@ def run_cycles(
             notifier.watchdog()
 
 
+#: The failures that are usual for a daemon of which several run and one leads.
+LEAD_FAILURES = (
+    FailureKind(LockLostError, "lead-lost", logging.WARNING),
+    FailureKind(ConflictError, "write-conflicted", logging.INFO),
+    FailureKind(UnreachableError, "zookeeper-unreachable", logging.WARNING, pause=2.0),
+)
+
 #: The outcome of a cycle in which another daemon leads.
 QUEUED = "queued"
 
@@ -162,62 +174,3 @@ class DaemonLead:
     def lose(self) -> None:
         """Note that this daemon may no longer lead."""
         self.held = False
-
-
-class LedCycles:
-    """The cycles of one of several daemons, of which one leads.
-
-    ``queue`` waits for the lead, as in ``DaemonLead``, and ``resign`` leaves the queue. ``connect`` opens the
-    session and does nothing when it is open. ``pauses`` are the kinds of failures, each with the seconds until the
-    next cycle. ``record`` receives the outcome of each cycle that did not succeed, and whether this daemon leads.
-    """
-
-    def __init__(  # noqa: PLR0913  what a daemon consists of
-        self,
-        queue: Callable[[float], bool],
-        resign: Callable[[], None],
-        connect: Callable[[], None],
-        notifier: SystemdNotifier,
-        *,
-        otherwise: str,
-        pauses: Mapping[FailureKind, float],
-        backoff: Backoff,
-        record: Callable[[str, bool], None],
-        record_failure: Callable[[str], None] = lambda _message: None,
-    ) -> None:
-        self._resign = resign
-        self._connect = connect
-        self._pauses = pauses
-        self._record = record
-        self._failures = CycleFailures(tuple(pauses), notifier.status, record_failure)
-        self.backoff = backoff
-        self.lead = DaemonLead(queue, notifier, otherwise=otherwise)
-
-    def run(self, work: Callable[[], float]) -> float:
-        """Do the work of a cycle if this daemon leads; return the seconds until the next cycle."""
-        try:
-            self._connect()
-            if not self.lead.acquire():
-                self._record(QUEUED, False)
-                self._failures.end()  # only the leading daemon has to report failures
-                return 0.0
-            pause = work()
-        except RestartError:
-            raise
-        except ZkdeploymentError as error:
-            return self._report(error)
-        except Exception as error:  # noqa: BLE001  a defect of the program must not end every daemon
-            self._report(error)
-            self._resign()  # another daemon may have no such defect
-            self.lead.lose()
-            return self.backoff.fail()
-        self.backoff.reset()
-        self._failures.end()
-        return pause
-
-    def _report(self, error: Exception) -> float:
-        kind = self._failures.report(error)
-        if isinstance(error, LockLostError):
-            self.lead.lose()
-        self._record(kind.event, self.lead.held and not isinstance(error, UnreachableError))
-        return self._pauses[kind]

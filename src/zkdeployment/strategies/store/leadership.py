@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.base.errors import LockLostError
+from zkdeployment.strategies.store.records import NODES
 from zkdeployment.zookeeper.contender_lock import ContenderLock, process_identity
 from zkdeployment.zookeeper.transactions import Check, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from zkdeployment.strategies.strategy import MemberKind
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
 
@@ -27,24 +29,22 @@ _BATCH = 499
 class FencedLead:
     """One daemon's contention for the lead, and the transactions that it may commit as the leader.
 
-    The contenders queue in ``directory``; ``identity`` is this daemon's name in the queue (default: its host and
-    process), ``role`` what messages call such daemons. ``reach`` is called before and after each commit with
-    ``before:PLACE`` and ``after:PLACE``.
+    The daemon leads rollouts over members of a ``kind``. ``identity`` is its name in the queue (default: its host
+    and process). ``reach`` is called before and after each commit with ``before:PLACE`` and ``after:PLACE``.
     """
 
     def __init__(
         self,
         session: Session,
-        directory: str,
-        reach: Callable[[str], None],
+        kind: MemberKind,
+        reach: Callable[[str], None] = lambda _place: None,
         *,
-        role: str,
         identity: str | None = None,
     ) -> None:
         self._session = session
         self._reach = reach
-        self._role = role
-        self._lock = ContenderLock(session, directory, identity or process_identity())
+        self._role = kind.leader
+        self._lock = ContenderLock(session, NODES[kind].leaders, identity or process_identity())
         self._node: str | None = None
 
     @property
@@ -67,11 +67,12 @@ class FencedLead:
         self._node = None
         self._lock.release()
 
-    def commit(self, place: str, *operations: Operation) -> None:
-        """Commit a transaction as the leader; raises ``LockLostError`` if another daemon leads.
+    def confirm(self) -> None:
+        """Raise ``LockLostError`` if this daemon does not lead any more."""
+        self.commit("lead")
 
-        Without operations, the call only confirms the lead.
-        """
+    def commit(self, place: str, *operations: Operation) -> None:
+        """Commit a transaction as the leader; raises ``LockLostError`` if another daemon leads."""
         if self._node is None:
             raise LockLostError(
                 f"this {self._role} does not lead any more: another one leads; it queues for the lead again"
