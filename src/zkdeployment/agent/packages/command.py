@@ -220,8 +220,10 @@ class DnfCommand:
         """Run a dnf command that changes packages and return all its output; ``alone`` as for ``run``.
 
         dnf runs in its own session and scope and writes to the file ``output``, so that neither a signal to this
-        process nor its death interrupts a transaction. Raises the ``PackageError`` of ``failures.explain``.
+        process nor its death interrupts a transaction. Raises the ``PackageError`` of ``failures.explain``, and
+        ``LockedError`` before dnf starts if another program holds the lock of dnf 5.
         """
+        self.check_lock()
         try:
             argv = new_scope("packages", _STOP).wrap(self._argv(*arguments, alone=alone))
             status = process.run_apart(argv, output=output, env=self.env)

@@ -543,24 +543,45 @@ with open(sys.argv[1], "w") as lock:
 """
 
 
-def test_a_commit_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host):
-    deploy(host, {"foo": "1.0"})
-    transaction = host.manager.prepare(change({"foo": "1.1"}))
+@contextlib.contextmanager
+def locked_dnf_5(host):
+    """Hold the lock of dnf 5 in another program."""
     lock = host.root / "var/lib/dnf/system-repo.lock"
     lock.parent.mkdir(exist_ok=True)
-    ticks = []
-    impatient = Dnf(host.root, host.repositories, patience=0.5, tick=lambda: ticks.append("tick"))
     argv = [sys.executable, "-c", LOCK_HOLDER, str(lock)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        with pytest.raises(PackageError, match=f"another program uses dnf: it holds {lock}; try again") as info:
-            impatient.commit(transaction)
+        yield
         other.communicate(b"\n")
+
+
+def test_a_commit_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host):
+    deploy(host, {"foo": "1.0"})
+    transaction = host.manager.prepare(change({"foo": "1.1"}))
+    ticks = []
+    impatient = Dnf(host.root, host.repositories, patience=0.5, tick=lambda: ticks.append("tick"))
+    refusal = "another program uses dnf: it holds /.*/system-repo.lock; try again"
+    with locked_dnf_5(host), pytest.raises(PackageError, match=refusal) as info:
+        impatient.commit(transaction)
     assert info.value.retry_helps
     assert ticks
     assert host.installed == {"foo-1.0-1.noarch"}
     deploy(host, {"foo": "1.1"})
     assert host.installed == {"foo-1.1-1.noarch"}
+
+
+def test_a_rollback_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host):
+    deploy(host, {"foo": "1.0"})
+    host.crash({"foo": "1.1", "slow": "1.0"})
+    wait_until(lambda: "foo-1.1-1.noarch" in host.installed, "the dnf of the dead agent has ended")
+    ticks = []
+    impatient = Dnf(host.root, host.repositories, patience=0.5, tick=lambda: ticks.append("tick"))
+    with locked_dnf_5(host), pytest.raises(PackageError, match=r"rolled back: .*another program uses dnf"):
+        impatient.recover()
+    assert ticks
+    assert "foo-1.1-1.noarch" in host.installed
+    host.manager.recover()
+    assert host.installed == {"foo-1.0-1.noarch"}
 
 
 def test_a_commit_succeeds_even_if_its_files_cannot_be_cached(host):
