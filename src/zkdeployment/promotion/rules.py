@@ -281,10 +281,7 @@ def _problem(fleet: Fleet, facts: PromotionFacts, report: FleetReport) -> str:
             " fleet's syncer follow this branch, and is this the service of the fleet?"
         )
     if reading.tip.commit is None:
-        missing = (
-            f"there is no branch {fleet.branch}; the first promotion creates it if [sync] of the fleet has"
-            " contained-in, otherwise create it with 'git push'"
-        )
+        missing = f"there is no branch {fleet.branch}: the first promotion creates it"
         return f"{missing}; {report.problem}" if report.problem else missing
     return report.problem
 

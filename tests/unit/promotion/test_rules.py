@@ -653,9 +653,7 @@ class TestTheStandingOfAFleet:
         report = FleetReport(FleetState.HELD, None, by="op", read_at=9.0)
         found = self.standing(BranchTip(), report)
         assert found.by == "op"
-        assert found.problem.startswith(
-            "there is no branch fleets/eu; the first promotion creates it if [sync] of"
-        )
+        assert found.problem.startswith("there is no branch fleets/eu: the first promotion creates it")
         answer = DryRun(problem="too slow")
         tip = BranchTip(commit(1), in_main=True)
         assert self.standing(tip, report, dry_run=answer).problem == "the dry run has no answer: too slow"
