@@ -247,7 +247,7 @@ class AnalysisScenario(DemoScenario):
             while not condition():
                 if time.monotonic() > deadline:
                     raise DemoError(f"expected: {awaited}, within {_TIMEOUT} s; the rollout: {self.show()}")
-                time.sleep(0.2)
+                time.sleep(1.0)  # most conditions run a command
         self.check(True, awaited)
 
 

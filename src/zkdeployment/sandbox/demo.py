@@ -45,7 +45,7 @@ _INTERVAL = 0.05
 
 
 class FleetObserver:
-    """Takes a snapshot of the fleet at ``connection`` 20 times a second; a context manager."""
+    """Observes the fleet at ``connection`` 20 times a second, as far as something asks for it; a context manager."""
 
     def __init__(self, connection: str, console: Console) -> None:
         self._session = Session(connection)
@@ -56,6 +56,7 @@ class FleetObserver:
         self._holders: list[str] = []
         self._watched: str | None = None
         self._snapshot: FleetSnapshot | None = None
+        self._is_shown = False
 
     def __enter__(self) -> Self:
         self._session.open()
@@ -89,13 +90,16 @@ class FleetObserver:
         if not self._console.is_terminal:
             yield
             return
+        self._is_shown = True
         with Live(console=self._console, get_renderable=self._table, refresh_per_second=8, transient=True):
             yield
+        self._is_shown = False
 
     def _observe(self) -> None:
         while not self._closed.wait(_INTERVAL):
             try:
-                self._snapshot = self._reader.snapshot()
+                if self._is_shown:
+                    self._snapshot = self._reader.snapshot()
                 self._record_holder()
             except UnreachableError:
                 continue
