@@ -29,8 +29,8 @@ VERSIONS = ("1.0", "1.1", "1.2")
 #: The requests through each load balancer while the service rolls to the next version.
 REQUESTS = 10_000
 
-#: The seconds between two requests of a client: a load balancer then gets all requests in about the time of a roll,
-#: and the clients do not take the processors from the fleet.
+#: The seconds between two requests of a client: a load balancer gets all requests in about the time of a roll, and
+#: the clients do not take the processors from the fleet.
 PACE = 0.004
 
 #: The seconds for which instances go on answering after they left the list.

@@ -45,7 +45,7 @@ _INTERVAL = 0.05
 
 
 class FleetObserver:
-    """Observes the fleet at ``connection`` 20 times a second, as far as something asks for it; a context manager."""
+    """Observes what is asked for of the fleet at ``connection``, 20 times a second; a context manager."""
 
     def __init__(self, connection: str, console: Console) -> None:
         self._session = Session(connection)
