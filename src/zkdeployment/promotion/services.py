@@ -22,9 +22,11 @@ from urllib.parse import quote, urljoin, urlsplit
 import urllib3
 
 from zkdeployment.base.act import sanitize
+from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.errors import ConfigurationError, ServiceError, ZkdeploymentError, without_secrets
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import read_secret
+from zkdeployment.base.records import invalid
 from zkdeployment.config.sections import LOOPBACK
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
 
@@ -45,6 +47,10 @@ _MOST_BYTES = 1 << 18
 
 #: The most characters of a service's own words in a sentence.
 _LONGEST = 1000
+
+#: The most hosts of a fleet, and seconds since ZooKeeper confirmed a report that is believed.
+_MOST_HOSTS = 1_000_000
+_OLDEST = 60.0
 
 #: Requests of a kind at a time that are within their time limit.
 _REPORTS_AT_ONCE = 64
@@ -267,15 +273,34 @@ def _read_report(client: ServiceClient, service: FleetService, last: _Read | Non
     """Return the report of a service; raises ``ServiceError``."""
     url = service.url
     answer = client.request("GET", service, "/api/v1/fleet", _REPORT, tag="" if last is None else last.tag)
-    read_at = now - _age(answer.headers)
+    age = _age(answer.headers)
+    if age > _OLDEST:
+        raise ServiceError(
+            f"the service at {url} reports its fleet of {age:g} s ago: expected at most {_OLDEST:g} s; check its"
+            " connection to ZooKeeper"
+        )
+    read_at = now - age
     if answer.status == 304 and last is not None:
         return replace(last, report=replace(last.report, read_at=read_at))
     _check_schema(url, answer, "fleet")
     try:
-        report = FleetReport.from_json(answer.body, read_at=read_at)
+        report = _checked_report(FleetReport.from_json(answer.body, read_at=read_at))
     except ValueError as error:
         raise ServiceError(f"the service at {url} sent an invalid report: {sanitize(str(error))}") from error
     return _Read(report, answer.headers.get("ETag", ""))
+
+
+def _checked_report(report: FleetReport) -> FleetReport:
+    """Return a report with texts for people; raises ``ValueError`` for a report that no fleet can have."""
+    if report.state in {FleetState.UNREACHABLE, FleetState.DIVERGED}:
+        raise invalid("a state of the fleet itself", report.state.value)
+    if not 0 <= report.converged <= report.hosts <= _MOST_HOSTS:
+        raise invalid(f"at most {_MOST_HOSTS} hosts", f"{report.converged} of {report.hosts}")
+    for commit in (report.revision, report.refused):
+        if commit is not None and not is_commit(commit):
+            raise invalid("a commit", commit)
+    by, problem = (without_secrets(sanitize(text)) for text in (report.by, report.problem))
+    return replace(report, by=by, problem=problem)
 
 
 def _age(headers: Mapping[str, str]) -> float:
@@ -362,7 +387,7 @@ class FleetServices:
         self._trying = _Threads("fleet-dry-run", _DRY_RUNS_AT_ONCE, _DRY_RUN)
         self._asked: dict[FleetService, float] = {}
         self._reads: dict[FleetService, _Read] = {}
-        #: The requests under way, with the time at which each was submitted.
+        #: The requests under way, with the time at which each was submitted, or of a dry run, begun.
         self._busy: dict[tuple[str, ...], float] = {}
         self._dry_runs: dict[tuple[FleetService, str], tuple[float, DryRun]] = {}
         if streams is not None:
@@ -402,8 +427,10 @@ class FleetServices:
                 answered, answer = self._dry_runs.get((service, commit), (0.0, None))
                 is_due = answer is None or (answer.problem and now - answered >= _AGAIN)
                 if is_due and (*service, commit) not in self._busy:
-                    self._busy[*service, commit] = now
+                    self._busy[*service, commit] = math.inf  # it waits for a thread
                     self._trying.run(partial(self._try, service, commit))
+                elif now - self._busy.get((*service, commit), now) > 2 * _DRY_RUN:  # as for reports
+                    self._dry_runs[service, commit] = (now, DryRun(problem=str(_too_slow(service.url, _DRY_RUN))))
             answers = {service.fleet: self._dry_runs.get((service, commit)) for service in known}
         return {fleet: each[1] for fleet, each in answers.items() if each is not None}
 
@@ -445,6 +472,8 @@ class FleetServices:
 
     def _try(self, service: FleetService, commit: str) -> None:
         answer = DryRun(problem="the promoter failed; see its log")
+        with self._lock:
+            self._busy[*service, commit] = self._clock.monotonic()
         try:
             answer = ask_dry_run(self._client, service, commit)
         except ZkdeploymentError as error:

@@ -296,6 +296,28 @@ def test_a_name_that_does_not_exist_is_named(tokens):
                 " stopped, refused, unreachable, diverged, found 'dancing'"
             ),
         ),
+        (
+            Service({**REPORT, "state": "unreachable"}),
+            "sent an invalid report: expected a state of the fleet itself, found 'unreachable'",
+        ),
+        (
+            Service({**REPORT, "revision": "r17"}),
+            "the service at {url} sent an invalid report: expected a commit, found 'r17'",
+        ),
+        (Service({**REPORT, "refused": "x" * 200_000}), "sent an invalid report: expected a commit, found 'xxx"),
+        (
+            Service({**REPORT, "converged": 4}),
+            "sent an invalid report: expected at most 1000000 hosts, found '4 of 3'",
+        ),
+        (Service({**REPORT, "hosts": -1, "converged": -1}), "hosts, found '-1 of -1'"),
+        (Service({**REPORT, "hosts": 10**4000}), "sent an invalid report: expected at most 1000000 hosts"),
+        (
+            Service(headers={"Age": "7200"}),
+            (
+                "the service at {url} reports its fleet of 7200 s ago: expected at most 60 s; check its connection"
+                " to ZooKeeper"
+            ),
+        ),
         (Service(body=b"[" * 100_000), "the service at {url} answered with status 200 and"),
         (Service([1]), "the service at {url} answered with status 200 and no content instead of an object"),
         (
@@ -321,6 +343,16 @@ def test_answers_of_something_else_become_one_sentence(tokens, service, expected
         problem = problem_of(tokens, url)
     assert expected.format(url=url, tokens=tokens) in problem
     assert "\n" not in problem
+
+
+def test_the_words_of_a_service_are_one_short_line_without_secrets_that_every_display_can_show(tokens):
+    words = "\x1b[31m\ud800 --token hunter2 https://ann:hunter2@repo\n" + "x" * 100_000
+    with Service({**REPORT, "state": "held", "by": words, "problem": words}).running() as url:
+        report = Followed(tokens).report({"eu-1": url})
+    for text in (report.by, report.problem):
+        assert text.startswith(r"\x1b[31m\ud800 --token *** https://***@repo xxx")
+        assert text.isprintable()
+        assert len(text) <= 500
 
 
 class Certificates:
@@ -444,6 +476,27 @@ def test_a_dry_run_without_a_verdict_is_repeated_after_a_while(tokens):
         assert len(service.seen) == 1
         followed.clock.time += 10
         wait_until(lambda: followed.services.dry_runs({"eu-1": url}, COMMIT)["eu-1"].accepts, "a verdict")
+
+
+def test_a_dry_run_that_never_ends_is_found_too_slow(tokens, monkeypatch):
+    monkeypatch.setattr(services, "_DRY_RUN", 0.2)
+    followed, done = Followed(tokens), threading.Event()
+
+    class Dripping(Service):
+        def answer(self, request):
+            while not done.wait(0.05):
+                with contextlib.suppress(OSError):
+                    request.wfile.write(b"X")
+
+    dripping = Dripping()
+    with dripping.running() as url:
+        assert followed.services.dry_runs({"eu-1": url}, COMMIT) == {}
+        wait_until(lambda: dripping.seen, "the service is asked")
+        followed.clock.time += 1
+        followed.services.dry_runs({"eu-1": url}, COMMIT)
+        answers = followed.services.dry_runs({"eu-1": url}, COMMIT)
+        assert answers["eu-1"].problem == f"the service at {url} did not answer within 0.2 s"
+        done.set()
 
 
 def test_a_verdict_about_another_commit_is_no_verdict(tokens):
