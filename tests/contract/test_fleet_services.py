@@ -36,7 +36,7 @@ class RealArena:
         for role in (Role.VIEWER, Role.OPERATOR):
             tokens = directory / role.value
             tokens.mkdir()
-            login = ":".join(service.add_user(role))
+            login = f"{':'.join(service.add_user(role))} 127.0.0.1"
             for name in self.addresses:
                 (tokens / name).write_text(login)
                 (tokens / name).chmod(0o600)

@@ -388,13 +388,13 @@ class PromoteSettings(SectionSettings):
     """
 
     token_directory: Path = setting(PATH, REQUIRED)
-    """A directory with one file for each fleet, with the fleet's name: one line ``USER:KEY``, of a user with the
-    role ``viewer`` of the fleet's service. The files must not be accessible for everyone. Required by the
-    promoter.
+    """A directory with one file for each fleet, with the fleet's name: one line ``USER:KEY HOST``, of a user with
+    the role ``viewer`` of the fleet's service, and the host of that service. The files must not be accessible for
+    everyone. Required by the promoter.
 
-    The files are read for each request, so that keys can be replaced. A key is sent, always encrypted, to the
-    address in the document of the fleets: with ``ca``, only servers with a certificate of your own authority can
-    receive one.
+    The files are read for each request, so that keys can be replaced. A key is sent only to its host, always
+    encrypted: who may change the address in the document of the fleets cannot lead it elsewhere. ``HOST:PORT``
+    also demands the port.
 
     Example: /etc/zkdeployment/fleets
     """

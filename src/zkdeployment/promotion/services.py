@@ -63,6 +63,9 @@ _CONNECTIONS = 10
 #: Seconds between two requests for a report that events cause.
 _BETWEEN_EVENTS = 1.0
 
+#: A key, and the host or the host and port of the only service to which it is sent.
+_KEY = re.compile(r"(?P<login>[^:\s]+:\S+)\s+(?P<host>\S+)")
+
 #: Seconds after which a dry run without an answer is asked for again.
 _AGAIN = 10.0
 
@@ -87,8 +90,9 @@ class ServiceClient:
     """Sends requests to the services of fleets, from any thread; each is one attempt within a time limit.
 
     ``ca`` is a file of the certificates that may sign those of the services, by default those of the system.
-    ``tokens`` is a directory with a file for each fleet: one line, ``USER:KEY``. The files are read for each
-    request, so that keys can be replaced. Raises ``ConfigurationError`` if ``ca`` cannot be used.
+    ``tokens`` is a directory with a file for each fleet: one line, ``USER:KEY HOST``. The key is sent to no other
+    host, also if the document of the fleets names one. The files are read for each request, so that keys can be
+    replaced. Raises ``ConfigurationError`` if ``ca`` cannot be used.
     """
 
     def __init__(self, tokens: Path, ca: Path | None = None) -> None:
@@ -166,12 +170,20 @@ class ServiceClient:
             )
         file = self._tokens / fleet
         try:
-            login = read_secret(file)
+            line = read_secret(file)
         except ConfigurationError as error:
             raise ServiceError(f"no key for the service of {fleet}: {error}") from error
-        if not re.fullmatch(r"[^:\s]+:\S+", login):
-            raise ServiceError(f"no key for the service of {fleet}: expected USER:KEY in {file}")
-        return dict(urllib3.make_headers(basic_auth=login))
+        if (match := _KEY.fullmatch(line)) is None:
+            raise ServiceError(
+                f"no key for the service of {fleet}: expected USER:KEY and the host of the service in {file}, as"
+                " in promoter:KEY deploy.eu-1.example.com"
+            )
+        if match["host"].lower() not in {parts.hostname, parts.netloc.lower()}:
+            raise ServiceError(
+                f"the key in {file} is not sent to {url}: it is for {sanitize(match['host'])}; correct the"
+                " document of the fleets, or the host in the file if the service has moved"
+            )
+        return dict(urllib3.make_headers(basic_auth=match["login"]))
 
     def _checked(self, service: FleetService, response: urllib3.BaseHTTPResponse, content: bytes) -> ServiceAnswer:
         """Return an answer with JSON, or 304; raises ``ServiceError`` for others."""

@@ -150,7 +150,7 @@ class Sandbox:
                     for name, sandbox in fleets.items():
                         user = f"fleets-{role}"
                         key = add_user(sandbox.status()["zookeeper"], user, role)
-                        layout.write_private(directory / name, f"{user}:{key}\n")
+                        layout.write_private(directory / name, f"{user}:{key} 127.0.0.1\n")
                 self._configure_tools(description)
                 self._daemons["promoter"].start()
         except BaseException:

@@ -44,7 +44,7 @@ class Fleet:
     def admit(self, name: str, key: str) -> None:
         """Write the key file of the fleet."""
         file = self.tokens / "eu-1"
-        file.write_text(f"{name}:{key}\n")
+        file.write_text(f"{name}:{key} 127.0.0.1\n")
         file.chmod(0o600)
 
     def dry_run(self, commit: str) -> str:

@@ -60,7 +60,7 @@ class PromotedFleet:
         """Write the configuration of the promoter, with its key of the service."""
         tokens = self.directory / "tokens"
         tokens.mkdir()
-        (tokens / "eu-1").write_text(":".join(login))
+        (tokens / "eu-1").write_text(f"{':'.join(login)} 127.0.0.1")
         (tokens / "eu-1").chmod(0o600)
         file = self.directory / "promoter.cfg"
         file.write_text(

@@ -33,7 +33,7 @@ REPORT = {"schema": "zkdeployment/fleet/v1", **FleetReport(FleetState.CONVERGED,
 @pytest.fixture
 def tokens(tmp_path):
     for fleet in ("eu-1", "us-1"):
-        write_token(tmp_path, fleet, "promoter:secret-key")
+        write_token(tmp_path, fleet, "promoter:secret-key 127.0.0.1")
     return tmp_path
 
 
@@ -185,7 +185,7 @@ def test_a_slow_service_delays_no_other(tokens, monkeypatch):
         with Service().running() as url:
             addresses = {f"dead-{number}": f"http://127.0.0.1:{silent.port}" for number in range(9)}
             for fleet in addresses:
-                write_token(tokens, fleet, "a:b")
+                write_token(tokens, fleet, "a:b 127.0.0.1")
             addresses["eu-1"] = url
             followed.report(addresses)  # once, they have to be found
             wait_until(
@@ -250,6 +250,7 @@ def test_a_service_that_is_away_is_named(tokens):
 
 
 def test_a_name_that_does_not_exist_is_named(tokens):
+    write_token(tokens, "eu-1", "promoter:secret-key deploy.eu-1.invalid")
     problem = problem_of(tokens, "https://deploy.eu-1.invalid")
     assert problem.startswith("cannot reach the service at https://deploy.eu-1.invalid: "), problem
 
@@ -395,7 +396,7 @@ def test_a_file_without_certificates_is_refused_at_the_start(tokens, tmp_path):
 def test_a_hundred_fleets_cost_a_hundred_small_requests_in_each_interval(tokens):
     service, followed = Service(headers={"ETag": '"a"'}), Followed(tokens)
     for number in range(100):
-        write_token(tokens, f"fleet-{number}", "a:b")
+        write_token(tokens, f"fleet-{number}", "a:b 127.0.0.1")
     with service.running() as url:
         addresses = {f"fleet-{number}": url for number in range(100)}
         for _ in range(3):
@@ -431,12 +432,40 @@ def test_keys_are_never_sent_unencrypted_or_from_a_file_that_all_may_read(tokens
             f" {tokens}/eu-1"
         )
         write_token(tokens, "eu-1", "just-a-key")
-        assert problem_of(tokens, url) == f"no key for the service of eu-1: expected USER:KEY in {tokens}/eu-1"
+        expected = (
+            f"no key for the service of eu-1: expected USER:KEY and the host of the service in {tokens}/eu-1"
+        )
+        assert problem_of(tokens, url) == f"{expected}, as in promoter:KEY deploy.eu-1.example.com"
+        write_token(tokens, "eu-1", "promoter:secret-key")
+        assert problem_of(tokens, url).startswith(expected)
         (tokens / "eu-1").unlink()
         assert problem_of(tokens, url) == (
             f"no key for the service of eu-1: cannot read {tokens}/eu-1: No such file or directory"
         )
         assert service.seen == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "127.0.0.1:1", "127.0.0.10", "0.0.1", "deploy.eu-1.example.com"])
+def test_a_key_is_sent_to_no_host_but_its_own(tokens, host):
+    service = Service()
+    write_token(tokens, "eu-1", f"promoter:secret-key {host}")
+    with service.running() as url:
+        assert problem_of(tokens, url) == (
+            f"the key in {tokens}/eu-1 is not sent to {url}: it is for {host}; correct the document of the"
+            " fleets, or the host in the file if the service has moved"
+        )
+        (outcome,) = act_everywhere(ServiceClient(tokens), {"eu-1": url}, "stop", "why")
+        assert "is not sent to" in outcome.problem
+        assert service.seen == []
+
+
+def test_a_key_may_be_for_one_port_of_its_host(tokens):
+    with Service().running() as url:
+        write_token(tokens, "eu-1", f"promoter:secret-key {url.removeprefix('http://')}")
+        assert Followed(tokens).report({"eu-1": url}).state is FleetState.CONVERGED
+        write_token(tokens, "eu-1", "promoter:secret-key LOCALHOST")
+        localhost = url.replace("127.0.0.1", "localhost")
+        assert Followed(tokens).report({"eu-1": localhost}).state is FleetState.CONVERGED
 
 
 def refusals(*found, revision=COMMIT):
@@ -525,7 +554,7 @@ def test_an_act_reaches_all_fleets_at_once_and_names_those_that_it_did_not_reach
             super().answer(request)
 
     stopped, refusing = Gated({"by": "anna"}), Gated({"detail": "the cluster is stopped"}, status=409)
-    write_token(tokens, "gone", "a:b")
+    write_token(tokens, "gone", "a:b 127.0.0.2")
     with stopped.running() as first, refusing.running() as second, Service().running() as away:
         pass_on = {"eu-1": first, "us-1": second, "gone": away.replace("127.0.0.1", "127.0.0.2")}
         outcomes = act_everywhere(ServiceClient(tokens), pass_on, "hold", "a storm")

@@ -73,7 +73,7 @@ def tokens(tmp_path):
 
 def write_token(directory, fleet, *login):
     file = directory / fleet
-    file.write_text(":".join(login))
+    file.write_text(f"{':'.join(login)} 127.0.0.1")
     file.chmod(0o600)
 
 

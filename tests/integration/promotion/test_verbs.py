@@ -161,6 +161,17 @@ def test_all_fleets_are_stopped_with_a_line_for_each(run, fleets):
     assert run("fleets", "hold", "--reason", "repair")[0] == 0
 
 
+def test_all_fleets_are_stopped_also_while_the_git_server_is_away(run, fleets):
+    fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.records.standings, "the promoter knows the fleets")
+    fleets.repository.bare.rename(fleets.repository.bare.with_name("away.git"))
+    code, out, err = run("fleets", "stop", "--reason", "web 1.3 loses sessions")
+    assert (code, sorted(out.splitlines())) == (0, ["eu-1: stopped", "us-1: stopped", "us-2: stopped"])
+    assert "there is no git repository at" in err
+    assert "; the fleets are those that the promoter recorded last" in err
+
+
 def test_a_rollback_goes_first_to_the_bad_fleets(run, fleets):
     fleets.push(CANARY, REST)
     good = fleets.change("/good")

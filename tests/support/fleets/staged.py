@@ -241,7 +241,7 @@ def staged_fleets(directory: Path, connection: str, session: Session, *names: st
     tokens = directory / "tokens"
     tokens.mkdir()
     for name in names:
-        (tokens / name).write_text("promoter:key\n")
+        (tokens / name).write_text("promoter:key 127.0.0.1\n")
         (tokens / name).chmod(0o600)
     repository = Branch(directory)
     repository.hook("post-receive", f"cat >> {directory / 'pushes'}")

@@ -9,7 +9,7 @@ import click
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
-from zkdeployment.base.errors import ConfigurationError, NotFoundError
+from zkdeployment.base.errors import ConfigurationError, NotFoundError, ZkdeploymentError
 from zkdeployment.base.text import counted
 from zkdeployment.cli.operator_options import reason_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
@@ -25,6 +25,7 @@ from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
+    from zkdeployment.config.sections import PromoteSettings
     from zkdeployment.promotion.records import FleetStanding
     from zkdeployment.promotion.store import PromotionSnapshot
     from zkdeployment.promotion.views.fleets import FleetsStatus
@@ -141,7 +142,6 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
     @reason_option(required=True)
     @zookeeper_options
     def verb(connection: Servers, reason: str) -> None:
-        del connection
         from zkdeployment.promotion.services import ServiceClient, act_everywhere  # noqa: PLC0415  others need none
 
         settings = configured_promotion(click.get_current_context().params["config"])
@@ -149,10 +149,9 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
         if tokens is None:
             raise ConfigurationError(
                 "operator-token-directory: not specified in [promote]; expected a directory with a file for each"
-                " fleet: USER:KEY of a user with the role operator"
+                " fleet: USER:KEY of a user with the role operator, and the host of the service"
             )
-        with open_main(settings) as main:
-            services = {fleet.name: fleet.service for fleet in main.fleets().fleets}
+        services = _services(settings, connection)
         failed = 0
         for outcome in act_everywhere(ServiceClient(tokens, settings.ca), services, act, reason):
             failed += bool(outcome.problem)
@@ -164,9 +163,23 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
     return verb
 
 
-_COMMON = """The fleets are those of the main branch, which is read with your own rights for the repository. The
-keys are in operator-token-directory of [promote]. A line for each fleet has the outcome. The exit code is 1 if one
-of them did not answer or refused.
+def _services(settings: PromoteSettings, connection: Servers) -> dict[str, str]:
+    """Return the addresses of the services by fleet: those of main, else those that the promoter recorded.
+
+    Each key is sent only to its own host, so that neither of them can lead a key elsewhere.
+    """
+    try:
+        with open_main(settings) as main:
+            return {fleet.name: fleet.service for fleet in main.fleets().fleets}
+    except ZkdeploymentError as error:
+        echo(f"{error}; the fleets are those that the promoter recorded last", err=True)
+        _, status = _read(connection)
+        return {fleet.name: fleet.service for fleet in status.fleets}
+
+
+_COMMON = """The fleets are those of the main branch, which is read with your own rights for the repository; if
+that fails, they are those that the promoter recorded. The keys are in operator-token-directory of [promote]. A
+line for each fleet has the outcome. The exit code is 1 if one of them did not answer or refused.
 
 \b
 Example:
