@@ -1,4 +1,4 @@
-"""Verbs that only perform an act."""
+"""Verbs that only perform an act, such as a directive to the daemon that leads a rollout."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.cli.operator_options import reason_option, recorded_name
 from zkdeployment.cli.options import zookeeper_options
+from zkdeployment.cli.terminal import echo
 from zkdeployment.service.act import Actor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
+    from click.shell_completion import CompletionItem
+
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.service.act import PlannedAct
+    from zkdeployment.service.directives import DirectiveAct
+    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.servers import Servers
 
 Adapters = TypeVar("Adapters")
@@ -52,3 +59,56 @@ def act_verb(
         return verb
 
     return decorate
+
+
+def directive_verb(
+    act: type[DirectiveAct], present: Callable[[OperatorAdapters], RolloutState | None]
+) -> Callable[[Callable[[], None]], click.Command]:
+    """Return a decorator that makes a verb of a directive; the function prints advice after the outcome.
+
+    ``present`` reads the newest rollout, whose groups complete the verb's argument.
+    """
+    from zkdeployment.fleet.operator import open_operator  # noqa: PLC0415  the other verbs need none of these
+    from zkdeployment.strategies.views import directive_objection  # noqa: PLC0415
+
+    kind, verb = act.KIND, act.DIRECTIVE.value
+
+    def accepting(operator: OperatorAdapters) -> Iterable[str]:
+        state = present(operator)
+        names = () if state is None else (group.name for group in state.rollout.strategy.groups)
+        return (name for name in names if state and directive_objection(state, act.DIRECTIVE, name) is None)
+
+    def decorate(advise: Callable[[], None]) -> click.Command:
+        @functools.wraps(advise)
+        def show(planned: DirectiveAct, done: Any) -> None:
+            if not getattr(done, kind.leader):
+                echo(f"no {kind.leader} runs: the directive takes effect when a {kind.leader} runs", err=True)
+            group = "" if planned.group is None else f"{planned.group} of "
+            echo(f"{verb.removesuffix('e')}ed {group}{kind.whole} {getattr(done, kind.whole)}")
+            advise()
+
+        if any(act.given_fields()):
+            click.argument("group", shell_complete=completing(accepting))(show)
+        return act_verb(act, verb, open_operator)(show)
+
+    return decorate
+
+
+def completing(
+    find: Callable[[OperatorAdapters], Iterable[str]],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return the function that completes the beginning of a name that ``find`` reads."""
+
+    def complete(context: click.Context, _parameter: click.Parameter, start: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  verbs start faster without it
+
+        from zkdeployment.config.settings import find_servers  # noqa: PLC0415  as above
+        from zkdeployment.fleet.operator import open_operator  # noqa: PLC0415  as above
+
+        try:
+            with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
+                return [CompletionItem(name) for name in find(operator) if name.startswith(start)]
+        except ZkdeploymentError:
+            return []
+
+    return complete

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.text import counted
 from zkdeployment.promotion import store
 from zkdeployment.service.act import ActRight, RecordedAct, given
 from zkdeployment.service.acts import OperatorAct
-from zkdeployment.strategies.group_analysis import waiting_reason
+from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
 from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.state import Directive
-from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.views import directive_description, directive_objection, directive_situation
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
@@ -39,87 +36,48 @@ class DirectedPromotion:
     promoter: bool
 
 
-class _PromotionAct(OperatorAct["PromotionReading"]):
-    RIGHT = RIGHT
+def _reading(visit: Visit) -> PromotionReading:
+    from zkdeployment.promotion.feed import PROMOTION_PART  # noqa: PLC0415  verbs start faster without it
 
-    def read(self, visit: Visit) -> PromotionReading:
-        from zkdeployment.promotion.feed import PROMOTION_PART  # noqa: PLC0415  verbs start faster without it
-
-        return visit.adapters.feed.snapshot().reading.of(PROMOTION_PART)
+    return visit.adapters.feed.snapshot().reading.of(PROMOTION_PART)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DirectPromotion(_PromotionAct):
+class DirectPromotion(DirectiveAct):
     """A directive to the promoter about the newest promotion."""
 
+    RIGHT = RIGHT
     ANSWER = DirectedPromotion
-    DIRECTIVE: ClassVar[Directive]
-    CONSEQUENCES: ClassVar[tuple[str, ...]] = ()
+    KIND = MemberKind.FLEET
 
-    group: str | None = None
+    def read(self, visit: Visit) -> RolloutState | None:
+        return _reading(visit).state
 
-    def objection(self, found: PromotionReading) -> str:
-        if found.state is None:
-            return "There is no promotion at present."
-        return directive_objection(found.state, self.DIRECTIVE, self.group or None) or ""
-
-    def situation(self, found: PromotionReading, visit: Visit) -> str:
-        return directive_situation(found.state, self.DIRECTIVE, self.group)
-
-    def consequences(self, found: PromotionReading) -> tuple[str, ...]:
-        return self.CONSEQUENCES
-
-    def perform(self, adapters: OperatorAdapters, actor: Actor) -> DirectedPromotion:
-        """Record the directive; raises ``RefusedError`` if the promotion does not allow it."""
-        act = actor.record(self, directive_description(self.DIRECTIVE, self.group, MemberKind.FLEET))
-        state = store.direct(adapters.session, self.DIRECTIVE, act, self.group)
-        return DirectedPromotion(
-            RecordedAct.of(act), state.id, read_leader(adapters.session, MemberKind.FLEET) is not None
-        )
+    def direct(self, adapters: OperatorAdapters, act: Act) -> RolloutState:
+        return store.direct(adapters.session, self.DIRECTIVE, act, self.group)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromoteFleets(DirectPromotion):
+class PromoteFleets(GroupDirective, DirectPromotion):
     """Let a group of the newest promotion pass whose metrics wait, or begin when its turn comes."""
 
     NAME = "promotion-promote"
     BUTTON = "Promote the group"
+    DIRECTIVE = Directive.PROMOTE
     PATH = "promotion/promote"
     OPERATION = "promote_fleets"
     REQUEST = "The promotion of a group of fleets."
-    DIRECTIVE = Directive.PROMOTE
-
-    group: str = given(least=1, most=200, hidden=True)
-
-    def title(self, found: PromotionReading) -> str:
-        return super().title(found) if found.state is None else f"Promote group {self.group}"
-
-    def consequences(self, found: PromotionReading) -> tuple[str, ...]:
-        state = found.state
-        members = frozenset() if state is None else state.rollout.members.get(self.group, frozenset())
-        fleets = counted(len(members), "fleet", ",")
-        if state is not None and waiting_reason(state, self.group):
-            return f"The group passes without a verdict of its metrics: {fleets}.", "Groups after it may begin."
-        return (f"The group begins as soon as its turn comes: {fleets}.",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailFleets(DirectPromotion):
+class FailFleets(GroupDirective, DirectPromotion):
     """Fail a group of fleets whose metrics wait for data, as if a metric had failed."""
 
     NAME = "promotion-fail"
     BUTTON = "Fail the group"
     STYLE = "danger"
+    DIRECTIVE = Directive.FAIL
     PATH = "promotion/fail"
     OPERATION = "fail_fleets"
     REQUEST = "The failure of a group of fleets."
-    DIRECTIVE = Directive.FAIL
     CONSEQUENCES = ("The group and all groups that depend on it fail.", "No fleet loses the revision.")
-
-    group: str = given(least=1, most=200, hidden=True)
-
-    def title(self, found: PromotionReading) -> str:
-        return super().title(found) if found.state is None else f"Fail group {self.group}"
 
 
 class PausePromotion(DirectPromotion):
@@ -147,8 +105,8 @@ class ResumePromotion(DirectPromotion):
     NEEDS_REASON = False
     DIRECTIVE = Directive.RESUME
 
-    def consequences(self, found: PromotionReading) -> tuple[str, ...]:
-        if found.state is not None and has_failed(found.state):
+    def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
+        if found is not None and has_failed(found):
             return ("The same revision is promoted again, beginning with the first group.",)
         return ("The promotion continues where it was paused.",)
 
@@ -169,8 +127,13 @@ class AbortPromotion(DirectPromotion):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _FleetAct(_PromotionAct):
+class _FleetAct(OperatorAct["PromotionReading"]):
+    RIGHT = RIGHT
+
     fleet: str = given(least=1, most=200, hidden=True)
+
+    def read(self, visit: Visit) -> PromotionReading:
+        return _reading(visit)
 
     def title(self, found: PromotionReading) -> str:
         del found
@@ -247,20 +210,12 @@ ACTS: tuple[type[PlannedAct[Any]], ...] = (
 
 def promotion_acts(state: RolloutState) -> tuple[ActLink, ...]:
     """Return the acts that the newest promotion accepts now; those of groups are in ``group_acts``."""
-    return tuple(
-        act.link(act.BUTTON, "" if act is PausePromotion else act.STYLE, PAGE)
-        for act in (ResumePromotion, PausePromotion, AbortPromotion)
-        if directive_objection(state, act.DIRECTIVE) is None
-    )
+    return directive_links((ResumePromotion, PausePromotion, AbortPromotion), state, PAGE)
 
 
 def group_acts(state: RolloutState, group: GroupStatus) -> tuple[ActLink, ...]:
     """Return the links that promote or fail a group, if the promotion accepts that."""
-    links = (
-        (Directive.PROMOTE, PromoteFleets.link("Promote", "primary", PAGE, group=group.name)),
-        (Directive.FAIL, FailFleets.link("Fail", FailFleets.STYLE, PAGE, group=group.name)),
-    )
-    return tuple(link for directive, link in links if directive_objection(state, directive, group.name) is None)
+    return directive_links((PromoteFleets, FailFleets), state, PAGE, group=group.name)
 
 
 def fleet_acts(fleet: str, *, withheld: bool) -> tuple[ActLink, ...]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.text import counted
-from zkdeployment.service.act import ActLink, ActRight, RecordedAct, given
-from zkdeployment.service.acts import OperatorAct, fleet_situation
-from zkdeployment.strategies.group_analysis import waiting_reason
-from zkdeployment.strategies.state import Directive, RolloutState
+from zkdeployment.service.act import ActRight, RecordedAct
+from zkdeployment.service.acts import fleet_situation
+from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
+from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import GroupVerdict
-from zkdeployment.strategies.views import directive_description, directive_objection, directive_situation
+from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
+    from zkdeployment.base.act import Act
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.service.act import Actor, PlannedAct, Visit
+    from zkdeployment.service.act import ActLink, PlannedAct, Visit
+    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus
 
 
@@ -28,81 +29,45 @@ class DirectedRollout:
     coordinator: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class DirectRollout(OperatorAct["RolloutState | None"]):
+class DirectRollout(DirectiveAct):
     """A directive to the coordinator of the present rollout."""
 
     RIGHT = ActRight("direct the rollout")
     ANSWER = DirectedRollout
-    DIRECTIVE: ClassVar[Directive]
-    CONSEQUENCES: ClassVar[tuple[str, ...]] = ()
-
-    group: str | None = None
+    KIND = MemberKind.HOST
 
     def read(self, visit: Visit) -> RolloutState | None:
         return visit.adapters.feed.snapshot().fleet.rollout
 
-    def objection(self, found: RolloutState | None) -> str:
-        if found is None:
-            return "There is no rollout at present."
-        return directive_objection(found, self.DIRECTIVE, self.group or None) or ""
-
     def situation(self, found: RolloutState | None, visit: Visit) -> str:
-        situation = directive_situation(found, self.DIRECTIVE, self.group)
+        situation = super().situation(found, visit)
         return situation and f"{situation}; {fleet_situation(visit.adapters.feed.snapshot().fleet)}"
 
-    def title(self, found: RolloutState | None) -> str:
-        return "Act on the rollout" if found is None else self.BUTTON
-
-    def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
-        return self.CONSEQUENCES
-
-    def perform(self, adapters: OperatorAdapters, actor: Actor) -> DirectedRollout:
-        act = actor.record(self, directive_description(self.DIRECTIVE, self.group))
-        state = adapters.rollouts.direct(self.DIRECTIVE, act, self.group)
-        return DirectedRollout(RecordedAct.of(act), state.id, adapters.rollouts.coordinator() is not None)
+    def direct(self, adapters: OperatorAdapters, act: Act) -> RolloutState:
+        return adapters.rollouts.direct(self.DIRECTIVE, act, self.group)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromoteGroup(DirectRollout):
+class PromoteGroup(GroupDirective, DirectRollout):
     """Let a group of the present rollout pass whose metrics wait, or begin when its turn comes."""
 
     NAME = "rollout-promote"
     BUTTON = "Promote the group"
+    DIRECTIVE = Directive.PROMOTE
     PATH = "rollout/promote"
     OPERATION = "promote"
     REQUEST = "The promotion of a group of the present rollout."
-    DIRECTIVE = Directive.PROMOTE
-
-    group: str = given(least=1, most=200, hidden=True)
-
-    def title(self, found: RolloutState | None) -> str:
-        return super().title(found) if found is None else f"Promote group {self.group}"
-
-    def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
-        members = frozenset() if found is None else found.rollout.members.get(self.group, frozenset())
-        hosts = counted(len(members), "host", ",")
-        if found is not None and waiting_reason(found, self.group):
-            return (f"The group passes without a verdict of its metrics: {hosts}.", "Groups after it may begin.")
-        return (f"The group begins as soon as its turn comes: {hosts}.",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailGroup(DirectRollout):
+class FailGroup(GroupDirective, DirectRollout):
     """Fail a group whose metrics wait for data, as if a metric had failed."""
 
     NAME = "rollout-fail"
     BUTTON = "Fail the group"
     STYLE = "danger"
+    DIRECTIVE = Directive.FAIL
     PATH = "rollout/fail"
     OPERATION = "fail_group"
     REQUEST = "The failure of a group of the present rollout."
-    DIRECTIVE = Directive.FAIL
-
-    group: str = given(least=1, most=200, hidden=True)
-
-    def title(self, found: RolloutState | None) -> str:
-        return super().title(found) if found is None else f"Fail group {self.group}"
 
     def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
         groups = () if found is None else found.rollout.strategy.groups
@@ -158,11 +123,7 @@ ACTS: tuple[type[PlannedAct[Any]], ...] = (PromoteGroup, FailGroup, PauseRollout
 
 def rollout_acts(state: RolloutState, back: str) -> tuple[ActLink, ...]:
     """Return the acts that a rollout accepts now; those of groups are in ``group_acts``."""
-    return tuple(
-        act.link(act.BUTTON, "" if act is PauseRollout else act.STYLE, back)
-        for act in (ResumeRollout, PauseRollout, AbortRollout)
-        if directive_objection(state, act.DIRECTIVE) is None
-    )
+    return directive_links((ResumeRollout, PauseRollout, AbortRollout), state, back)
 
 
 def group_acts(state: RolloutState, group: GroupStatus, back: str) -> tuple[ActLink, ...]:
@@ -172,8 +133,4 @@ def group_acts(state: RolloutState, group: GroupStatus, back: str) -> tuple[ActL
     """
     progress = state.rollout.progress
     is_next = all(progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on)
-    links = (
-        (Directive.PROMOTE, PromoteGroup.link("Promote", "primary" if is_next else "", back, group=group.name)),
-        (Directive.FAIL, FailGroup.link("Fail", FailGroup.STYLE, back, group=group.name)),
-    )
-    return tuple(link for directive, link in links if directive_objection(state, directive, group.name) is None)
+    return directive_links((PromoteGroup, FailGroup), state, back, is_next=is_next, group=group.name)

@@ -361,24 +361,24 @@ class TestTheActs:
     def test_acts_on_a_promotion_that_does_not_exist_are_refused(self):
         acts = (PausePromotion(), ResumePromotion(), AbortPromotion())
         for act in (*acts, PromoteFleets(group="x"), FailFleets(group="x")):
-            assert act.objection(reading()) == "There is no promotion at present."
+            assert act.objection(None) == "There is no promotion at present."
 
     def test_a_promotion_under_way_can_be_paused_and_aborted(self, under_way):
         assert [link.label for link in promotion_acts(under_way.state)] == [
             "Pause the promotion",
             "Abort the promotion",
         ]
-        assert PausePromotion().objection(under_way) == ""
-        assert ResumePromotion().objection(under_way) == "the promotion 1-1 is not paused"
-        assert ResumePromotion().consequences(under_way) == ("The promotion continues where it was paused.",)
+        assert PausePromotion().objection(under_way.state) == ""
+        assert ResumePromotion().objection(under_way.state) == "the promotion 1-1 is not paused"
+        assert ResumePromotion().consequences(under_way.state) == ("The promotion continues where it was paused.",)
 
     def test_a_group_that_waits_can_be_promoted(self, under_way):
         groups = {group.name: group for group in rollout_status(under_way.state, led=True, now=NOON).groups}
         assert group_acts(under_way.state, groups["canary"]) == ()
         act = PromoteFleets(group="rest")
-        assert (act.objection(under_way), act.title(under_way)) == ("", "Promote group rest")
-        assert act.consequences(under_way) == ("The group begins as soon as its turn comes: 2 fleets.",)
-        assert "does not wait for its metrics" in FailFleets(group="rest").objection(under_way)
+        assert (act.objection(under_way.state), act.title(under_way.state)) == ("", "Promote group rest")
+        assert act.consequences(under_way.state) == ("The group begins as soon as its turn comes: 2 fleets.",)
+        assert "does not wait for its metrics" in FailFleets(group="rest").objection(under_way.state)
 
     def test_a_fleet_is_withheld_once_and_released_once(self):
         found = reading(standing("eu"), standing("us"), withheld={"us": WITHHELD})

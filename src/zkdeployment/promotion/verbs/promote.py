@@ -7,19 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from zkdeployment.base.errors import RefusedError, ZkdeploymentError
-from zkdeployment.cli.act_verbs import act_verb
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.cli.act_verbs import act_verb, completing, directive_verb
 from zkdeployment.cli.options import output_option, zookeeper_options
 from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.settings import find_servers
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.promotion.store import read_promotion, read_standings, read_withheld
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
-    DirectedPromotion,
     FailFleets,
     PausePromotion,
     PromoteFleets,
@@ -28,17 +25,17 @@ from zkdeployment.promotion.user_acts import (
     WithholdFleet,
 )
 from zkdeployment.promotion.views.fleets import fleets_status, waiting_for_reset
-from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.views import directive_objection, rollout_status
+from zkdeployment.strategies.views import rollout_status
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.promotion.views.fleets import FleetsStatus
+    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import RolloutStatus
     from zkdeployment.zookeeper.servers import Servers
-    from zkdeployment.zookeeper.session import Session
 
 
 @click.command(name="show")
@@ -88,50 +85,18 @@ def _missing(status: FleetsStatus) -> str:
     return f"there is no promotion: {status.problem or status.waiting or 'the promoter has not begun any yet'}"
 
 
-def _complete(context: click.Context, find: Any) -> list[CompletionItem]:
-    try:
-        with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
-            return [CompletionItem(name) for name in find(operator.session)]
-    except ZkdeploymentError:
-        return []
+def _present(operator: OperatorAdapters) -> RolloutState | None:
+    return read_promotion(operator.session).state
 
 
-def _complete_group(
-    directive: Directive, context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the groups of the newest promotion that accept a directive, as completions."""
-
-    def find(session: Session) -> list[str]:
-        state = read_promotion(session).state
-        names = [] if state is None else [group.name for group in state.rollout.strategy.groups]
-        return [
-            name
-            for name in names
-            if state is not None
-            and name.startswith(incomplete)
-            and directive_objection(state, directive, name) is None
-        ]
-
-    return _complete(context, find)
+def _fleets(withheld: bool, operator: OperatorAdapters) -> list[str]:
+    """Return the fleets that are withheld, or those that are not."""
+    held = read_withheld(operator.session)
+    return [name for name in read_standings(operator.session) if (name in held) is withheld]
 
 
-def _complete_fleet(
-    withheld: bool, context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the fleets that are withheld, or those that are not, as completions."""
-
-    def find(session: Session) -> list[str]:
-        held = read_withheld(session)
-        return [
-            name for name in read_standings(session) if (name in held) is withheld and name.startswith(incomplete)
-        ]
-
-    return _complete(context, find)
-
-
-@act_verb(PromoteFleets, "promote", open_operator)
-@click.argument("group", shell_complete=partial(_complete_group, Directive.PROMOTE))
-def promote(planned: PromoteFleets, done: DirectedPromotion) -> None:
+@directive_verb(PromoteFleets, _present)
+def promote() -> None:
     """Permit GROUP to begin as soon as all groups that it depends on have succeeded, or to pass without metrics.
 
     A group waits to be promoted if it has 'manual: true', if its required fleets cannot be reached, or if its
@@ -141,46 +106,41 @@ def promote(planned: PromoteFleets, done: DirectedPromotion) -> None:
     Example:
       zkdeployment promote promote europe --reason 'the canaries look good'
     """
-    _show(done, f"promoted {planned.group} of promotion")
 
 
-@act_verb(FailFleets, "fail", open_operator)
-@click.argument("group", shell_complete=partial(_complete_group, Directive.FAIL))
-def fail(planned: FailFleets, done: DirectedPromotion) -> None:
+@directive_verb(FailFleets, _present)
+def fail() -> None:
     """Fail GROUP, whose metrics wait for data: the group and all groups that depend on it fail.
 
     \b
     Example:
       zkdeployment promote fail canary --reason 'the dashboards show errors'
     """
-    _show(done, f"failed {planned.group} of promotion")
 
 
-@act_verb(PausePromotion, "pause", open_operator)
-def pause(_planned: PausePromotion, done: DirectedPromotion) -> None:
+@directive_verb(PausePromotion, _present)
+def pause() -> None:
     """Move the branches of no further fleets; fleets that have the revision continue to deploy it.
 
     \b
     Example:
       zkdeployment promote pause --reason 'latency is up, under investigation'
     """
-    _show(done, "paused promotion")
     echo("'zkdeployment promote resume' continues the promotion; 'promote abort' ends it.", err=True)
 
 
-@act_verb(ResumePromotion, "resume", open_operator)
-def resume(_planned: ResumePromotion, done: DirectedPromotion) -> None:
+@directive_verb(ResumePromotion, _present)
+def resume() -> None:
     """Continue a paused promotion, or promote the revision of a failed promotion again.
 
     \b
     Example:
       zkdeployment promote resume --reason 'was a broken dashboard'
     """
-    _show(done, "resumed promotion")
 
 
-@act_verb(AbortPromotion, "abort", open_operator)
-def abort(_planned: AbortPromotion, done: DirectedPromotion) -> None:
+@directive_verb(AbortPromotion, _present)
+def abort() -> None:
     """End the newest promotion as failed; fleets that have the revision keep it.
 
     A newer commit of the main branch begins a new promotion. To go back, see 'zkdeployment promote rollback'.
@@ -189,11 +149,10 @@ def abort(_planned: AbortPromotion, done: DirectedPromotion) -> None:
     Example:
       zkdeployment promote abort --reason '1.3 loses sessions'
     """
-    _show(done, "aborted promotion")
 
 
 @act_verb(WithholdFleet, "withhold", open_operator)
-@click.argument("fleet", shell_complete=partial(_complete_fleet, False))
+@click.argument("fleet", shell_complete=completing(partial(_fleets, False)))
 def withhold(planned: WithholdFleet, _act: Act) -> None:
     """Promote nothing to FLEET until it is released; promotions neither wait for the fleet nor count it.
 
@@ -206,7 +165,7 @@ def withhold(planned: WithholdFleet, _act: Act) -> None:
 
 
 @act_verb(ReleaseFleet, "release", open_operator)
-@click.argument("fleet", shell_complete=partial(_complete_fleet, True))
+@click.argument("fleet", shell_complete=completing(partial(_fleets, True)))
 def release(planned: ReleaseFleet, _act: Act) -> None:
     """Let FLEET take part in promotions again after it was withheld.
 
@@ -215,9 +174,3 @@ def release(planned: ReleaseFleet, _act: Act) -> None:
       zkdeployment promote release eu-1 --reason 'the move is done'
     """
     echo(f"released {planned.fleet}")
-
-
-def _show(done: DirectedPromotion, act: str) -> None:
-    echo(f"{act} {done.promotion}")
-    if not done.promoter:
-        echo("no promoter runs at present: the act takes effect when one starts", err=True)

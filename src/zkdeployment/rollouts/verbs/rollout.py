@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 from rich import box
 from rich.console import Group
 from rich.table import Table
 
-from zkdeployment.base.errors import ConfigurationError, RefusedError, ZkdeploymentError
+from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.cli.act_verbs import act_verb
+from zkdeployment.cli.act_verbs import directive_verb
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
-from zkdeployment.config.settings import find_servers
 from zkdeployment.documents.reading import read_document, read_documents, read_facts
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.rollouts.acts import (
     AbortRollout,
-    DirectedRollout,
     FailGroup,
     PauseRollout,
     PromoteGroup,
@@ -44,12 +40,10 @@ from zkdeployment.strategies.order import (
     summarize,
 )
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
     RolloutStatus,
-    directive_objection,
     rollout_status,
 )
 
@@ -60,7 +54,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Facts
     from zkdeployment.documents.collection import Documents
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.strategies.order import Measures, Simulation
+    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.servers import Servers
 
@@ -143,24 +139,12 @@ def _missing(strategy: str | None, rollout_id: str | None, coordinator: str | No
     return f"the rollout by {strategy} has not begun yet; {coordinator} is the coordinator"
 
 
-def _complete_group(
-    directive: Directive, context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Return the groups of the present rollout that accept a directive, as completions."""
-    try:
-        with open_operator(find_servers(context.params.get("zookeeper"), None)) as operator:
-            state = operator.rollouts.rollout()
-    except ZkdeploymentError:
-        return []
-    if state is None:
-        return []
-    groups = [group.name for group in state.rollout.strategy.groups if group.name.startswith(incomplete)]
-    return [CompletionItem(name) for name in groups if directive_objection(state, directive, name) is None]
+def _present(operator: OperatorAdapters) -> RolloutState | None:
+    return operator.rollouts.rollout()
 
 
-@act_verb(PromoteGroup, "promote", open_operator)
-@click.argument("group", shell_complete=partial(_complete_group, Directive.PROMOTE))
-def promote(planned: PromoteGroup, done: DirectedRollout) -> None:
+@directive_verb(PromoteGroup, _present)
+def promote() -> None:
     """Permit GROUP to begin as soon as all groups that it depends on have succeeded, or to pass without metrics.
 
     Only a group with 'manual: true' in the strategy waits to be promoted, or a group whose required hosts are not
@@ -172,12 +156,10 @@ def promote(planned: PromoteGroup, done: DirectedRollout) -> None:
     Example:
       zkdeployment rollout promote compute-nodes --reason 'the canaries look good'
     """
-    _show(done, f"promoted {planned.group} of rollout")
 
 
-@act_verb(FailGroup, "fail", open_operator)
-@click.argument("group", shell_complete=partial(_complete_group, Directive.FAIL))
-def fail(planned: FailGroup, done: DirectedRollout) -> None:
+@directive_verb(FailGroup, _present)
+def fail() -> None:
     """Fail GROUP, whose metrics wait for data: the group and all groups that depend on it fail.
 
     The exit code is 3 if there is no such group, if its metrics do not wait, or if the rollout is over.
@@ -186,34 +168,31 @@ def fail(planned: FailGroup, done: DirectedRollout) -> None:
     Example:
       zkdeployment rollout fail canary --reason 'the dashboards show errors'
     """
-    _show(done, f"failed {planned.group} of rollout")
 
 
-@act_verb(PauseRollout, "pause", open_operator)
-def pause(_planned: PauseRollout, done: DirectedRollout) -> None:
+@directive_verb(PauseRollout, _present)
+def pause() -> None:
     """Start no further hosts in the present rollout; hosts that began finish their phase.
 
     \b
     Example:
       zkdeployment rollout pause --reason 'latency is up, under investigation'
     """
-    _show(done, "paused rollout")
     echo("'zkdeployment rollout resume' continues the rollout; 'zkdeployment rollout abort' ends it.", err=True)
 
 
-@act_verb(ResumeRollout, "resume", open_operator)
-def resume(_planned: ResumeRollout, done: DirectedRollout) -> None:
+@directive_verb(ResumeRollout, _present)
+def resume() -> None:
     """Continue a paused rollout.
 
     \b
     Example:
       zkdeployment rollout resume --reason 'was a broken dashboard'
     """
-    _show(done, "resumed rollout")
 
 
-@act_verb(AbortRollout, "abort", open_operator)
-def abort(_planned: AbortRollout, done: DirectedRollout) -> None:
+@directive_verb(AbortRollout, _present)
+def abort() -> None:
     """End the present rollout as failed, which stops the fleet: nothing starts until the fleet is resumed.
 
     Hosts finish their present step. 'zkdeployment resume' begins the rollout again for all hosts without the
@@ -223,17 +202,10 @@ def abort(_planned: AbortRollout, done: DirectedRollout) -> None:
     Example:
       zkdeployment rollout abort --reason 'web 1.3 loses sessions'
     """
-    _show(done, "aborted rollout")
     echo(
         "The coordinator stops the fleet when it reads this; 'zkdeployment stop' stops the fleet at once.",
         err=True,
     )
-
-
-def _show(done: DirectedRollout, what: str) -> None:
-    if not done.coordinator:
-        echo("no coordinator runs: the directive takes effect when a coordinator runs", err=True)
-    echo(f"{what} {done.rollout}")
 
 
 _OUTCOME_COLOURS = {"success": "green", "failed": "red", "waiting": "yellow", "passed": "green"}
