@@ -86,10 +86,15 @@ _NAMED = 5
 _UNREAD = "the services of these fleets have not answered yet:"
 
 
+#: The state in metrics of a fleet whose branch does not exist, in place of the one that its service reports.
+_NO_BRANCH = "no branch"
+
+
 def fleet_metrics(standings: Sequence[FleetStanding], *, leads: bool) -> Iterator[Metric]:
     """Yield the metrics of the fleets, which only a promoter that ``leads`` knows."""
-    found = [each.state for each in standings]
-    states = {known.value: float(found.count(known)) for known in FleetState} if leads else {}
+    found = [_NO_BRANCH if each.tip is None else each.state.value for each in standings]
+    known = (*(state.value for state in FleetState), _NO_BRANCH)
+    states = {state: float(found.count(state)) for state in known} if leads else {}
     yield labelled("promoter_fleets", "The fleets under promotion, by state.", "state", states)
     behind = {each.name: float(each.behind) for each in standings}
     yield labelled("promoter_fleet_commits_behind", "Commits behind the main branch, by fleet.", "fleet", behind)

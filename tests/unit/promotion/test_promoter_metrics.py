@@ -28,8 +28,8 @@ def test_a_promoter_that_leads_counts_fleets_by_state():
     simulated = SimulatedFleets.of("eu", "us")
     state = simulated.decide(simulated.start(promotion(Group("all", critical=True))))
     standings = [
-        FleetStanding("eu", FleetState.CONVERGED, behind=2),
-        FleetStanding("us", FleetState.STOPPED, withheld=Act("op", "withhold")),
+        FleetStanding("eu", FleetState.CONVERGED, tip="c1", behind=2),
+        FleetStanding("us", FleetState.STOPPED, tip="c1", withheld=Act("op", "withhold")),
     ]
     values = samples(
         (*rollout_metrics(MemberKind.FLEET, state, leads=True), *fleet_metrics(standings, leads=True))
@@ -40,3 +40,9 @@ def test_a_promoter_that_leads_counts_fleets_by_state():
     assert values["fleets_withheld"] == 1
     assert values["promotion_info"] == {(state.revision, "1-1", "promotion"): 1}
     assert {key: value for (key,), value in values["promotion_fleets"].items() if value} == {"not started": 2}
+
+
+def test_a_fleet_without_a_branch_counts_as_such_and_not_as_converged():
+    standings = [FleetStanding("eu", FleetState.CONVERGED), FleetStanding("us", FleetState.CONVERGED, tip="c1")]
+    values = samples(fleet_metrics(standings, leads=True))
+    assert {key: value for (key,), value in values["fleets"].items() if value} == {"converged": 1, "no branch": 1}
