@@ -165,7 +165,7 @@ def _line(text: str, style: str) -> Text:
 _WANTED = ""
 _INTERVAL = 0.5
 _NOT_CONVERGED = 4
-_EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.WAITING: 5}
+_EXIT = {WaitVerdict.REACHED: 0, WaitVerdict.STOPPED: 3, WaitVerdict.REFUSED: 3, WaitVerdict.WAITING: 5}
 
 
 @click.command(name="status")
@@ -188,8 +188,9 @@ def command(
 
     HOST is a host's id or name; without HOST, all hosts are shown. The exit code is 0 when the hosts are
     converged, else 4. With --wait, the exit code is 0 when the hosts reached the revision, 3 when the fleet is
-    stopped, 5 at the timeout. Right after a push, the version wanted is still the previous one: name the revision
-    then. With --watch, the display is live until Ctrl-C; without a terminal, a line is printed for each change.
+    stopped or the syncer refuses the revision, 5 at the timeout. Right after a push, the version wanted is still
+    the previous one: name the revision then. With --watch, the display is live until Ctrl-C; without a terminal, a
+    line is printed for each change.
 
     \b
     Example:

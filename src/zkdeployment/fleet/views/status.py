@@ -360,6 +360,7 @@ class WaitVerdict(Enum):
 
     REACHED = "reached"
     STOPPED = "stopped"
+    REFUSED = "refused"  # the syncer does not publish the revision
     WAITING = "waiting"
 
 
@@ -370,7 +371,7 @@ def wait_verdict(
 
     Revisions are compared as text; a commit id may be shortened to seven or more digits. The fleet has reached the
     wanted revision only when the rollout of that revision is completed. A named host that is excluded never gets a
-    revision, so such a wait counts as stopped.
+    revision, so such a wait counts as stopped. A tip that the syncer refuses is not reached before the next push.
     """
     awaited = select_hosts(status.hosts, hosts, status.wanted) if hosts else status.hosts
     state = None if status.cluster is None else status.cluster.state
@@ -388,6 +389,11 @@ def wait_verdict(
     )
     if reached and not pending:
         return WaitVerdict.REACHED
+    refused = (
+        None if status.refusal is None or status.refusal.revision == status.wanted else status.refusal.revision
+    )
+    if revision is not None and is_revision(refused, str(revision)):
+        return WaitVerdict.REFUSED
     return WaitVerdict.STOPPED if stopped else WaitVerdict.WAITING
 
 

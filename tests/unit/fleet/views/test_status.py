@@ -22,6 +22,7 @@ from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import HostState, WaitVerdict, wait_verdict
 from zkdeployment.fleet.views.status import fleet_status as judge
+from zkdeployment.publishing.records import Refusal
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged
 from zkdeployment.strategies.state import Ending
 
@@ -221,6 +222,23 @@ def test_a_wait_is_over_when_the_revision_is_reached_or_the_fleet_is_stopped(
     cluster, hosts, revision, asked, verdict
 ):
     assert wait_verdict(fleet_status(cluster, hosts), revision, asked) is verdict
+
+
+@pytest.mark.parametrize(
+    ("wanted", "revision", "verdict"),
+    [
+        (OLD, REVISION, WaitVerdict.REFUSED),
+        (OLD, REVISION[:8], WaitVerdict.REFUSED),
+        (OLD, "c" * 40, WaitVerdict.WAITING),
+        (OLD, None, WaitVerdict.WAITING),
+        (REVISION, REVISION, WaitVerdict.WAITING),  # accepted meanwhile
+    ],
+)
+def test_a_wait_for_a_revision_that_the_syncer_refuses_is_over(wanted, revision, verdict):
+    snapshot = FleetSnapshot(
+        Cluster(wanted), wanted, hosts=(host(version="r0"),), refusal=Refusal(REVISION, ("wrong",))
+    )
+    assert wait_verdict(judge(snapshot), revision) is verdict
 
 
 def test_revisions_are_cut_for_reading_when_they_are_commit_ids():
