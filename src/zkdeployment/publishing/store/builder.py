@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, ClusterEvent, a
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.section import After, Before
 from zkdeployment.publishing.store.assignments import walk
-from zkdeployment.publishing.store.cluster import decode_published, setting_cluster
+from zkdeployment.publishing.store.cluster import changing_cluster, decode_published, setting_cluster
 from zkdeployment.publishing.store.sections import existing, invalidation, opened_managed, tree_operations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import (
@@ -126,10 +126,10 @@ def import_transactions(
     """Return the transactions that change the tree without publishing; one if it fits, none for an empty change.
 
     ``nodes`` are ``/hosts``, the targets' node and the node of managed names; ``withholding`` writes the services
-    that are withheld. The first transaction invalidates
-    the targets, which no longer match the tree: agents then read the tree itself. If there are several
-    transactions, the first one also sets the mark ``importing`` and lists the new top-level nodes, and the last
-    one reverts that. After a crash in between, the next publication removes those nodes.
+    that are withheld. The first transaction invalidates the targets, which no longer match the tree: agents then
+    read the tree itself. The retry of a host ends, because no revision is wholly published any more. If there are
+    several transactions, the first one also sets the mark ``importing`` and lists the new top-level nodes, and the
+    last one reverts that. After a crash in between, the next publication removes those nodes.
     """
     work = list(tree_operations(change, versions))
     if not work:
@@ -137,10 +137,11 @@ def import_transactions(
     check_data(work)
     hosts, targets, managed = (nodes[path] for path in (paths.HOSTS, paths.TARGETS, paths.MANAGED))
     first = [*withholding, *([] if targets is None else [invalidation(targets)])]
-    pieces = list(chunks([*first, *work], acl))
+    cluster = Cluster.from_properties({} if hosts is None else hosts.properties)
+    ending = [] if hosts is None or cluster.retry is None else [changing_cluster(hosts, ClusterEvent.STOP)]
+    pieces = list(chunks([*ending, *first, *work], acl))
     if len(pieces) < 2 or hosts is None:
         return pieces
-    cluster = Cluster.from_properties(hosts.properties)
     opened = advance(cluster, ClusterEvent.BEGIN, cluster.importing or BY_HAND)
     # The mark of an interrupted publication stays: only the next publication removes it.
     closed = advance(opened, ClusterEvent.REVERT) if cluster.importing is None else opened

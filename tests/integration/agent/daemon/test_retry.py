@@ -13,6 +13,9 @@ from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.programs.main import main
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
+from zkdeployment.tree.values import TreeChange
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,6 +161,23 @@ def test_a_stop_by_an_operator_ends_the_attempt_between_two_steps(shop, operator
         block.unlink()
         wait_until(lambda: "deploying" not in shop.h1.node, "it starts no other step")
     assert shop.fleet.calls() == [*FAILED, *called("/shop/db 0")]
+
+
+def test_an_import_by_hand_ends_the_attempt_because_no_revision_is_published_any_more(shop, capsys):
+    with shop.h1.agent():
+        shop.fail()
+        shop.cause.unlink()
+        block = shop.h1.block()
+        assert shop.retry() == 0
+        wait_until(lambda: shop.fleet.calls() == [*FAILED, "h1 start /shop/db 0"], "its first step runs")
+        with Session(shop.fleet.connection) as session:
+            ZooKeeperLiveTree(session).import_tree(TreeChange(create={"/by-hand": {}}), roles=(), versions={})
+        assert shop.order is None
+        block.unlink()
+        wait_until(lambda: "deploying" not in shop.h1.node, "it starts no other step")
+        assert shop.retry() == 3
+        assert "no revision is wholly published" in capsys.readouterr().err
+    assert (shop.fleet.version, shop.fleet.calls()) == (None, [*FAILED, *called("/shop/db 0")])
 
 
 def test_an_agent_that_was_killed_during_the_attempt_continues_it(shop):
