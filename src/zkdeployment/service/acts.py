@@ -16,6 +16,7 @@ from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import retry_objection
 from zkdeployment.base.text import counted
+from zkdeployment.fleet.views.snapshot import is_retry_pending
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.service.act import ActDetail, ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
 
@@ -380,8 +381,13 @@ _OFFERED: Mapping[ClusterState, tuple[type[_FleetAct], ...]] = {
 
 
 def fleet_acts(snapshot: FleetSnapshot, back: str, user: User) -> tuple[ActLink, ...]:
-    """Return the acts on the whole fleet that its present state and the rights of the user permit."""
+    """Return the acts on the whole fleet that its present state and the rights of the user permit.
+
+    A stop also ends the retry of one host of a stopped fleet.
+    """
     acts = () if snapshot.cluster is None else _OFFERED[snapshot.cluster.state]
+    if is_retry_pending(snapshot):
+        acts = (*acts, StopFleet)
     return tuple(
         act.link(act.NAME.capitalize(), "" if act is HoldFleet else act.STYLE, back)
         for act in acts

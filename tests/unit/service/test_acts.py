@@ -6,7 +6,7 @@ import pytest
 
 from support.strategies import begun_rollout, ended_rollout
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
@@ -63,6 +63,14 @@ def form(name, version, *, stops=()):
 )
 def test_the_fleet_page_offers_the_acts_that_the_state_permits(version, labels):
     assert [link.label for link in fleet_acts(snapshot(version), "/?state=failed", ANN)] == labels
+
+
+@pytest.mark.parametrize(
+    ("host", "labels"), [("h1", ["Resume", "Stop"]), ("h9", ["Resume", "Stop"]), ("h3", ["Resume"])]
+)
+def test_a_stop_is_offered_while_one_host_of_a_stopped_fleet_tries_again(host, labels):
+    found = FleetSnapshot(Cluster(None, retry=Retry(host, "r2")), published="r2", hosts=HOSTS)
+    assert [link.label for link in fleet_acts(found, "/", ANN)] == labels
 
 
 @pytest.mark.parametrize(("version", "labels"), [(("r2",), ["Stop"]), ((None,), []), ((False,), ["Stop"])])

@@ -61,22 +61,24 @@ def retried_host(snapshot: FleetSnapshot) -> Host | None:
     return next((host for host in snapshot.hosts if retry is not None and host.identity.id == retry.host), None)
 
 
-def describe_retry(snapshot: FleetSnapshot) -> str:
-    """Return the state of the retry of one host, without a full stop; empty if no operator ordered one.
+def is_retry_pending(snapshot: FleetSnapshot) -> bool:
+    """Whether an operator ordered a retry of one host that has not succeeded yet.
 
     The order stays in ``/hosts`` until the fleet is resumed, also after the host has succeeded.
     """
+    retry, host = None if snapshot.cluster is None else snapshot.cluster.retry, retried_host(snapshot)
+    return retry is not None and (host is None or host.error is not None or not host.has(retry.revision))
+
+
+def describe_retry(snapshot: FleetSnapshot) -> str:
+    """Return the state of the retry of one host, without a full stop; empty if no operator ordered one."""
     retry, host = None if snapshot.cluster is None else snapshot.cluster.retry, retried_host(snapshot)
     if retry is None:
         return ""
     if host is None:
         return f"the retry of {retry.host} begins when its agent is registered"
-    has_succeeded = host.error is None and host.has(retry.revision)
-    return (
-        f"the retry of {host.identity.name} succeeded"
-        if has_succeeded
-        else f"only {host.identity.name} tries again"
-    )
+    name = host.identity.name
+    return f"only {name} tries again" if is_retry_pending(snapshot) else f"the retry of {name} succeeded"
 
 
 def _sentence(group: Sequence[Stop]) -> str:
