@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from kazoo.client import KazooClient
 
-#: Writes to each ensemble in a turn, and turns for each round of the scale. Other work on the machine concerns the
-#: writes of one short turn equally, so the ratio within a turn is more certain than the seconds.
-_WRITES, _TURNS = 20, 30
+#: Writes to each ensemble in a turn. Other work on the machine concerns the writes of one short turn equally, so
+#: the ratio within a turn is more certain than the seconds.
+_WRITES = 20
 
 #: The time limit of a deployment in seconds.
 _PATIENCE = 600.0
@@ -60,7 +60,7 @@ def measure(scale: Scale) -> Iterator[Result]:
                 client.create("/hosts", json.dumps({"version": "0" * 40}).encode())
             yield from _sessions(servers, sessions, f"{sessions:,} sessions, three servers")
     yield from _agents(scale.real)
-    yield from _observers(scale.rounds)
+    yield from _observers(scale.rounds, scale.turns)
 
 
 def _publication(scratch: Path, server: ZooKeeperServer, hosts: int) -> Iterator[Result]:
@@ -150,7 +150,7 @@ def _idle_rate(server: ZooKeeperServer, *, seconds: float) -> float:
     return (_traffic(server) - before) / (time.monotonic() - start)
 
 
-def _observers(rounds: int) -> Iterator[Result]:
+def _observers(rounds: int, turns: int) -> Iterator[Result]:
     """Measure a write through a follower of three voters, of five, and of three with two observers, in turns."""
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         ensembles = [
@@ -162,10 +162,10 @@ def _observers(rounds: int) -> Iterator[Result]:
         taken: list[list[float]] = [[] for _ in clients]
         for client in clients[:3]:
             client.create("/written", b"x" * 100)
-        for client in clients * _TURNS:
+        for client in clients * turns:
             _write(client)  # warms the servers
         turn = list(zip(clients, taken, strict=True))
-        for _ in range(rounds * _TURNS):
+        for _ in range(rounds * turns):
             turn.reverse()
             for client, times in turn:
                 times.append(seconds(partial(_write, client)) / _WRITES)

@@ -14,7 +14,8 @@ class Scale:
     """The scale of a benchmark run.
 
     ``hosts`` are the sizes of the trees (five nodes a host), ``watchers`` and ``agents`` the sizes of the fleets,
-    ``large`` is the number of nodes of the largest tree. Each figure is the median of ``rounds`` rounds.
+    ``large`` is the number of nodes of the largest tree. Each figure is the median of ``rounds`` rounds; ensembles
+    are compared in ``turns`` turns in each round.
     ``carried`` are the sizes of the fleets of one server, ``spread`` the numbers of sessions of an ensemble, and
     ``real`` is the number of agents of a sandbox.
     """
@@ -27,6 +28,7 @@ class Scale:
     carried: tuple[int, ...]
     spread: tuple[int, ...]
     real: int
+    turns: int = 30
 
 
 SCALES = {
@@ -51,7 +53,7 @@ SCALES = {
         real=5,
     ),
     "tiny": Scale(
-        hosts=(20,), watchers=(20,), agents=(3,), large=500, rounds=1, carried=(20,), spread=(30,), real=1
+        hosts=(20,), watchers=(20,), agents=(3,), large=500, rounds=1, turns=1, carried=(20,), spread=(30,), real=1
     ),
 }
 
