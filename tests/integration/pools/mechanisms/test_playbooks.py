@@ -20,6 +20,16 @@ from zkdeployment.pools.documents import AnsibleMechanism, Playbook
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks, _owner, rendered
 
 
+@pytest.fixture(autouse=True)
+def _own_temporary_files(tmp_path, monkeypatch):
+    """Ansible's temporary files go with the test: killed playbooks leave theirs."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    for variable in ("TMPDIR", "ANSIBLE_HOME", "ANSIBLE_REMOTE_TMP"):
+        monkeypatch.setenv(variable, str(place))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
 @pytest.fixture
 def run(tmp_path):
     """Run a playbook with the given tasks, its variables and the values of its pool."""
