@@ -1,9 +1,10 @@
 import pytest
 
+from support.builders import make_host
 from zkdeployment.base.act import MAX_REASON_LENGTH, Act, sanitize
 from zkdeployment.base.deployment import DeploymentFailure
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.stop import Stop
+from zkdeployment.base.host import Host, Identity, retry_objection
+from zkdeployment.base.stop import COORDINATOR, Stop
 
 
 def test_host_node_round_trips():
@@ -101,3 +102,27 @@ def test_an_act_round_trips_and_a_malformed_act_reads_as_unknown():
 def test_an_operators_input_becomes_one_printable_line():
     assert sanitize("  a\n\tb \x1b[2J\udcff ") == "a b \\x1b[2J\\udcff"
     assert len(sanitize("x" * 9999)) == MAX_REASON_LENGTH
+
+
+FAILED = Stop("h1", "h1.example.com", "r2", "deploy /shop/web 0", "exit status 1", 1.0)
+ROLLOUT = Stop.of_operator(Act(COORDINATOR, "stop", "a critical group failed", 2.0))
+OPERATOR = Stop.of_operator(Act("ann", "stop", "the network is down", 3.0))
+
+
+@pytest.mark.parametrize(
+    ("host", "stops", "objection"),
+    [
+        (make_host("h1", "r1", error="exit status 1"), (FAILED,), ""),
+        (make_host("h1", "r1", error="exit status 1"), (FAILED, ROLLOUT), ""),
+        (make_host("h1", "r1"), (FAILED,), ""),  # its agent was restarted since the failure
+        (make_host("h1", "r2"), (FAILED,), "it has the published revision"),  # its retry succeeded
+        (make_host("h2", "r1"), (FAILED,), "it has not failed"),
+        (make_host("h1", "r1", error="exit status 1"), (FAILED, OPERATOR), "stopped by ann: the network is down"),
+        (make_host("h1", "r1", error="exit status 1", idle_role="lease:web"), (FAILED,), "leases decide"),
+        (None, (FAILED,), "its agent is not registered"),
+    ],
+)
+def test_a_failed_host_may_try_again_unless_an_operator_stopped_the_fleet(host, stops, objection):
+    found = retry_objection(host, stops, "r2")
+    assert found.startswith(objection)
+    assert bool(found) is bool(objection)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from support.metrics import samples
 from support.strategies import (
     BEGUN,
     active_rollout,
@@ -16,7 +17,7 @@ from support.strategies import (
 )
 from zkdeployment.agent.telemetry import AgentFacts, LastDeployment, agent_metrics, is_current
 from zkdeployment.base.cluster import Cluster
-from zkdeployment.base.daemon.metrics import DaemonProcess, MetricKind, cycle_metrics
+from zkdeployment.base.daemon.metrics import DaemonProcess, cycle_metrics
 from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts, syncer_metrics
@@ -37,19 +38,6 @@ ALL = [
     (*cycle_metrics("syncer", PROCESS, CYCLES), *syncer_metrics(SYNCER)),
     (*cycle_metrics("coordinator", PROCESS, {"led": 5}), *rollout_metrics(MemberKind.HOST, None, leads=True)),
 ]
-
-
-def samples(metrics):
-    """Return the samples by their names without the common prefix."""
-    metrics = [*metrics]
-    names = [metric.name for metric in metrics]
-    assert len(set(names)) == len(names)
-    assert all(metric.help for metric in metrics)
-    assert all((metric.kind is MetricKind.COUNTER) == metric.name.endswith("_total") for metric in metrics)
-    return {
-        metric.name.removeprefix("zkdeployment_").partition("_")[2]: metric.samples.get((), metric.samples)
-        for metric in metrics
-    }
 
 
 @pytest.mark.parametrize("metrics", ALL)

@@ -1,21 +1,12 @@
 """The metrics of promoters, from values."""
 
 from support.fleets.promoted import SimulatedFleets, promotion
+from support.metrics import samples
 from zkdeployment.base.act import Act
 from zkdeployment.promotion.daemon import fleet_metrics
 from zkdeployment.promotion.records import FleetStanding, FleetState
 from zkdeployment.strategies.strategy import Group, MemberKind
 from zkdeployment.strategies.telemetry import rollout_metrics
-
-
-def samples(metrics):
-    metrics = [*metrics]
-    assert len({metric.name for metric in metrics}) == len(metrics)
-    assert all(metric.help for metric in metrics)
-    return {
-        metric.name.removeprefix("zkdeployment_promoter_"): metric.samples.get((), metric.samples)
-        for metric in metrics
-    }
 
 
 def test_a_promoter_that_does_not_lead_has_no_samples_of_promotions():

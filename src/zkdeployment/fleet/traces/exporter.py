@@ -10,7 +10,7 @@ import urllib3
 
 from zkdeployment.base.errors import LockLostError
 from zkdeployment.base.log import get_logger
-from zkdeployment.fleet.feed.elected import ElectedThread
+from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.traces.otlp import otlp_requests
 from zkdeployment.fleet.traces.spans import publication_trace
 from zkdeployment.fleet.views.history import acts_during
@@ -43,12 +43,14 @@ _TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
 _RETRYABLE = frozenset({429, 502, 503, 504})
 
 
-class TraceExporter:
+class TraceExporter(FeedThread):
     """Exports each publication to ``url`` when it is over: converged, or replaced by one that concerns hosts.
 
     The node of the election keeps the last exported sequence. The first service without such a record begins with
     the present publication. A receiver that does not answer is asked again.
     """
+
+    NAME = "traces"
 
     def __init__(  # noqa: PLR0913  the adapters of an exporter
         self,
@@ -61,22 +63,14 @@ class TraceExporter:
         identity: str,
         ca: Path | None = None,
     ) -> None:
-        self._url, self._site, self._feed, self._recorder = url, site, feed, recorder
+        self._election = ContenderLock(session, paths.TRACES, identity)
+        super().__init__(feed, self._election)
+        self._url, self._site, self._recorder = url, site, recorder
         self._session = session
-        self._lock = ContenderLock(session, paths.TRACES, identity)
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
         self._failures, self._due = 0, 0.0
-        self._thread = ElectedThread("traces", feed=feed, lock=self._lock, work=self._export_finished)
 
-    def start(self) -> None:
-        """Begin to contend for the election."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop exporting, and let another service be elected."""
-        self._thread.close()
-
-    def _export_finished(self) -> float:
+    def _work(self) -> float:
         """Export the publications that are over, and return the seconds until the next attempt."""
         if time.monotonic() < self._due:
             return _INTERVAL
@@ -148,7 +142,7 @@ class TraceExporter:
 
     def _note(self, sequence: int) -> None:
         """Record an exported publication; raises ``LockLostError`` if this service is no longer elected."""
-        node = self._lock.path
+        node = self._election.path
         if node is None:
             raise LockLostError("this service is not elected to export traces")
         try:

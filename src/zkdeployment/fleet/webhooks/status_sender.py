@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import urllib3
 
 from zkdeployment.base.log import get_logger
-from zkdeployment.fleet.feed.elected import ElectedThread
+from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.webhooks.commit_status import (
     changed_statuses,
     commit_statuses,
@@ -40,13 +40,15 @@ _TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
 _REFUSALS = frozenset({400, 404, 409, 410, 413, 415, 422})
 
 
-class CommitStatusSender:
+class CommitStatusSender(FeedThread):
     """Sends the status of each commit in ``feed`` to ``repository`` when it changes.
 
     ``request`` returns the URL, the body and the headers that set a status. ``lock`` elects the sending service; a
     newly elected one sends the present statuses again, because it does not know the last ones. While the forge
     does not answer, the newest status of each commit waits. ``ca`` is a file of certificates to trust.
     """
+
+    NAME = "commit-statuses"
 
     def __init__(
         self,
@@ -57,25 +59,17 @@ class CommitStatusSender:
         lock: ContenderLock,
         ca: Path | None = None,
     ) -> None:
+        super().__init__(feed, lock)
         self._repository, self._request = repository, request
-        self._feed = feed
         self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
         self._waiting: dict[str, CommitStatus] = {}
         self._known: dict[str, CommitStatus] = {}
         self._failures, self._due = 0, 0.0
-        self._thread = ElectedThread(
-            "commit-statuses", feed=feed, lock=lock, begin=self._known.clear, work=self._send_changed
-        )
 
-    def start(self) -> None:
-        """Begin to contend for the election."""
-        self._thread.start()
+    def _begin(self) -> None:
+        self._known.clear()
 
-    def close(self) -> None:
-        """Stop sending, and let another service be elected."""
-        self._thread.close()
-
-    def _send_changed(self) -> float:
+    def _work(self) -> float:
         """Send the statuses that changed, and return the seconds until the next attempt."""
         self._add()
         left = self._due - time.monotonic()

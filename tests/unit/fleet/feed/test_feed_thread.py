@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from support.waiting import wait_until
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.fleet.feed.elected import ElectedThread
+from zkdeployment.fleet.feed.feed_thread import FeedThread
 
 if TYPE_CHECKING:
     import pytest
@@ -36,16 +36,19 @@ class Lock:
 
 
 def test_while_zookeeper_is_away_the_pause_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zkdeployment.fleet.feed.elected._QUEUED", 0.01)
+    monkeypatch.setattr("zkdeployment.fleet.feed.feed_thread._QUEUED", 0.01)
     lock: Any = Lock()
     calls: list[int] = []
 
-    def work() -> float:
-        calls.append(1)
-        return 0.01
+    class Work(FeedThread):
+        NAME = "traces"
+
+        def _work(self) -> float:
+            calls.append(1)
+            return 0.01
 
     feed: Any = SimpleNamespace(subscribe=lambda _: None, recent_events=lambda: SimpleNamespace(base=1))
-    thread = ElectedThread("traces", feed=feed, lock=lock, work=work)
+    thread = Work(feed, lock)
     with capture_logs() as logs:
         thread.start()
         for number in range(2):
