@@ -104,7 +104,11 @@ def test_tips_are_those_of_the_last_fetch(arena):
     arena.set(EU, first)
     arena.set(US, own)
     assert arena.branches.fetch() == third
-    tips = {EU: BranchTip(first, in_main=True, behind=2), US: BranchTip(own, behind=1), "fleets/x": BranchTip()}
+    tips = {
+        EU: BranchTip(first, in_main=True, behind=2),
+        US: BranchTip(own, behind=1),
+        "fleets/x": BranchTip(behind=3),
+    }
     assert arena.branches.tips([EU, US, "fleets/x"]) == tips
     arena.set(EU, second)
     arena.set("main", second)

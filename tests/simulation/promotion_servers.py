@@ -127,11 +127,9 @@ class SimulatedBranches:
         return {branch: self._tip(self._seen.get(branch)) for branch in branches}
 
     def _tip(self, commit: str | None) -> BranchTip:
-        if commit is None:
-            return BranchTip()
-        numbers = {each.id for each in self._server.ancestors(commit)}
+        numbers = set() if commit is None else {each.id for each in self._server.ancestors(commit)}
         behind = sum(each.id not in numbers for each in self._server.ancestors(self._main))
-        return BranchTip(commit, self.contains(self._main, commit), behind)
+        return BranchTip(commit, commit is not None and self.contains(self._main, commit), behind)
 
     def contains(self, commit: str, ancestor: str) -> bool:
         """Whether a commit is or descends from another one."""

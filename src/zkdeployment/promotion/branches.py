@@ -105,8 +105,8 @@ class FleetBranches:
         """Return the tips of branches as the last fetch found them."""
         found, merged = dict(self._listed()), dict(self._listed(f"--merged={self._main}"))
         return {
-            branch: BranchTip(tip, branch in merged, self._commits_behind(tip)) if tip is not None else BranchTip()
-            for branch, tip in ((branch, found.get(branch)) for branch in branches)
+            branch: BranchTip(found.get(branch), branch in merged, self._commits_behind(found.get(branch)))
+            for branch in branches
         }
 
     def contains(self, commit: str, ancestor: str) -> bool:
@@ -234,11 +234,12 @@ class FleetBranches:
             tip, _, name = line.partition(" ")
             yield name.removeprefix(_HEADS), tip
 
-    def _commits_behind(self, tip: str) -> int:
-        """Return the number of commits of the main branch that another tip lacks."""
-        key = (tip, self._main)
+    def _commits_behind(self, tip: str | None) -> int:
+        """Return the number of commits of the main branch that another tip lacks; all of them without a tip."""
+        key = (tip or "", self._main)
         if key not in self._behind:
-            count = self._source.mirror.run("rev-list", "--count", "--end-of-options", f"{tip}..{self._main}")
+            lacking = self._main if tip is None else f"{tip}..{self._main}"
+            count = self._source.mirror.run("rev-list", "--count", "--end-of-options", lacking)
             _remember(self._behind, key, value=int(count.check().text))
         return self._behind[key]
 
