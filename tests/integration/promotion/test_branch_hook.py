@@ -146,6 +146,26 @@ def test_developers_move_everything_but_the_branches_of_fleets(site):
     assert f"refs/heads/{EU}: only the promoter and operators move the branches below fleets/" in words
 
 
+def test_developers_add_to_main_and_neither_rewrite_nor_delete_it(site):
+    first, _, third = site.commits
+    site.ask("config", "receive.denyDeleteCurrent", "ignore")
+    words = refusal(site, "developer", f"+{first}:refs/heads/main")
+    assert (
+        f"the key of developer may only move a branch forward, and {first} does not descend from {third}" in words
+    )
+    assert "the key of developer may not delete branches" in refusal(site, "developer", ":refs/heads/main")
+    assert site.tip("main") == third
+
+
+def test_no_branch_of_a_developer_is_in_the_way_of_the_branches_of_fleets(site):
+    site.ask("config", "zkdeployment.fleets", "stages/")
+    second = site.commits[1]
+    for ref in ("stages", "stages/eu-1"):
+        words = refusal(site, "developer", f"{second}:refs/heads/{ref}")
+        assert "only the promoter and operators move the branches below stages/" in words
+    assert site.push("promoter", f"{second}:refs/heads/stages/eu-1")[0]
+
+
 def test_an_operator_resets_branches_and_rewrites_main(site):
     assert site.push("operator", f"{site.evil}:refs/heads/{EU}")[0]
     assert site.push("operator", f"+{site.commits[0]}:refs/heads/{EU}", f"+{site.commits[1]}:refs/heads/main")[0]
