@@ -267,7 +267,7 @@ def _results(answer: GitOutput) -> Iterable[tuple[str, MoveResult]]:
         if match["flag"] != "!":
             yield branch, MoveResult(MoveOutcome.MOVED)
         elif _RACED.search(summary):
-            yield branch, MoveResult(MoveOutcome.RACED, sanitize(summary))
+            yield branch, MoveResult(MoveOutcome.RACED, _words(answer.messages, branch) or sanitize(summary))
         else:
             words = _words(answer.messages, branch) or sanitize(summary.partition("] ")[2])
             yield branch, MoveResult(MoveOutcome.REFUSED, words)
@@ -277,5 +277,5 @@ def _words(messages: str, branch: str) -> str:
     """Return the server's words about a branch: its lines that name the branch, or all of them."""
     remote = (line.removeprefix(_REMOTE) for line in messages.splitlines() if line.startswith(_REMOTE))
     lines = [line for line in map(sanitize, remote) if line and not line.startswith("error: hook declined")]
-    named = [line for line in lines if re.search(rf"(^|[\s/]){re.escape(branch)}([\s:,.]|$)", line)]
+    named = [line for line in lines if re.search(rf"(^|[\s/]){re.escape(branch)}([\s:,.']|$)", line)]
     return "; ".join(named or lines)

@@ -246,6 +246,7 @@ class Promoter(RolloutDaemon):
         self._most = min(_MOST_SECONDS, interval)
         self._standings: Sequence[FleetStanding] = ()
         self._refused: dict[tuple[str, str], str] = {}
+        self._raced: dict[str, tuple[BranchMove, str] | None] = {}
         self._reported: PromoterReport | None = None
         self._tidied = False
 
@@ -344,7 +345,7 @@ class Promoter(RolloutDaemon):
             before=before,
         )
         self._store.begin(state, history_entry(self._entry(state), state, facts.readings, now))
-        self._refused, self._tidied = {}, False
+        self._refused, self._raced, self._tidied = {}, {}, False
         self._services.dry_runs({}, "")  # answers of an earlier attempt do not count
         log_changes(None, state)
         log_unmatched_selectors(state, {**first.absent, **first.present})
@@ -383,6 +384,11 @@ class Promoter(RolloutDaemon):
             facts,
             dry_runs=self._services.dry_runs(wanted_dry_runs(kept, facts), revision),
             refused={name: words for (of, name), words in self._refused.items() if of == state.id},
+            unmoved={
+                name: raced[1]
+                for name, reading in facts.readings.items()
+                if (raced := self._raced.get(name)) is not None and raced[0].old == reading.tip.commit
+            },
         )
         if not blocked and wanted is not None and state.ended is None:
             blocked = f"{short(wanted.revision)} is to supersede the promotion"
@@ -394,8 +400,8 @@ class Promoter(RolloutDaemon):
         after = advance(kept, observed)
         self._write(found, state, after, facts.readings, now)
         self._services.dry_runs(wanted_dry_runs(after, facts), revision)
+        self._record_standings(found, fleets, facts, now)  # before the push, which may be denied
         moved = False if blocked else self._push(after, wanted_moves(after, facts))
-        self._record_standings(found, fleets, facts, now)
         return 0.0 if moved else self._pause(state, after, observed)
 
     def _blocked(self, state: RolloutState) -> str:
@@ -408,7 +414,10 @@ class Promoter(RolloutDaemon):
         return ""
 
     def _push(self, state: RolloutState, moves: Mapping[str, BranchMove]) -> bool:
-        """Move branches as the recorded promotion demands; return whether there was anything to move."""
+        """Move branches as the recorded promotion demands; return whether the server moved or refused one.
+
+        After a lost race the branch is read again. If it is still where it was, the server could not lock it.
+        """
         if not moves:
             return False
         with self._notifier.uninterrupted():
@@ -419,9 +428,10 @@ class Promoter(RolloutDaemon):
             result = results[move.branch]
             if result.outcome is MoveOutcome.REFUSED:
                 self._refused[state.id, name] = result.words
+            self._raced[name] = (move, result.words) if result.outcome is MoveOutcome.RACED else None
             log = get_logger().bind(promotion=state.id, fleet=name, branch=move.branch, revision=move.new)
             log.info(_EVENTS[result.outcome], reason=result.words)
-        return True
+        return any(result.outcome is not MoveOutcome.RACED for result in results.values())
 
     def _confirm_lead(self) -> None:
         """Raise ``LockLostError`` unless this promoter still leads, immediately before git starts."""

@@ -190,7 +190,7 @@ class PromotionFacts:
 
     ``readings`` has all fleets of the promotion, ``withheld`` those that operators withhold. ``rolls_back``: the
     revision rolls back a promotion. ``dry_runs`` are the answers to dry runs of the revision, ``refused`` the
-    words with which the git server refused a push.
+    words with which the git server refused a push, ``unmoved`` those with which it could not move a branch yet.
     """
 
     fleets: Fleets
@@ -199,6 +199,7 @@ class PromotionFacts:
     rolls_back: bool = False
     dry_runs: Mapping[str, DryRun] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    unmoved: Mapping[str, str] = field(default_factory=dict)
     standings: Mapping[str, FleetStanding] = field(default_factory=dict)
 
     @property
@@ -253,9 +254,7 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
         converged=report.converged if kept is None else kept.converged,
         since=since,
         by=report.by,
-        problem="; ".join(
-            filter(None, (_problem(fleet, facts, report), _dry_run_problem(facts.dry_runs.get(fleet.name))))
-        ),
+        problem="; ".join(filter(None, (_problem(fleet, facts, report), *_open_problems(fleet, facts)))),
         behind=tip.behind,
         seen=(None if kept is None else kept.seen) if unreachable else report.read_at,
         withheld=withheld,
@@ -286,8 +285,16 @@ def _problem(fleet: Fleet, facts: PromotionFacts, report: FleetReport) -> str:
     return report.problem
 
 
-def _dry_run_problem(answer: DryRun | None) -> str:
-    return f"the dry run has no answer: {answer.problem}" if answer is not None and answer.problem else ""
+def _open_problems(fleet: Fleet, facts: PromotionFacts) -> Iterator[str]:
+    """Yield why the promoter repeats a dry run or a push."""
+    answer = facts.dry_runs.get(fleet.name)
+    if answer is not None and answer.problem:
+        yield f"the dry run has no answer: {answer.problem}"
+    if fleet.name in facts.unmoved:
+        yield (
+            f"the git server could not move {fleet.branch}: {facts.unmoved[fleet.name]}; the push is repeated;"
+            " remove a lock that another git left behind at the server"
+        )
 
 
 def absent_since(before: FleetStanding | None, now: float) -> float:

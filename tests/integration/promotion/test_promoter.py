@@ -12,7 +12,7 @@ from support.fleets.staged import CANARY, REST, staged_fleets, staged_group
 from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.base.daemon.failpoints import VARIABLE
-from zkdeployment.base.errors import LockLostError, RefusedError
+from zkdeployment.base.errors import LockLostError, RefusedError, SourceError
 from zkdeployment.promotion import store
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, FleetState
 from zkdeployment.promotion.store import release, withhold
@@ -301,6 +301,44 @@ def test_a_lost_race_is_read_again_and_is_no_failure(fleets):
     assert raced
     assert rollout_state(fleets.promotion) is RolloutProgressState.SUCCESS
     assert fleets.branches() == dict.fromkeys(fleets.fleets, newest)
+
+
+def test_a_branch_that_the_server_cannot_lock_is_named_and_not_pushed_all_the_time(fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+    newest = fleets.change("/newest")
+    lock = fleets.repository.bare / "refs" / "heads" / "fleets" / "eu-1.lock"
+    lock.touch()
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.records.standings["eu-1"].problem, "the reason is recorded")
+        problem = fleets.records.standings["eu-1"].problem
+        assert problem.startswith(
+            "the git server could not move fleets/eu-1: error: cannot lock ref 'refs/heads/flee"
+        )
+        assert "eu-1.lock': File exists" in problem
+        running.promoter._most = 5.0
+        assert [running.promoter.run_cycle() for _ in range(2)] == [5.0, 5.0]
+        lock.unlink()
+        running.until_ended(newest)
+    assert fleets.records.standings["eu-1"].problem == ""
+    assert rollout_state(fleets.promotion) is RolloutProgressState.SUCCESS
+
+
+def test_a_denied_push_does_not_keep_the_standings_of_fleets_from_the_records(fleets):
+    good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+
+    def deny(place):
+        if place == "before:push":
+            raise SourceError("cannot push: Permission denied (publickey)")
+
+    fleets.change("/newest")
+    with fleets.promoter(deny) as running:
+        running.until(lambda: "Permission denied" in (fleets.records.report.problem or ""), "the push is denied")
+        fleets.fleets["us-1"].state, fleets.fleets["us-1"].problem = FleetState.HELD, "a storm"
+        running.until(lambda: fleets.records.standings["us-1"].state is FleetState.HELD, "the fleet is held")
 
 
 def test_operators_pause_promote_and_abort(fleets):
