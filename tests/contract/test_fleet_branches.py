@@ -12,6 +12,7 @@ from zkdeployment.base.errors import SourceError, UnknownRevisionError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, BranchTip, MoveOutcome
+from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 
 EU, US = "fleets/eu-1", "fleets/us-1"
 UNKNOWN = "1" * 40
@@ -31,8 +32,10 @@ class RealArena:
         clone = self._server.clone
         if parent is not None:
             clone.git("checkout", "--quiet", "--detach", parent)
-        trailer = f"\n\n{PROMOTION_ROLLBACK_TRAILER}: {rolls_back}" if rolls_back else ""
-        message = f"change {next(self._numbers)}{trailer}"
+        message = f"change {next(self._numbers)}"
+        if rolls_back:
+            good = clone.git("rev-list", "--max-parents=0", "HEAD")
+            message += f"\n\n{PROMOTION_ROLLBACK_TRAILER}: {rolls_back}\n{ROLLBACK_TRAILER}: {good}"
         commit = clone.commit({DOCUMENT.name: DOCUMENT.content}, message=message)
         clone.git("push", "--quiet", "origin", f"{commit}:refs/kept/{commit}")
         return commit
@@ -150,8 +153,8 @@ def test_commits_are_known_once_they_are_fetched_also_after_their_branch_lost_th
     assert arena.branches.contains(third, second)
 
 
-def test_a_commit_has_a_summary_documents_and_trailers(arena):
-    first, second = arena.commit(), None
+def test_a_commit_has_a_summary_documents_and_what_it_rolls_back(arena):
+    first = arena.commit(arena.commit())
     second = arena.commit(first, rolls_back=first)
     arena.set("main", second)
     arena.branches.fetch()
@@ -163,8 +166,8 @@ def test_a_commit_has_a_summary_documents_and_trailers(arena):
     assert [(file.name, file.content) for file in arena.branches.documents(second)] == [
         (DOCUMENT.name, DOCUMENT.content)
     ]
-    assert arena.branches.trailer(second, PROMOTION_ROLLBACK_TRAILER) == first
-    assert arena.branches.trailer(first, PROMOTION_ROLLBACK_TRAILER) is None
+    assert arena.branches.undone(second) == first
+    assert arena.branches.undone(first) == ""
 
 
 def test_the_facts_of_an_unknown_commit_are_an_error(arena):
@@ -175,7 +178,7 @@ def test_the_facts_of_an_unknown_commit_are_an_error(arena):
     with pytest.raises(SourceError):
         arena.branches.documents(UNKNOWN)
     with pytest.raises(SourceError):
-        arena.branches.trailer(UNKNOWN, PROMOTION_ROLLBACK_TRAILER)
+        arena.branches.undone(UNKNOWN)
 
 
 def test_rollbacks_after_a_commit_are_listed_the_newest_first(arena):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, LockLostError, SourceError, UnknownRevisionError
 from zkdeployment.promotion import store as promotion_store
-from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchTip, MoveOutcome, MoveResult
+from zkdeployment.promotion.records import BranchTip, MoveOutcome, MoveResult
 from zkdeployment.promotion.store import PromotionSnapshot
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.strategies.state import RolloutAct
@@ -144,10 +144,9 @@ class SimulatedBranches:
         self._commit(commit)
         return self._server.documents
 
-    def trailer(self, commit: str, key: str) -> str | None:
-        """Return the trailer of a rollback."""
-        assert key == PROMOTION_ROLLBACK_TRAILER
-        return self._commit(commit).rolls_back or None
+    def undone(self, commit: str) -> str:
+        """Return the revision that a commit rolls back; rollbacks are always exact."""
+        return self._commit(commit).rolls_back
 
     def _commit(self, commit: str) -> _Commit:
         if commit not in self._known:

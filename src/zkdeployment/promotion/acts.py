@@ -59,11 +59,15 @@ class WayBack(NamedTuple):
 
 
 def way_back(
-    history: Sequence[PromotionEntry], in_main: Callable[[str], bool], named: str | None = None
+    history: Sequence[PromotionEntry],
+    in_main: Callable[[str], bool],
+    contains: Callable[[str, str], bool],
+    named: str | None = None,
 ) -> WayBack:
     """Return the rollback from the newest promotion; raises ``RefusedError`` if there is nothing to go back to.
 
-    ``history`` has the newest promotion first, ``in_main`` is whether the main branch contains a revision. The
+    ``history`` has the newest promotion first, ``in_main`` is whether the main branch contains a revision, and
+    ``contains`` whether the first of two revisions is or descends from the second. The
     wanted revision is the ``named`` one, or the last one that succeeded before the newest. A fleet is bad if it
     has the first revision that was promoted after the wanted one, because later revisions contain that one.
     """
@@ -81,10 +85,9 @@ def way_back(
             )
     else:
         good = named
-    since = [entry.revision for entry in entries]
-    later = since[: since.index(good)] if good in since else since
+    later = [entry.revision for entry in entries if not contains(good, entry.revision)]
     if not later:
-        raise RefusedError(f"there is nothing to roll back: {short(good)} is the newest promotion")
+        raise RefusedError(f"there is nothing to roll back: no revision after {short(good)} was promoted")
     return WayBack(good, later[-1])
 
 
@@ -102,7 +105,8 @@ def roll_back(
     Raises ``RefusedError`` without a revision to go back to, and what ``TreeCommits.commit`` raises.
     """
     named = None if revision is None else main.commits.revision(revision)
-    way = way_back(history, partial(main.branches.contains, main.tip), named)
+    contains = main.branches.contains
+    way = way_back(history, partial(contains, main.tip), contains, named)
 
     def compute(branch: BranchSnapshot) -> FileChanges:
         changes = rollback_changes(branch, reason)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import is_commit, short
 from zkdeployment.base.errors import SourceError, without_passwords
+from zkdeployment.base.source_files import TREE_SUFFIXES
 from zkdeployment.promotion.records import (
     PROMOTION_ROLLBACK_TRAILER,
     BranchMove,
@@ -19,6 +20,7 @@ from zkdeployment.promotion.records import (
     MoveOutcome,
     MoveResult,
 )
+from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
@@ -49,6 +51,9 @@ _MOST_FACTS = 10_000
 
 #: The most commits that are searched for rollbacks.
 _MOST_COMMITS = 1000
+
+#: The tree files at the top of a commit.
+_TREE_FILES = tuple(f":(glob)*{suffix}" for suffix in TREE_SUFFIXES)
 
 _PUSH = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no")
 
@@ -140,6 +145,22 @@ class FleetBranches:
         form = f"--format=%(trailers:key={key},valueonly,only,unfold)"
         log = ("log", "-1", "--no-show-signature", form, "--end-of-options", commit, "--")
         return self._source.mirror.run(*log).check().text or None
+
+    def undone(self, commit: str) -> str:
+        """Return the revision that a commit in the mirror rolls back; empty if it rolls back none.
+
+        Anybody can write trailers, and merges copy them. The commit must have the tree files of the earlier
+        revision that it names, and that one must not contain the revision that is rolled back.
+        """
+        bad, past = (self.trailer(commit, key) or "" for key in (PROMOTION_ROLLBACK_TRAILER, ROLLBACK_TRAILER))
+        if not (is_commit(bad) and self.contains(commit, past)) or self.contains(past, bad):
+            return ""
+        diff = ("diff", "--quiet", "--no-ext-diff", "--end-of-options", past, commit, "--", *_TREE_FILES)
+        answer = self._source.mirror.run(*diff)
+        if answer.status == 1:
+            return ""
+        answer.check()
+        return bad
 
     def rollbacks(self, since: str | None) -> Sequence[tuple[str, str]]:
         """Return the commits of the main branch after ``since`` that roll back a promotion, the newest first.

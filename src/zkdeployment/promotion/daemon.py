@@ -21,7 +21,6 @@ from zkdeployment.base.text import listing
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.promotion.documents import promotion_in_force
 from zkdeployment.promotion.records import (
-    PROMOTION_ROLLBACK_TRAILER,
     BranchTip,
     FleetState,
     MoveOutcome,
@@ -79,6 +78,9 @@ _EVENTS = {
 #: Commits of which the documents are kept, besides the newest one.
 _KEPT = 3
 
+#: Commits of which it is remembered what they roll back, besides the newest one.
+_MOST_UNDONE = 100
+
 #: Fleets that a sentence names.
 _NAMED = 5
 
@@ -124,7 +126,7 @@ class _Repository:
         self._due = 0.0
         self._governing: dict[str, _Governing] = {}
         self._summaries: dict[str, CommitSummary] = {}
-        self._trailers: dict[str, str] = {}
+        self._undone: dict[str, str] = {}
         self.main: str | None = None
         self.problem = ""
 
@@ -175,10 +177,9 @@ class _Repository:
 
     def rolls_back(self, commit: str) -> str:
         """Return the revision from which a commit leads away; empty for a commit that rolls back nothing."""
-        if commit not in self._trailers:
-            found = self.branches.trailer(commit, PROMOTION_ROLLBACK_TRAILER) or ""
-            self._trailers = {commit: found, **dict([*self._trailers.items()][:_KEPT])}
-        return self._trailers[commit]
+        if commit not in self._undone:
+            self._undone = {commit: self.branches.undone(commit), **dict([*self._undone.items()][:_MOST_UNDONE])}
+        return self._undone[commit]
 
     def compared(self, tip: str, state: RolloutState | None) -> MainBranch:
         """Return the main branch, compared with the newest promotion."""
@@ -188,7 +189,8 @@ class _Repository:
         if not self.branches.contains(tip, promoted):
             return MainBranch(tip, has_promoted=False)
         rollbacks = () if tip == promoted else self.branches.rollbacks(promoted)
-        return MainBranch(tip, rollback=next((commit for commit, _ in rollbacks), None))
+        found = (commit for commit, _ in rollbacks if self.branches.contains(commit, promoted))
+        return MainBranch(tip, rollback=next(filter(self.rolls_back, found), None))
 
     def readings(self, fleets: Fleets, reports: Mapping[str, FleetReport], revision: str) -> dict[str, FleetFacts]:
         """Return the facts about all fleets, in relation to a revision."""

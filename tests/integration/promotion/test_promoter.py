@@ -16,6 +16,7 @@ from zkdeployment.base.errors import LockLostError, RefusedError, SourceError
 from zkdeployment.promotion import store
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, FleetState
 from zkdeployment.promotion.store import release, withhold
+from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import RolloutResult
 from zkdeployment.strategies.store.leadership import FencedLead
@@ -86,8 +87,8 @@ def test_newer_commits_wait_and_the_newest_of_them_comes_next(fleets):
     assert [entry.revision for entry in fleets.records.history] == [third, first]
 
 
-def rollback_of(bad):
-    return f"Revert a change\n\n{PROMOTION_ROLLBACK_TRAILER}: {bad}"
+def rollback_of(bad, good):
+    return f"Revert a change\n\n{PROMOTION_ROLLBACK_TRAILER}: {bad}\n{ROLLBACK_TRAILER}: {good}"
 
 
 def test_a_rollback_supersedes_the_promotion_and_comes_first_to_the_bad_fleets(fleets):
@@ -97,7 +98,7 @@ def test_a_rollback_supersedes_the_promotion_and_comes_first_to_the_bad_fleets(f
         running.until_ended(good)
         bad = fleets.push(slow, REST)
         running.until(lambda: fleets.branch("eu-1") == bad, "the canary has the revision")
-        rollback = fleets.push(CANARY, REST, message=rollback_of(bad))
+        rollback = fleets.push(CANARY, REST, message=rollback_of(bad, good))
         newer = fleets.change("/newer")
         running.until_ended(newer)
     history = fleets.records.history
@@ -114,14 +115,30 @@ def test_a_rollback_supersedes_the_promotion_and_comes_first_to_the_bad_fleets(f
     ]
 
 
-def test_a_bad_revision_goes_no_further_while_its_rollback_cannot_begin(fleets):
+def test_a_commit_with_the_trailers_of_a_rollback_and_other_content_waits_like_any_other(fleets):
     good = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(good)
+        fleets.fleets["eu-1"].state = FleetState.ROLLING_OUT
+        change = fleets.change("/change")
+        running.until(lambda: fleets.branch("eu-1") == change, "the canary has the revision")
+        copied = fleets.change("/evil", message=rollback_of(change, good))
+        running.cycles(10)
+        assert fleets.promotion.revision == change
+        fleets.fleets["eu-1"].state = None
+        running.until_ended(copied)
+    assert [entry.rolls_back for entry in fleets.records.history] == ["", "", ""]
+    assert [name for name, _, new in fleets.moves() if new == copied] == ["eu-1", "us-1", "us-2"]
+
+
+def test_a_bad_revision_goes_no_further_while_its_rollback_cannot_begin(fleets):
+    good = fleets.push(CANARY, REST, tree="/good")
     with fleets.promoter() as running:
         running.until_ended(good)
         fleets.fleets["eu-1"].state = FleetState.ROLLING_OUT
         bad = fleets.change("/bad")
         running.until(lambda: fleets.branch("eu-1") == bad, "the canary has the revision")
-        broken = fleets.push(staged_group("canary", "nowhere"), message=rollback_of(bad))
+        broken = fleets.push(staged_group("canary", "nowhere"), tree="/good", message=rollback_of(bad, good))
         running.until(lambda: "is to supersede" in fleets.promotion.waiting, "the promotion is halted")
         fleets.fleets["eu-1"].state = None
         running.cycles()
@@ -458,14 +475,14 @@ def check_moves(fleets, order):
 @pytest.mark.unmeasured
 def test_a_rollback_passes_a_diverged_fleet_which_joins_after_its_reset(fleets):
     """The promoters are killed at each write and push."""
-    good = fleets.push(CANARY, REST)
+    good = fleets.push(CANARY, REST, tree="/good")
     with fleets.promoter() as running:
         running.until_ended(good)
         bad = fleets.change("/bad")
         running.until_ended(bad)
     own = fleets.own_commit("eu-1")
     fleets.set_branch("us-2", good)
-    rollback = fleets.change("/good", message=rollback_of(bad))
+    rollback = fleets.change("/good", message=rollback_of(bad, good))
     deaths = Deaths()
 
     def run_until(condition):

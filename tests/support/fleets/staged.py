@@ -92,8 +92,11 @@ class StagedFleets:
         """Return the tips of the branches of all fleets, by fleet."""
         return {name: self.branch(name) for name in self.fleets}
 
-    def push(self, *groups: dict[str, Any], message: str = "a change", **data: Any) -> str:
-        """Push a commit with the documents of the fleets and of a promotion to main; return the commit."""
+    def push(self, *groups: dict[str, Any], message: str = "a change", tree: str = "", **data: Any) -> str:
+        """Push a commit with the documents of the fleets and of a promotion to main; return the commit.
+
+        ``tree`` is the text of the tree, which else stays.
+        """
         listed = [
             {
                 "name": name,
@@ -108,7 +111,10 @@ class StagedFleets:
             {"schema": "zkdeployment/Promotion/v1", "data": {"groups": list(groups), **data}},
         ]
         text = "\n---\n".join(map(json.dumps, documents))
-        return self.repository.push({"fleets.yaml": text}, message=message)
+        files: dict[str, str | bytes | None] = {"fleets.yaml": text}
+        if tree:
+            files["tree.zk"] = f"{tree}\n"
+        return self.repository.push(files, message=message)
 
     def change(self, text: str, message: str = "a change") -> str:
         """Push a commit that changes no document; return the commit."""

@@ -330,31 +330,37 @@ class TestTheWayBack:
     def in_main(self, _revision):
         return True
 
+    def back(self, history, named=None, in_main=None):
+        return way_back(history, in_main or self.in_main, lambda new, old: new >= old, named)
+
     def test_the_last_success_before_the_newest_is_wanted_and_the_first_revision_after_it_is_bad(self):
         history = [entry(4, "failed"), entry(3, "aborted"), entry(2, "success"), entry(1, "success")]
-        assert way_back(history, self.in_main) == WayBack(commit(2), commit(3))
+        assert self.back(history) == WayBack(commit(2), commit(3))
 
     def test_a_newest_promotion_that_succeeded_can_be_rolled_back(self):
-        assert way_back([entry(2), entry(1)], self.in_main) == WayBack(commit(1), commit(2))
+        assert self.back([entry(2), entry(1)]) == WayBack(commit(1), commit(2))
 
     def test_a_second_attempt_is_not_an_earlier_revision(self):
         history = [entry(2, "failed"), entry(2, "success"), entry(1, "success")]
-        assert way_back(history, self.in_main) == WayBack(commit(1), commit(2))
+        assert self.back(history) == WayBack(commit(1), commit(2))
 
     def test_a_named_revision_that_was_never_promoted_makes_all_promotions_bad(self):
-        assert way_back([entry(3), entry(2)], self.in_main, commit(9)) == WayBack(commit(9), commit(2))
+        assert self.back([entry(3), entry(2)], commit(1)) == WayBack(commit(1), commit(2))
+
+    def test_a_revision_between_two_promotions_leads_only_away_from_the_later_one(self):
+        assert self.back([entry(4), entry(2)], commit(3)) == WayBack(commit(3), commit(4))
 
     def test_revisions_that_main_lost_do_not_count(self):
         history = [entry(3, "failed"), entry(2), entry(1)]
-        assert way_back(history, lambda revision: revision != commit(2)) == WayBack(commit(1), commit(3))
+        assert self.back(history, in_main=lambda revision: revision != commit(2)) == WayBack(commit(1), commit(3))
 
     @pytest.mark.parametrize(
         ("history", "named"),
-        [((), None), ((entry(1, "failed"),), None), ((entry(2), entry(1)), commit(2))],
+        [((), None), ((entry(1, "failed"),), None), ((entry(2), entry(1)), commit(2)), ((entry(2),), commit(3))],
     )
     def test_without_an_earlier_revision_a_rollback_is_refused(self, history, named):
         with pytest.raises(RefusedError):
-            way_back(history, self.in_main, named)
+            self.back(history, named)
 
 
 class TestTheActs:
