@@ -16,7 +16,7 @@ from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import retry_objection
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.snapshot import is_retry_pending
+from zkdeployment.fleet.views.snapshot import is_retry_pending, retried_host
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.service.act import ActDetail, ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
 
@@ -258,8 +258,11 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
     def consequences(self, found: tuple[FleetSnapshot, Host | None]) -> tuple[str, ...]:
         snapshot, host = found
         name = self.host if host is None else host.identity.name
+        other = retried_host(snapshot) if is_retry_pending(snapshot) else None
+        replaced = () if other is None or other is host else (f"The retry of {other.identity.name} ends.",)
         return (
             f"{name} deploys revision {short(snapshot.published)} again, without a turn in a rollout.",
+            *replaced,
             "The fleet stays stopped: no other host starts a step.",
             "If the host fails again, its attempt ends. If it succeeds, resume the fleet for the others.",
         )

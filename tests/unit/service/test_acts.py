@@ -21,6 +21,7 @@ from zkdeployment.service.acts import (
     PublishFleet,
     ReleaseLock,
     ResumeFleet,
+    RetryHost,
     act_link,
     fleet_acts,
     fleet_situation,
@@ -63,6 +64,13 @@ def form(name, version, *, stops=()):
 )
 def test_the_fleet_page_offers_the_acts_that_the_state_permits(version, labels):
     assert [link.label for link in fleet_acts(snapshot(version), "/?state=failed", ANN)] == labels
+
+
+def test_another_retry_names_the_one_that_it_ends():
+    found = FleetSnapshot(Cluster(None, retry=Retry("h1", "r2")), published="r2", hosts=HOSTS)
+    ends = "The retry of h1 ends."
+    assert ends in RetryHost(host="h2").consequences((found, HOSTS[1]))
+    assert ends not in RetryHost(host="h1").consequences((found, HOSTS[0]))
 
 
 @pytest.mark.parametrize(

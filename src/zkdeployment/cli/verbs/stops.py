@@ -104,8 +104,8 @@ def retry_host(_planned: RetryHost, outcome: ResumedFleet) -> None:
 
     HOST is the host's id or name. The fleet stays stopped: no other host starts a step, and the host needs no turn
     in a rollout. If it fails again, its attempt ends; if it succeeds, 'zkdeployment resume' lets the others
-    continue. The exit code is 3 if the fleet is not stopped, if an operator stopped it, or if the host has not
-    failed.
+    continue. One host tries again at a time: another retry ends this one, and so does 'zkdeployment stop'. The
+    exit code is 3 if the fleet is not stopped, if an operator stopped it, or if the host has not failed.
 
     \b
     Example:
