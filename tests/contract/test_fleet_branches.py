@@ -8,7 +8,7 @@ import pytest
 
 from simulation.promotion_servers import GitServer, SimulatedBranches
 from support.branches import Branch
-from zkdeployment.base.errors import SourceError, UnknownRevisionError
+from zkdeployment.base.errors import LockLostError, SourceError, UnknownRevisionError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, BranchTip, MoveOutcome
@@ -202,6 +202,25 @@ def test_branches_move_forward_and_are_created(arena):
     assert outcomes(results) == dict.fromkeys((EU, US), MoveOutcome.MOVED)
     assert (arena.tip(EU), arena.tip(US)) == (second, second)
     assert arena.branches.move([]) == {}
+
+
+def test_the_last_check_before_a_push_may_prevent_it(arena):
+    first, second = line(arena, 2)
+    arena.set(EU, first)
+    arena.branches.fetch()
+    called = []
+
+    def prevent():
+        called.append(arena.tip(EU))
+        raise LockLostError("another promoter leads")
+
+    with pytest.raises(LockLostError):
+        arena.branches.move([BranchMove(EU, first, second), BranchMove(US, None, second)], prevent)
+    assert (called, arena.tip(EU), arena.tip(US)) == ([first], first, None)
+    arena.branches.move([], prevent)
+    arena.branches.move([BranchMove(EU, second, first)], prevent)
+    arena.branches.move([BranchMove(EU, first, second)], lambda: called.append(arena.tip(EU)))
+    assert (called, arena.tip(EU)) == ([first, first], second)
 
 
 def test_a_repeated_move_changes_nothing(arena):

@@ -6,6 +6,7 @@ The adapters have the interfaces of ``FleetBranches`` and ``PromoterStore``. Rec
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
@@ -167,16 +168,24 @@ class SimulatedBranches:
         self, moves: Sequence[BranchMove], before_push: Callable[[], None] = lambda: None
     ) -> Mapping[str, MoveResult]:
         """Move branches with their leases; the promoter may be killed between any two of them."""
-        before_push()
-        return {move.branch: self._move(move) for move in moves}
+        words = "branches only move forward, and to commits of main"
+        results = {}
+        for move in moves:
+            if not self._leads_forward(move):
+                self._world.judge_move(move, self._main)
+                results[move.branch] = MoveResult(MoveOutcome.REFUSED, words)
+        pushed = [move for move in moves if move.branch not in results]
+        if pushed:
+            before_push()
+        return results | {move.branch: self._push(move) for move in pushed}
 
-    def _move(self, move: BranchMove) -> MoveResult:
+    def _leads_forward(self, move: BranchMove) -> bool:
+        is_forward = move.old is None or self.contains(move.new, move.old)
+        return move.branch != "main" and self.contains(self._main, move.new) and is_forward
+
+    def _push(self, move: BranchMove) -> MoveResult:
         self._reach_server()
         self._world.reach("between:moves")
-        is_forward = move.old is None or self.contains(move.new, move.old)
-        if move.branch == "main" or not self.contains(self._main, move.new) or not is_forward:
-            self._world.judge_move(move, self._main)
-            return MoveResult(MoveOutcome.REFUSED, "branches only move forward, and to commits of main")
         tip = self._server.branches.get(move.branch)
         if tip == move.new:
             return MoveResult(MoveOutcome.MOVED)
@@ -191,6 +200,12 @@ class SimulatedBranches:
     def _reach_server(self) -> None:
         if self._server.is_away:
             raise SourceError("cannot reach the git server")
+
+
+@lru_cache(maxsize=4)
+def _decoded(data: bytes) -> RolloutState:
+    """Return the state in a node, which the world and its promoters read many times."""
+    return decode_state(data)
 
 
 class HomeEnsemble:
@@ -214,7 +229,7 @@ class HomeEnsemble:
     @property
     def state(self) -> RolloutState | None:
         """The newest promotion."""
-        return None if self.current is None else decode_state(self.states[self.current])
+        return None if self.current is None else _decoded(self.states[self.current])
 
     def direct(self, directive: Directive, act: Act, group: str | None = None) -> None:
         """Record an operator's act on the newest promotion."""

@@ -2,7 +2,8 @@
 
 The promoter, its rules and the engine of strategies are the program's own. The home ensemble, the git server, the
 services of fleets and the time are simulated. Each fleet publishes what its branch has, converges host by host,
-stops at bad commits, cannot be reached for a while, lies, or gets commits of its own.
+stops at bad commits or rolls back by itself, cannot be reached for a while, lies, or gets commits of its own. A
+frozen promoter continues after another one has led. People push during a push, and rewrite the main branch.
 """
 
 from __future__ import annotations
@@ -57,6 +58,15 @@ _CALM = 40_000.0
 
 _WAVES = 4
 
+#: When the window of the promotion is closed, in minutes after midnight (UTC); the simulation begins at 8 o'clock.
+_CLOSED = (8 * 60 + 20, 8 * 60 + 35)
+
+#: The seconds until operators reset a branch that diverged.
+_UNTIL_RESET = 2000.0
+
+#: Where a promoter has confirmed its lead and pushes.
+_PUSHES = ("before:push", "between:moves")
+
 
 @dataclass(frozen=True)
 class PromotionOptions:
@@ -93,7 +103,7 @@ class SimulatedFleet:
 
     ``published`` is the commit that its syncer published last, ``converged`` the number of hosts that have it,
     ``reached`` are the commits at which every host converged. ``away`` and ``lies`` are until when the service
-    does not answer, or reports a commit that its branch does not have.
+    does not answer, or reports a commit that its branch does not have; ``told`` are such commits.
     """
 
     name: str
@@ -110,6 +120,7 @@ class SimulatedFleet:
     is_stopped: bool = False
     heal: float | None = None
     own_since: float | None = None
+    told: set[str] = field(default_factory=set)
 
     @property
     def branch(self) -> str:
@@ -175,6 +186,10 @@ class PromotionWorld:
         self.home = HomeEnsemble()
         self._is_calm = False
         self._killing = 0.0
+        self._freezing = 0.0
+        self._is_frozen = self._is_late = False
+        self._elsewhere = 0.0  # seconds of processor time of other promoters, while one is frozen
+        self._moved: set[tuple[str, str]] = set()
         self._promoted_by_operator: set[tuple[str, str]] = set()
         self._excused: dict[str, float] = {}
         self.git.branches["main"] = self.git.commit(None)
@@ -192,6 +207,34 @@ class PromotionWorld:
             self.count("kills")
             self._trace(f"the promoter is killed at {place}")
             raise Killed
+        disturbing = self._freezing * (10 if place in _PUSHES else 1)
+        if not self._is_frozen and self._random.random() < disturbing:
+            self._freeze(place)
+        if place in _PUSHES and self._random.random() < disturbing:
+            self._intrude()
+
+    def _freeze(self, place: str) -> None:
+        """Let another promoter lead while this one is frozen; this one then continues where it was."""
+        self.count("freezes")
+        self._trace(f"the promoter is frozen at {place}")
+        begun, self._is_frozen, self.home.leader = time.process_time(), True, None
+        self._promoter = self._new_promoter()
+        for _ in range(self._random.randint(1, 20)):
+            self._step(self._random.uniform(1.0, 60.0))
+        self._is_frozen, self._is_late = False, place in _PUSHES
+        self._elsewhere += time.process_time() - begun
+        self._trace("the frozen promoter continues")
+
+    def _intrude(self) -> None:
+        """Let a person push to the branch of a fleet during a push of the promoter."""
+        fleet = self._random.choice([*self.fleets.values()])
+        main, tip = self.git.branches["main"], self.git.branches.get(fleet.branch)
+        if tip is not None and self._random.random() < 0.5 and self.git.contains(main, tip):
+            self.git.branches[fleet.branch] = main
+            self.count("pushes by people")
+            self._trace(f"a person moves {fleet.name} to {main[:7]}")
+        else:
+            self._diverge(fleet)
 
     def report(self, name: str) -> FleetReport:
         """Return what a promoter learns from the service of a fleet."""
@@ -200,6 +243,7 @@ class PromotionWorld:
             return FleetReport(FleetState.UNREACHABLE, problem="the service did not answer within 10 s")
         tip, own = self.git.branches["main"], self.git.branches.get(fleet.branch)
         if fleet.lies > self.clock.time and not (own is not None and self.git.contains(own, tip)):
+            fleet.told.add(tip)
             return FleetReport(FleetState.CONVERGED, tip, fleet.hosts, fleet.hosts, read_at=now)
         state = FleetState.CONVERGED if fleet.has_converged else FleetState.ROLLING_OUT
         state = FleetState.STOPPED if fleet.is_stopped else state
@@ -226,53 +270,76 @@ class PromotionWorld:
         fleet = self.fleets[move.branch.removeprefix("fleets/")]
         state = self.home.state
         self._trace(f"move {fleet.name} to {move.new[:7]}")
+        self._moved.add((fleet.name, move.new))
         if not self.git.contains(main, move.new):
             self.violate(f"{fleet.name} gets {move.new[:7]}, which is not in main")
         if move.old is not None and not self.git.contains(move.new, move.old):
             self.violate(f"{fleet.name} moves backwards from {move.old[:7]} to {move.new[:7]}")
+        if self._is_late:
+            return  # the records have changed since this promoter confirmed its lead
         if state is None or str(state.revision) != move.new:
             self.violate(f"{fleet.name} gets {move.new[:7]}, which is not the recorded promotion")
             return
         active = state.active_phase
         granted = active is not None and active.task.phase is Phase.DEPLOY and fleet.name in active.granted
-        if not granted and state.late_joiners.get(fleet.name) is not Phase.DEPLOY:
-            self.violate(f"{fleet.name} moves before its grant is recorded")
-        if state.ended is not None and granted:
-            self.violate(f"{fleet.name} moves after the end of the promotion")
-        if state.paused is not None:
-            self.violate(f"{fleet.name} moves although the promotion is paused")
-        if fleet.name in self.home.withheld:
-            self.violate(f"{fleet.name} moves although it is withheld")
+        joins = state.late_joiners.get(fleet.name) is Phase.DEPLOY
+        is_closed = _is_closed(self.clock.now()) and not self._is_in_rollback_group(state, fleet)
+        broken = {
+            "before its grant is recorded": not (granted or joins),
+            "after the end of the promotion": granted and state.ended is not None,
+            "although the promotion is paused": state.paused is not None,
+            "although it is withheld": fleet.name in self.home.withheld,
+            "outside the window of the promotion": is_closed,
+        }
+        for words in [words for words, is_broken in broken.items() if is_broken]:
+            self.violate(f"{fleet.name} moves {words}")
         self._judge_order(state, fleet)
 
     def _judge_order(self, state: RolloutState, fleet: SimulatedFleet) -> None:
         """Check that enough fleets of each earlier critical wave really have the revision."""
         revision = str(state.revision)
-        if any(
-            group.startswith("rollback") and fleet.name in names for group, names in state.rollout.members.items()
-        ):
+        if self._is_in_rollback_group(state, fleet):
             return  # fleets with a bad revision come first
         for wave in range(fleet.wave):
             group = f"wave{wave}"
             if (state.id, group) in self._promoted_by_operator:
                 continue
             members = [each for each in self.fleets.values() if each.wave == wave and self._counts(state, each)]
-            reached = [each for each in members if any(self.git.contains(at, revision) for at in each.reached)]
+            reached = [each for each in members if self._has_reached(each, revision)]
             if len(reached) < _REQUIRED[wave] / 100 * len(members):
                 have = f"{len(reached)} of {len(members)} fleets of {group}"
                 self.violate(f"{fleet.name} of wave{fleet.wave} gets {revision[:7]} when {have} have it")
+
+    def _is_in_rollback_group(self, state: RolloutState, fleet: SimulatedFleet) -> bool:
+        members = state.rollout.members
+        return any(name.startswith("rollback") and fleet.name in fleets for name, fleets in members.items())
 
     def _counts(self, state: RolloutState, fleet: SimulatedFleet) -> bool:
         """Whether a fleet counts in its group: it took part since the promotion began, and could be reached."""
         was_excused = self._excused.get(fleet.name, -1.0) + BEGIN >= state.begun
         return fleet.name in state.rollout.hosts and not was_excused
 
+    def _has_reached(self, fleet: SimulatedFleet, revision: str) -> bool:
+        """Whether a fleet had the revision on all hosts, or its service said so right before its branch got it.
+
+        A promoter compares a report with the branch, and cannot know that the report is older than the branch.
+        """
+        if any(self.git.contains(at, revision) for at in fleet.reached):
+            return True
+        has = self.git.contains(self.git.branches.get(fleet.branch, ""), revision)
+        return has and any(self.git.contains(lie, revision) for lie in fleet.told)
+
     def _judge_records(self) -> None:
         for entry in self.home.history.values():
             for name in entry.reached:
                 fleet = self.fleets[name]
-                if not any(self.git.contains(at, entry.revision) for at in fleet.reached):
+                if not self._has_reached(fleet, entry.revision):
                     self.violate(f"the history shows {entry.revision[:7]} at {name}, which does not have it")
+        state = self.home.state
+        for name, error in {} if state is None else state.errors.items():
+            is_rollback = self.git.commits[str(state.revision)].rolls_back
+            if is_rollback and "diverged" in error and (name, state.revision) not in self._moved:
+                self.violate(f"the rollback {state.id} counts {name} as failed, which waits for its reset")
         if self.home.largest > _NODE_LIMIT:
             self.violate(f"a node has {self.home.largest} bytes")
 
@@ -280,7 +347,7 @@ class PromotionWorld:
 
     def run(self) -> PromotionResult:
         """Simulate faults, then a calm time in which everything has to converge on the main branch."""
-        self._killing = 0.004
+        self._killing, self._freezing = 0.004, 0.002
         while self.clock.time < self._options.faults and not self.result.violations:
             self._step(self._random.uniform(1.0, 30.0))
         self._heal()
@@ -312,15 +379,18 @@ class PromotionWorld:
 
     def _cycle(self) -> float:
         """Run one cycle of the promoter; a killed one has a successor."""
-        begun = time.process_time()
+        promoter, begun, elsewhere = self._promoter, time.process_time(), self._elsewhere
         try:
-            return self._promoter.run_cycle()
+            return promoter.run_cycle()
         except Killed:
-            self.home.leader = None  # its session expires
-            self._promoter = self._new_promoter()
+            if self._promoter is promoter:  # else another one leads already
+                self.home.leader = None  # its session expires
+                self._promoter = self._new_promoter()
             return 10.0
         finally:
-            self.result.decision = max(self.result.decision, time.process_time() - begun)
+            self._is_late = False
+            used = time.process_time() - begun - (self._elsewhere - elsewhere)
+            self.result.decision = max(self.result.decision, used)
 
     def _new_promoter(self) -> Promoter:
         self.count("promoters")
@@ -362,10 +432,29 @@ class PromotionWorld:
             if fleet.limit is not None and fleet.converged >= fleet.limit:
                 fleet.is_stopped, fleet.heal = True, now + self._random.uniform(300, 3000)
                 self.count("fleets stopped")
+                if self._random.random() < 0.3:
+                    self._roll_itself_back(fleet)
             elif fleet.has_converged:
                 fleet.reached.append(fleet.published)
-        if fleet.own_since is not None and now - fleet.own_since > 2000:
+        self._note_divergence(fleet)
+
+    def _note_divergence(self, fleet: SimulatedFleet) -> None:
+        """Let operators reset a branch some time after it diverged, also if the main branch was rewritten."""
+        tip, now = self.git.branches.get(fleet.branch), self.clock.time
+        if tip is None or self.git.contains(self.git.branches["main"], tip):
+            fleet.own_since = None
+        elif fleet.own_since is None:
+            fleet.own_since = now
+        elif now - fleet.own_since > _UNTIL_RESET:
             self._reset(fleet)
+
+    def _roll_itself_back(self, fleet: SimulatedFleet) -> None:
+        """Let the coordinator of a fleet commit a revert to the fleet's branch, unless that has moved."""
+        if self.git.branches[fleet.branch] == fleet.published:
+            self.git.branches[fleet.branch] = self.git.commit(fleet.published, rolls_back=fleet.published)
+            fleet.is_stopped, fleet.limit, fleet.heal = False, None, None
+            fleet.publishing = self.clock.time
+            self.count("fleets rolled back")
 
     def _awaits_reset(self, fleet: SimulatedFleet) -> bool:
         """Whether the promotion is a rollback, which does not wait for a diverged fleet."""
@@ -390,10 +479,13 @@ class PromotionWorld:
         fleet.limit = self._random.uniform(0, fleet.hosts) if fails else None
 
     def _reset(self, fleet: SimulatedFleet) -> None:
-        """Reset a diverged branch to the newest commit of the main branch that it has."""
-        main = self.git.branches["main"]
+        """Reset a diverged branch to the rollback that is promoted, or to the newest commit of main in it."""
+        main, state = self.git.branches["main"], self.home.state
         own = self.git.ancestors(self.git.branches[fleet.branch])
-        self.git.branches[fleet.branch] = next(each.id for each in own if self.git.contains(main, each.id))
+        target = next(each.id for each in own if self.git.contains(main, each.id))
+        if state is not None and self.git.commits[str(state.revision)].rolls_back:
+            target = str(state.revision) if self.git.contains(main, str(state.revision)) else target
+        self.git.branches[fleet.branch] = target
         fleet.own_since = None
         self.count("branches reset")
 
@@ -410,7 +502,7 @@ class PromotionWorld:
             (0.01, self._diverge),
             (0.01, self._withhold),
             (0.02, self._direct),
-            (0.002, self._rewrite),
+            (0.004, self._rewrite),
             (0.005, self._lose_git),
         )
         for chance, event in events:
@@ -470,10 +562,11 @@ class PromotionWorld:
                 self._promoted_by_operator.add((state.id, str(group)))
 
     def _rewrite(self, _fleet: SimulatedFleet) -> None:
-        """Rewrite the main branch: its newest commit is lost."""
+        """Rewrite the main branch: its newest commit is lost, and perhaps replaced."""
         parent = self.git.commits[self.git.branches["main"]].parent
         if parent is not None:
-            self.git.branches["main"] = self.git.commit(parent)
+            is_replaced = self._random.random() < 0.7
+            self.git.branches["main"] = self.git.commit(parent) if is_replaced else parent
             self.count("rewrites of main")
 
     def _lose_git(self, _fleet: SimulatedFleet) -> None:
@@ -484,7 +577,7 @@ class PromotionWorld:
 
     def _heal(self) -> None:
         """End all faults, and push a good commit; operators do what the messages ask for."""
-        self._is_calm, self._killing, self.git.is_away = True, 0.0, False
+        self._is_calm, self._killing, self._freezing, self.git.is_away = True, 0.0, 0.0, False
         self.home.withheld.clear()
         main = self.git.branches["main"]
         for commit in [each for each in self.git.ancestors(main) if self.git.is_bad(main) and each.is_bad]:
@@ -515,6 +608,16 @@ class PromotionWorld:
 
     def _trace(self, text: str) -> None:
         self._say(f"{self.clock.time:9.1f} {text}")
+
+
+def _is_closed(now: float) -> bool:
+    """Whether the window of the promotion is closed."""
+    minute = now / 60 % (24 * 60)
+    return _CLOSED[0] <= minute < _CLOSED[1]
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"
 
 
 def _wave(number: int, fleets: int) -> int:
@@ -549,9 +652,14 @@ def _documents(fleets: Sequence[SimulatedFleet]) -> tuple[SourceFile, ...]:
         }
         for wave in range(min(_WAVES, 1 + max(fleet.wave for fleet in fleets)))
     ]
+    windows = [{"from": _clock(_CLOSED[1]), "to": _clock(_CLOSED[0])}]
     return (
         _document("fleets.yaml", "zkdeployment/Fleets/v1", {"fleets": listed}),
-        _document("promotion.yaml", "zkdeployment/Promotion/v1", {"groups": groups, "absent_after": 1200}),
+        _document(
+            "promotion.yaml",
+            "zkdeployment/Promotion/v1",
+            {"groups": groups, "absent_after": 1200, "windows": windows},
+        ),
     )
 
 

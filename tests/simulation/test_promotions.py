@@ -8,7 +8,7 @@ from simulation import promotions
 from simulation.promotions import PromotionOptions, PromotionWorld, run_promotions
 from zkdeployment.promotion import daemon, rules
 from zkdeployment.promotion.records import BranchMove
-from zkdeployment.promotion.rules import FleetFacts
+from zkdeployment.promotion.rules import FleetFacts, PromotionFacts
 
 SMALL = PromotionOptions(1, fleets=8, hosts=80, faults=4000.0)
 
@@ -68,3 +68,8 @@ def test_a_promoter_that_believes_each_service_is_detected(monkeypatch):
 
     monkeypatch.setattr(FleetFacts, "has_converged", property(has_converged))
     assert found() != ""
+
+
+def test_a_rollback_that_a_diverged_fleet_fails_is_detected(monkeypatch):
+    monkeypatch.setattr(PromotionFacts, "awaits_reset", lambda _facts, _fleet: False)
+    assert "which waits for its reset" in found()
