@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.strategy import Strategy
 
 
+#: Seconds between two records of the time at which a service last answered, if nothing else has changed.
+_SEEN_AGAIN = 30.0
+
+
 @dataclass(frozen=True, slots=True)
 class MainBranch:
     """The main branch at one moment, compared with the newest promotion.
@@ -245,7 +249,7 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
     since = reported if reported is not None else before.since if same and before is not None else now
     unreachable = report.state is FleetState.UNREACHABLE
     kept = before if unreachable and before is not None else None
-    return FleetStanding(
+    found = FleetStanding(
         name=fleet.name,
         state=state,
         tip=tip.commit,
@@ -261,6 +265,14 @@ def standing(fleet: Fleet, facts: PromotionFacts, before: FleetStanding | None, 
         branch=fleet.branch,
         service=fleet.service,
     )
+    return before if before is not None and _is_recent(before, found) else found
+
+
+def _is_recent(before: FleetStanding, after: FleetStanding) -> bool:
+    """Whether a standing differs from the last one only by an answer a moment later, which needs no record."""
+    if before.seen is None or after.seen is None or replace(after, seen=before.seen) != before:
+        return False
+    return 0 <= after.seen - before.seen < _SEEN_AGAIN
 
 
 def _problem(fleet: Fleet, facts: PromotionFacts, report: FleetReport) -> str:

@@ -79,15 +79,20 @@ def read_promotion(
         node = session.get(paths.rollout_path(current, paths.PROMOTIONS), watch)
         state = None if node is None else state_of(node.data)
     acts, guard = NewActs() if state is None else read_new_acts(session, state, watch_orders)
+    history = read_history(session, watch)
     return PromotionSnapshot(
         state=state,
         version=0 if node is None else node.version,
         acts=acts,
         guard=guard,
-        last_sequence=max(map(_sequence, session.children(paths.PROMOTIONS) or ()), default=0),
+        # An entry of the history may remain where the promotion is lost.
+        last_sequence=max(
+            map(_sequence, [*(session.children(paths.PROMOTIONS) or ()), *(entry.id for entry in history)]),
+            default=0,
+        ),
         standings=read_standings(session, watch),
         withheld=read_withheld(session, watch_orders),
-        history=read_history(session, watch),
+        history=history,
         report=record_of(session.get(paths.PROMOTER_REPORT, watch), PromoterReport),
     )
 

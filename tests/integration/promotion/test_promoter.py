@@ -585,6 +585,17 @@ def test_a_promotion_that_cannot_be_read_is_begun_again(fleets):
         assert (running.until_ended(commit).sequence, fleets.promotion.attempt) == (2, 1)
 
 
+def test_promotions_that_are_lost_leave_their_history_and_their_numbers(fleets):
+    first = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        path = paths.rollout_path(running.until_ended(first).id, paths.PROMOTIONS)
+        fleets.session.commit(Delete(paths.acts_path("1-1", paths.PROMOTIONS)), Delete(path))
+        fleets.session.commit(Set(paths.PROMOTIONS, b""))
+        running.until(lambda: fleets.records.state is not None, "another promotion begins")
+        assert running.until_ended(first).id == "2-1"
+    assert [entry.id for entry in fleets.records.history] == ["2-1", "1-1"]
+
+
 def test_the_history_keeps_the_last_promotions(fleets, monkeypatch):
     monkeypatch.setattr(store, "HISTORY_LIMIT", 2)
     with fleets.promoter() as running:

@@ -640,6 +640,17 @@ class TestTheStandingOfAFleet:
             " to this fleet: the rollback is in the main branch; run 'zkdeployment promote reset eu'"
         )
 
+    def test_another_answer_a_moment_later_changes_nothing(self):
+        simulated = fleets()
+        before = simulated.note_standings(0)["us"]
+        simulated.now += 29
+        assert simulated.note_standings(0)["us"] is before
+        simulated.now += 1
+        assert simulated.note_standings(0)["us"] == replace(before, seen=simulated.now)
+        simulated.now += 1
+        simulated.fleets["us"].state = FleetState.HELD
+        assert simulated.note_standings(0)["us"].seen == simulated.now
+
     def test_an_unreachable_fleet_keeps_what_was_seen(self):
         before = FleetStanding(
             "eu", FleetState.CONVERGED, commit(1), commit(1), 3, 3, since=1.0, seen=9.0, **ADDRESSES

@@ -316,6 +316,12 @@ class TestTheFigures:
         assert found.lead_time == HOUR
         assert found.restore_time == 2 * HOUR
 
+    def test_a_rollback_of_several_promotions_makes_all_of_them_failed_and_none_of_its_own_attempts(self):
+        rollback = entry(4, "success", rolls_back=commit(2))
+        history = [rollback, replace(rollback, id="4-0", result="superseded"), entry(3), entry(2), entry(1)]
+        found = promotion_deliveries(history)
+        assert [delivery.failed for delivery in found] == [False, False, True, True, False]
+
     @pytest.mark.parametrize("result", ["failed", "aborted", "success with failures"])
     def test_failed_promotions(self, result):
         (found,) = promotion_deliveries([entry(1, result, ended=NOON)])

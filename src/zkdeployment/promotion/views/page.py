@@ -12,7 +12,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import Delivery
 from zkdeployment.promotion.views.fleets import fleets_status, waiting_for_reset
-from zkdeployment.promotion.views.ways import FLEET_TONES, RevisionWays, fleet_groups, revision_ways
+from zkdeployment.promotion.views.ways import FLEET_TONES, RevisionWays, fleet_groups, reverted, revision_ways
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import moment
 from zkdeployment.service.views.history import StripBar, shown_figures
@@ -357,10 +357,9 @@ def promotion_deliveries(history: Sequence[PromotionEntry]) -> list[Delivery]:
     A promotion that was rolled back has failed, also if it had reached all its fleets.
     """
     deliveries = []
-    newer: PromotionEntry | None = None
+    undone = {entry.id for entry in reverted(history)}
     for entry in history:
-        rolled_back = newer is not None and bool(newer.rolls_back)
-        failed = rolled_back or entry.result in _FAILED
+        failed = entry.id in undone or entry.result in _FAILED
         succeeded = not failed and entry.result == RolloutProgressState.SUCCESS.value
         deliveries.append(
             Delivery(
@@ -371,7 +370,6 @@ def promotion_deliveries(history: Sequence[PromotionEntry]) -> list[Delivery]:
                 (entry.ended or entry.begun) if failed else None,
             )
         )
-        newer = entry
     return deliveries
 
 

@@ -134,13 +134,13 @@ def revision_ways(
 
     ordered = sorted(by_revision, key=key)
     entries = {entry.revision: entry for entry in reversed(reading.history)}
-    reverted = set(_reverted(reading.history))
+    undone = {entry.revision for entry in reverted(reading.history)}
     rows = []
     for revision in ordered[:_ROWS]:
         entry, standings = entries.get(revision or ""), by_revision[revision]
         is_newest = status is not None and revision == newest
-        colour = "converged" if is_newest or status is None else "behind" if revision in reverted else "excluded"
-        tone, state = _state(entry, standings, is_reverted=revision in reverted)
+        colour = "converged" if is_newest or status is None else "behind" if revision in undone else "excluded"
+        tone, state = _state(entry, standings, is_reverted=revision in undone)
         if is_newest and status is not None:
             tone, state = ROLLOUT_TONES[status.state], status.state.value
         rows.append(
@@ -162,14 +162,18 @@ def revision_ways(
     return RevisionWays(tuple(columns), tuple(rows), more)
 
 
-def _reverted(history: Sequence[PromotionEntry]) -> Iterator[str]:
-    """Yield the revisions that a later promotion rolled back: from the first bad one to the rollback."""
-    back_to = ""
+def reverted(history: Sequence[PromotionEntry]) -> Iterator[PromotionEntry]:
+    """Yield the promotions that a later one rolled back: from that of the first bad revision to the rollback.
+
+    Earlier attempts of the rollback itself do not count.
+    """
+    back_to = rollback = ""
     for entry in history:
-        if back_to:
-            yield entry.revision
+        if back_to and entry.revision != rollback:
+            yield entry
             back_to = "" if entry.revision == back_to else back_to
-        back_to = entry.rolls_back or back_to
+        if entry.rolls_back:
+            back_to, rollback = entry.rolls_back, entry.revision
 
 
 def _state(
