@@ -127,7 +127,14 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
         total=len(status.hosts),
         picture=picture(state, status.groups) if status.groups else None,
         groups=tuple(
-            group_row(group, state, now, link, group_acts(state, group, "/rollout") if may_act else ())
+            group_row(
+                group,
+                state,
+                now,
+                link,
+                group_acts(state, group, "/rollout") if may_act else (),
+                moves=is_moving,
+            )
             for group in status.groups
         ),
         failures=tuple(_failure(status, id_, names) for id_ in failures[:_NAMED]),

@@ -127,6 +127,8 @@ def _expected(request: Request, error: Exception) -> Response:
 def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101  it was registered for these
     problems = error.errors()
+    if not request.url.path.startswith(_API) and any(problem["loc"][0] == "path" for problem in problems):
+        return error_page(request, 404, f"there is no page {request.url.path}")
     status = 400 if any(problem["type"] == "json_invalid" for problem in problems) else 422
     sentences = dict.fromkeys(invalid_value(problem, error.body) for problem in problems)
     return respond(request, status, "; ".join(sentences))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.views.history import Figure
     from zkdeployment.service.views.rollouts import GroupRow
     from zkdeployment.strategies.picture import RolloutPicture
+    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
 #: The most fleets on the wall, of fleets that a sentence names, and of promotions in the list and in the strip.
@@ -192,22 +193,13 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
     groups = {
         name: group.name for group in reversed(fleet_groups(status, reading.history)) for name in group.hosts
     }
-    remarks = [f"{fleets.problem}."] if fleets.problem else []
-    if fleets.waiting:
-        remarks.append(f"The next promotion waits: {fleets.waiting}.")
-    if resets := waiting_for_reset(fleets.fleets, state):
-        remarks.append(f"{resets}.")
-    if status is not None and status.state.value in _FAILED:
-        remarks.append(
-            "The next commit begins at the first group again; 'zkdeployment promote rollback' goes back."
-        )
     cards = [_card(each, groups, now, acts) for each in fleets.fleets[:_MOST_FLEETS]]
     many = len(cards) > _FEW_FLEETS
     view = FleetsView(
         tone,
         headline,
         _sentence(fleets),
-        tuple(remarks),
+        _remarks(fleets, status, state),
         cards=tuple(card for card in cards if not (many and card.is_calm)),
         tiles=tuple(card for card in cards if many and card.is_calm),
         more_cards=max(0, len(fleets.fleets) - _MOST_FLEETS),
@@ -218,6 +210,7 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
     )
     if state is None or status is None:
         return view
+    moves = reading.promoter is not None and status.state is RolloutProgressState.UNDER_WAY
     return replace(
         view,
         id=status.id,
@@ -233,7 +226,9 @@ def fleets_view(reading: PromotionReading, now: float, acts: PageActs) -> Fleets
             *acts.promotion,
         ),
         picture=picture(state, status.groups) if status.groups else None,
-        groups=tuple(group_row(group, state, now, _link, acts.group(group)) for group in status.groups),
+        groups=tuple(
+            group_row(group, state, now, _link, acts.group(group), moves=moves) for group in status.groups
+        ),
     )
 
 
@@ -259,6 +254,20 @@ def _verdict(
     if fleets.converged:
         return Tone.GOOD, f"All {counted(len(fleets.fleets), 'fleet', ',')} have the newest commit"
     return Tone.HALTED, "Fleets are behind the main branch"
+
+
+def _remarks(fleets: FleetsStatus, status: RolloutStatus | None, state: RolloutState | None) -> tuple[str, ...]:
+    """Return sentences on the obstacles of promotions, and on the way out of them."""
+    remarks = [f"{fleets.problem}."] if fleets.problem else []
+    if fleets.waiting:
+        remarks.append(f"The next promotion waits: {fleets.waiting}.")
+    if resets := waiting_for_reset(fleets.fleets, state):
+        remarks.append(f"{resets}.")
+    if status is not None and status.state.value in _FAILED:
+        remarks.append(
+            "The next commit begins at the first group again; 'zkdeployment promote rollback' goes back."
+        )
+    return tuple(remarks)
 
 
 def _sentence(fleets: FleetsStatus) -> str:

@@ -104,8 +104,13 @@ def group_row(
     now: float,
     link: Callable[[str], HostLink],
     acts: tuple[ActLink, ...],
+    *,
+    moves: bool,
 ) -> GroupRow:
-    """Return a group of a rollout; ``link`` returns the link to a host, or to a fleet, by its id."""
+    """Return a group of a rollout; ``link`` returns the link to a host, or to a fleet, by its id.
+
+    A rollout that does not move, such as that of a stopped fleet, has no pace.
+    """
     phases = {GroupState.PREPARING.value, GroupState.DEPLOYING.value}
     active = [id_ for id_, at in group.hosts.items() if at in phases]
     return GroupRow(
@@ -119,7 +124,7 @@ def group_row(
         failed=group.count(HostProgress.FAILURE),
         total=len(group.hosts),
         description="" if group.state is GroupState.DEPLOYING else group.description,
-        facts=pace_facts(state, group, now),
+        facts=pace_facts(state, group, now) if moves else (),
         active=tuple(map(link, active[:_NAMED])),
         more_active=max(0, len(active) - _NAMED),
         metrics=tuple(map(_metric, group.analysis[:_PLOTS])),

@@ -286,3 +286,11 @@ def test_static_files_are_kept_by_browsers_and_nothing_else_is_served(service):
     assert (style.status_code, "immutable" in style.headers["cache-control"]) == (200, True)
     assert style.headers["content-type"].startswith("text/css")
     assert service.client.get("/static/..%2fapplication.py").status_code == 404
+
+
+def test_an_address_that_no_page_can_have_is_not_found(service):
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        for path in ("/commits/abc", "/history/-1", "/history/x/timeline"):
+            page = browser.get(path)
+            assert (page.status_code, f"there is no page {path}" in page.text) == (404, True), path
+            assert browser.get("/api/v1/history/x").status_code == 422
