@@ -2,7 +2,8 @@
 
 Events are hints. They change no record, and a lost event costs only time, because each service is also asked at
 intervals, and after each opening of its stream. Therefore no stream is resumed, and a service without streams is
-only asked at intervals. All streams share one thread. The text of each stream is bounded in size and rate.
+only asked at intervals. All streams share one thread, beside a few that resolve names. The text of each stream is
+bounded in size and rate.
 """
 
 from __future__ import annotations

@@ -263,6 +263,8 @@ def staged_fleets(directory: Path, connection: str, session: Session, *names: st
                 self.answer(503, {"detail": "ZooKeeper is away"})
             elif place == "api/v1/fleet":
                 self.answer(200, fleets.report(name))
+            elif place == "api/v1/events":
+                self.answer(404, {"detail": "these services have no event streams"})
             else:
                 revision = parse_qs(parts.query)["revision"][0]
                 body = {"schema": "zkdeployment/refusals/v1", "revision": revision}
