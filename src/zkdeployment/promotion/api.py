@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.cluster import ClusterState, is_commit, short
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.records import Record
 from zkdeployment.base.stop import Stop
@@ -50,7 +50,10 @@ def read_fleet(request: Request, user: Reader, adapters: Adapters) -> Response:
 
 
 def fleet_report(status: FleetStatus, fleet: FleetSnapshot) -> FleetReport:
-    """Return the report of a fleet for its promoter; a fleet without hosts converges at once."""
+    """Return the report of a fleet for its promoter; a fleet without hosts converges at once.
+
+    A version that is no commit, such as that of a fleet before its first publication, is not reported.
+    """
     expected = [host for host in status.hosts if host.expected]
     converged = [host for host in expected if host.state is HostState.CONVERGED]
     is_running = status.cluster is not None and status.cluster.state is ClusterState.RUNNING
@@ -58,7 +61,7 @@ def fleet_report(status: FleetStatus, fleet: FleetSnapshot) -> FleetReport:
     state, since, by, problem = _verdict(status, fleet, converged, is_empty=is_empty)
     return FleetReport(
         state,
-        revision=None if status.wanted is None else str(status.wanted),
+        revision=str(status.wanted) if is_commit(str(status.wanted)) else None,
         hosts=len(expected),
         converged=len(converged),
         since=since,

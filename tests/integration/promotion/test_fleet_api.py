@@ -104,7 +104,7 @@ def test_a_converged_fleet_reports_its_revision_and_its_hosts(fleet: Fleet):
 
 
 def test_an_unchanged_report_is_answered_without_a_body(fleet: Fleet):
-    login = tuple((fleet.tokens / "eu-1").read_text().strip().split(":"))
+    login = tuple((fleet.tokens / "eu-1").read_text().split()[0].split(":"))
     url = f"{fleet.service.url}/api/v1/fleet"
     with httpx.Client(auth=login, timeout=None, verify=CERTIFICATES, event_hooks=DESCRIBED) as client:
         first = client.get(url)
@@ -205,7 +205,7 @@ def test_a_commit_that_the_repository_of_the_fleet_lacks_has_no_verdict(fleet: F
 
 def test_a_plan_of_any_commit_names_its_hosts(fleet: Fleet):
     second = fleet.publishing.push(tree("1.1", hosts=4))
-    login = tuple((fleet.tokens / "eu-1").read_text().strip().split(":"))
+    login = tuple((fleet.tokens / "eu-1").read_text().split()[0].split(":"))
     address = f"{fleet.service.url}/api/v1/plan?revision={second}"
     answer = httpx.get(address, auth=login, timeout=None, verify=CERTIFICATES).json()
     assert (answer["revision"], len(answer["hosts"])) == (second, 4)

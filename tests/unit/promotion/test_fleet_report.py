@@ -6,7 +6,7 @@ import pytest
 
 from support.strategies import active_rollout, begun_rollout, ended_rollout
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.daemon_failures import DaemonFailure
@@ -81,6 +81,13 @@ def test_a_fleet_without_hosts_converges_at_its_revision_once_it_has_one():
     assert report(Cluster(OLD, importing=REVISION)).state is FleetState.ROLLING_OUT
     nothing = FleetSnapshot()
     assert fleet_report(fleet_status(nothing), nothing) == FleetReport(FleetState.ROLLING_OUT)
+
+
+@pytest.mark.parametrize("version", [INITIAL, "a version by hand", 17])
+def test_a_version_that_is_no_commit_is_not_reported(version):
+    """Before its first promotion, a fleet with agents has such a version."""
+    found = report(Cluster(version), host("h1", version=version))
+    assert (found.state, found.revision, found.converged) == (FleetState.CONVERGED, None, 1)
 
 
 def test_a_rollout_that_ended_without_some_hosts_never_converges():
