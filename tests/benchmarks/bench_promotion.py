@@ -69,7 +69,7 @@ def _streams(fleets: int) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as name, _silent_service(Path(name)) as url:
         place = Path(name)
         for number in range(fleets):
-            (place / f"fleet{number}").write_text("promoter:key")
+            (place / f"fleet{number}").write_text("promoter:key 127.0.0.1")
             (place / f"fleet{number}").chmod(0o600)
         argv = [sys.executable, "-c", _FOLLOWER, str(place), str(place / "ca.pem"), url]
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -39,6 +39,15 @@ Host *
     LogLevel ERROR
 """
 
+#: A further name of the server, under which clients use one key and no other.
+_ALIAS = """\
+Host {name}.git
+    HostName 127.0.0.1
+    HostKeyAlias [127.0.0.1]:{port}
+    IdentityFile {key}
+    IdentitiesOnly yes
+"""
+
 #: The line of a key in authorized_keys, as in etc/git/update.
 _LINE = 'command="ZKDEPLOYMENT_PUSHER={pusher} git-shell -c \\"$SSH_ORIGINAL_COMMAND\\"",restrict {key}\n'
 
@@ -65,10 +74,11 @@ class GitServer:
         ssh.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {place}/ssh_config "$@"\n')
         ssh.chmod(0o755)
 
-    def url(self, repository: Path) -> str:
-        """Return the URL of a repository on the server."""
+    def url(self, repository: Path, name: str | None = None) -> str:
+        """Return the URL of a repository on the server, by which clients use the key of this name, if any."""
         user = process.run(["id", "-un"]).check().stdout.strip()
-        return f"ssh://{user}@127.0.0.1:{self._port}{repository}"
+        host = "127.0.0.1" if name is None else f"{name}.git"
+        return f"ssh://{user}@{host}:{self._port}{repository}"
 
     def admit(self, name: str, pusher: str) -> Path:
         """Admit a new key as a pusher, and return the private key."""
@@ -76,6 +86,8 @@ class GitServer:
         line = _LINE.format(pusher=pusher, key=make_key(key))
         with (self._place / "authorized_keys").open("a") as keys:
             keys.write(line)
+        with (self._place / "ssh_config").open("a") as clients:
+            clients.write(_ALIAS.format(name=name, port=self._port, key=key))
         return key
 
     def dismiss(self, name: str) -> None:
