@@ -387,13 +387,13 @@ class Mutation:
 
 
 MUTATIONS = {
-    "no lock check": Mutation(no_lock_check, "order", first=13),
+    "no lock check": Mutation(no_lock_check, "order", first=15),
     "no stop check": Mutation(no_stop_check, "mixed", first=2),
     "no compare-and-set": Mutation(no_compare_and_set, "stops", first=5),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
     "order between services ignored": Mutation(order_ignored, "order", first=7),
     "the end of a role's bracket is skipped": Mutation(ending_skipped, "strategies"),
-    "signatures ignored": Mutation(signatures_ignored, "attacks", first=2),
+    "signatures ignored": Mutation(signatures_ignored, "attacks", first=4),
     "old publications believed": Mutation(old_publications_believed, "attacks", first=9),
     "properties not verified": Mutation(verified_properties_ignored, "attacks", first=42),
     "changed properties ignored": Mutation(properties_ignored, "order", first=7),
@@ -405,8 +405,8 @@ MUTATIONS = {
 
 DEFECTS = {
     "the version stands while the host changes": Mutation(version_not_given_up, "mixed"),
-    "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies", first=13),
-    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=19),
+    "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies", first=48),
+    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=46),
     "an import mixes two trees": Mutation(imports_unseen, "imports", first=6),
     "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=38),
     "a stop survives a resume": Mutation(stops_uncompared, "stops"),
@@ -415,13 +415,13 @@ DEFECTS = {
     "a host with publishers believes a forged node": Mutation(forged_nodes_believed, "attacks"),
     "a host of another role keeps the lock of its former role": Mutation(former_roles_kept, "roles", first=3),
     "a repeated publication ends waits": Mutation(missing_order_ends_waits, "repetitions", first=3),
-    "what is pruned stays on converged hosts": Mutation(revision_counts_as_publication, "repetitions", first=8),
-    "another name or role of a host is ignored": Mutation(identity_ignored, "repetitions", first=3),
+    "what is pruned stays on converged hosts": Mutation(revision_counts_as_publication, "repetitions", first=9),
+    "another name or role of a host is ignored": Mutation(identity_ignored, "repetitions", first=7),
     "a repeated publication prevents the rollback": Mutation(
         recovery_of_the_last_publication_only, "rollbacks", first=2
     ),
-    "a gap of the coordinator skips measurements": Mutation(gaps_measured, "analyses", first=9),
-    "an obsolete failure stops the fleet": Mutation(obsolete_failures_stop, "outages"),
+    "a gap of the coordinator skips measurements": Mutation(gaps_measured, "analyses", first=11),
+    "an obsolete failure stops the fleet": Mutation(obsolete_failures_stop, "outages", first=6),
     "a script that outlives its agent loses its lock": Mutation(orphans_unprotected, "restarts"),
     "a terminated agent gives its half-done service away": Mutation(cut_off_work_released, "restarts", first=2),
 }

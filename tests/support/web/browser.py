@@ -34,8 +34,8 @@ FLAGS = (
     "--disable-sync",
 )
 
-#: Seconds until an expectation of a page fails; more on a busy machine. A page follows the fleet within a second.
-#: A test whose fleet has to deploy first waits for the deployment with ``wait_until``.
+#: Seconds until an expectation of a page fails; up to three times as many on a busy machine. A page follows the
+#: fleet within a second. A test whose fleet has to deploy first waits for the deployment with ``wait_until``.
 _PATIENCE = 30.0
 
 #: The rules run in the page, all or the named ones, and only what disturbs users seriously is returned.
@@ -98,7 +98,7 @@ def logged_in(
     A movement of the pointer or a typed letter has no effect before that, and does not come again.
     """
     context = browser.new_context(base_url=service.url, **options)
-    patience = 1000 * _PATIENCE * slowdown()
+    patience = 1000 * _PATIENCE * min(3.0, slowdown())
     context.set_default_timeout(patience)
     expect.set_options(timeout=patience)
     page = context.new_page()
