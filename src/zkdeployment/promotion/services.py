@@ -22,7 +22,6 @@ from urllib.parse import quote, urljoin, urlsplit
 import urllib3
 
 from zkdeployment.base.act import sanitize
-from zkdeployment.base.cluster import is_commit
 from zkdeployment.base.errors import ConfigurationError, ServiceError, ZkdeploymentError, without_secrets
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import read_secret
@@ -62,6 +61,8 @@ _CONNECTIONS = 10
 
 #: Seconds between two requests for a report that events cause.
 _BETWEEN_EVENTS = 1.0
+
+_REVISION = re.compile(r"[A-Za-z0-9]{1,64}")
 
 #: A key, and the host or the host and port of the only service to which it is sent.
 _KEY = re.compile(r"(?P<login>[^:\s]+:\S+)\s+(?P<host>\S+)")
@@ -308,9 +309,9 @@ def _checked_report(report: FleetReport) -> FleetReport:
         raise invalid("a state of the fleet itself", report.state.value)
     if not 0 <= report.converged <= report.hosts <= _MOST_HOSTS:
         raise invalid(f"at most {_MOST_HOSTS} hosts", f"{report.converged} of {report.hosts}")
-    for commit in (report.revision, report.refused):
-        if commit is not None and not is_commit(commit):
-            raise invalid("a commit", commit)
+    for revision in (report.revision, report.refused):  # a fleet that has published nothing yet has no commit
+        if revision is not None and not _REVISION.fullmatch(revision):
+            raise invalid("a revision", revision)
     by, problem = (without_secrets(sanitize(text)) for text in (report.by, report.problem))
     return replace(report, by=by, problem=problem)
 

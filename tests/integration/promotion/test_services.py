@@ -302,10 +302,10 @@ def test_a_name_that_does_not_exist_is_named(tokens):
             "sent an invalid report: expected a state of the fleet itself, found 'unreachable'",
         ),
         (
-            Service({**REPORT, "revision": "r17"}),
-            "the service at {url} sent an invalid report: expected a commit, found 'r17'",
+            Service({**REPORT, "revision": "r 17"}),
+            "the service at {url} sent an invalid report: expected a revision, found 'r 17'",
         ),
-        (Service({**REPORT, "refused": "x" * 200_000}), "sent an invalid report: expected a commit, found 'xxx"),
+        (Service({**REPORT, "refused": "x" * 200_000}), "sent an invalid report: expected a revision, found 'xxx"),
         (
             Service({**REPORT, "converged": 4}),
             "sent an invalid report: expected at most 1000000 hosts, found '4 of 3'",
@@ -344,6 +344,11 @@ def test_answers_of_something_else_become_one_sentence(tokens, service, expected
         problem = problem_of(tokens, url)
     assert expected.format(url=url, tokens=tokens) in problem
     assert "\n" not in problem
+
+
+def test_a_fleet_that_has_published_nothing_yet_has_a_report(tokens):
+    with Service({**REPORT, "state": "rolling out", "revision": "initial"}).running() as url:
+        assert Followed(tokens).report({"eu-1": url}).revision == "initial"
 
 
 def test_the_words_of_a_service_are_one_short_line_without_secrets_that_every_display_can_show(tokens):
