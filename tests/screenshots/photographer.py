@@ -12,8 +12,10 @@ from unittest.mock import patch
 
 from playwright.sync_api import sync_playwright
 
+from screenshots.fleets import FleetsPlot, FleetsScene
 from screenshots.pools import DOCUMENT, ended_sessions, pool_change
 from screenshots.scenes import NEW, Plot, Scene
+from support.branches import Branch
 from support.fleets.written import WrittenFleet
 from support.pools.builders import add_tenant
 from support.proxy import Proxy
@@ -21,10 +23,12 @@ from support.service import running_service
 from support.waiting import wait_until
 from support.web.browser import FLAGS, find_chromium
 from support.zookeeper import connected
+from zkdeployment.config.settings import load
 from zkdeployment.fleet.traces.recorder import StepRecorder
 from zkdeployment.pools.feed import pools_of
 from zkdeployment.sandbox.zookeeper import ZooKeeperServer, find_installation
 from zkdeployment.service.users.user import Role
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,6 +65,9 @@ SHOWN_IN_MANUAL = (
     "pools-rolling-1280-light",
     "tenant-rolling-390-dark",
     "stop-rolling-390-dark",
+    "plan-converged-1280-light",
+    "fleets-100-diverged-1280-light",
+    "fleets-3-rolling-390-dark",
 )
 
 WIDTHS = {390: 844, 1280: 800, 2560: 1100}
@@ -85,6 +92,9 @@ PAGES = {
 }
 
 
+#: The fleets of fleets that are photographed: their number and their scene.
+PROMOTED = tuple((size, scene) for size in (3, 100) for scene in FleetsScene)
+
 #: The pages that grow with the fleet, in all sizes.
 GROWING = ("services", "service", "rollout", "history", "publication", "timeline", "commit")
 
@@ -100,6 +110,8 @@ def photograph(sizes: Sequence[int] | None = None) -> None:
             for size in sizes or SIZES:
                 for scene in Scene:
                     _photograph_scene(browser, server, Plot(size, scene, time.time()))
+            for size, scene in PROMOTED if sizes is None else ():
+                _photograph_fleets(browser, server, FleetsPlot(size, scene, time.time()))
         finally:
             browser.close()
             server.kill()
@@ -124,6 +136,8 @@ def _photograph_scene(browser: Browser, server: ZooKeeperServer, plot: Plot) -> 
                         _photograph_pages(page, service, plot, f"{width}-{scheme}")
             if plot.scene is Scene.ROLLING and plot.size == 300:
                 _photograph_pools(browser, service, fleet)
+            if plot.scene is Scene.CONVERGED and plot.size == 300:
+                _photograph_plan(browser, f"{server.address}{chroot}", plot)
             if plot.scene is Scene.AWAY:
                 _photograph_outage(browser, service, login, proxy, plot)
 
@@ -178,6 +192,49 @@ def _photograph_pools(browser: Browser, service: RunningService, fleet: WrittenF
                 with _page(browser, service, login, width, height, scheme) as page:
                     page.goto(f"{service.url}{path}")
                     page.screenshot(path=DIRECTORY / f"{name}-rolling-{width}-{scheme}.png")
+
+
+def _photograph_plan(browser: Browser, zookeeper: str, plot: Plot) -> None:
+    """Photograph the plan of a commit that is not published yet."""
+    with tempfile.TemporaryDirectory() as directory:
+        branch = Branch(Path(directory))
+        files = {"a.zk": plot.tree, "strategy.yaml": plot.strategy_document}
+        branch.push(files)
+        changed = plot.tree.replace("'2.0.4'", "'2.1'").replace("workers = 12", "workers = 16")
+        branch.push(files | {"a.zk": changed}, message="Cart 2.1: gift cards")
+        config = Path(directory) / "service.cfg"
+        sections = f"[zkdeployment]\nzookeeper = {zookeeper}\n[sync]\nurl = {branch.bare}\n"
+        config.write_text(f"{sections}tree-directory = {directory}/mirror\n")
+        with running_service(zookeeper, repository=load(config, host=False)) as service:
+            _wait_for(service, plot)
+            login = service.add_user(Role.OPERATOR, "sam")
+            _photograph_page(browser, service, login, "/plan?revision=main", f"plan-{plot.scene.value}")
+
+
+def _photograph_fleets(browser: Browser, server: ZooKeeperServer, plot: FleetsPlot) -> None:
+    """Photograph the page of the fleets under promotion."""
+    address = f"{server.address}/fleets-{plot.scene.value}-{plot.size}"
+    with connected(server.address) as client:
+        client.ensure_path(address.removeprefix(server.address))
+    home = Plot(3, Scene.CONVERGED, plot.now)
+    with WrittenFleet(address) as fleet, Session(address, session_timeout=6.0) as session:
+        session.open()
+        home.write(fleet)
+        plot.write(session)
+        with running_service(address) as service:
+            _wait_for(service, home)
+            login = service.add_user(Role.OPERATOR, "ann")
+            _photograph_page(browser, service, login, "/fleets", f"fleets-{plot.size}-{plot.scene.value}")
+
+
+def _photograph_page(
+    browser: Browser, service: RunningService, login: tuple[str, str], path: str, name: str
+) -> None:
+    for scheme in ("light", "dark"):
+        for width, height in WIDTHS.items():
+            with _page(browser, service, login, width, height, scheme) as page:
+                page.goto(f"{service.url}{path}")
+                page.screenshot(path=DIRECTORY / f"{name}-{width}-{scheme}.png")
 
 
 def width_of(page: Page) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -83,6 +84,32 @@ class Plot:
             )
             previous = role
         return Strategy("canaries-first", tuple(groups))
+
+    @property
+    def strategy_document(self) -> str:
+        """The document of the strategy of larger fleets."""
+        assert self.strategy is not None
+        groups = [
+            {
+                "name": group.name,
+                "critical": group.critical,
+                "depends_on": list(group.depends_on),
+                "selectors": [{"node_names": sorted(selector.names)} for selector in group.selectors],
+                "success_criteria": {"percent_successful_nodes": group.criteria.percent_successful},
+                "max_parallel": "5%",
+                "bake_time": group.pace.bake_time,
+                "manual": group.pace.manual,
+            }
+            for group in self.strategy.groups
+        ]
+        name = self.strategy.name
+        return "\n---\n".join(
+            json.dumps({"schema": f"shipyard/{kind}/v1", "metadata": {"name": name}, "data": data})
+            for kind, data in (
+                ("DeploymentConfiguration", {"deployment_strategy": name}),
+                ("DeploymentStrategy", {"groups": groups}),
+            )
+        )
 
     @property
     def tree(self) -> str:
@@ -189,7 +216,7 @@ class Plot:
         hosts = [replace(host, completed=sequence if host.version == NEW else None) for host in registered]
         fleet.register(*hosts)
         at = self.now - 600
-        fleet.report(*self.identities[: self.done], at=at)
+        fleet.report(*self.identities[: self.done], at=at, installed=True)
         fleet.report(*self.identities[self.done :], version="1.2", at=at)
         tree = lint([SourceFile("a.zk", self.tree.encode())]).tree
         fleet.record(*intent_records(tree, sequence, former, self.now) if self.size == 300 else ())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kazoo.client import KazooClient
 
 from support.waiting import UNLIMITED
-from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
 from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.publication import Origin, next_sequence
 from zkdeployment.base.source_files import SourceFile
@@ -165,8 +165,11 @@ class WrittenFleet:
         for id_ in ids:
             self._client.delete(f"{paths.HOSTS}/{id_}")
 
-    def report(self, *identities: Identity, version: str = "", at: float = 0.0) -> None:
-        """Write the inventories of hosts: everything that the tree deploys to them, in this version if given."""
+    def report(self, *identities: Identity, version: str = "", at: float = 0.0, installed: bool = False) -> None:
+        """Write the inventories of hosts: everything that the tree deploys to them, in this version if given.
+
+        ``installed`` is whether they have the packages, too.
+        """
         targets, _ = compile_targets(self._publications.tree.live_tree().tree)
         self._session.ensure(paths.INVENTORY)
         known = []
@@ -176,7 +179,14 @@ class WrittenFleet:
                 for each in assignments_for(identity, targets)
                 for deployment in each.deployments
             )
-            known.append(KnownHost(identity, Inventory(markers=markers), time=at))
+            packages = {
+                each.package: (Package(each.package, 0, each.version or "", "1", "noarch"),)
+                for each in assignments_for(identity, targets)
+                if installed
+            }
+            scripts = {name: f"/opt/{name}/bin/zookeeper-deploy" for name in packages}
+            found = Inventory(markers=markers, packages=packages, scripts=scripts)
+            known.append(KnownHost(identity, found, time=at))
         pending = [
             self._client.create_async(f"{paths.INVENTORY}/{host.identity.id}", encode_host(host)) for host in known
         ]
