@@ -316,7 +316,7 @@ class PromotionWorld:
 
     def _counts(self, state: RolloutState, fleet: SimulatedFleet) -> bool:
         """Whether a fleet counts in its group: it took part since the promotion began, and could be reached."""
-        was_excused = self._excused.get(fleet.name, -1.0) + BEGIN >= state.begun
+        was_excused = self._excused.get(fleet.name, -1.0) + BEGIN >= state.begun - 0.1  # promoters round times
         return fleet.name in state.rollout.hosts and not was_excused
 
     def _has_reached(self, fleet: SimulatedFleet, revision: str) -> bool:
@@ -337,8 +337,7 @@ class PromotionWorld:
                     self.violate(f"the history shows {entry.revision[:7]} at {name}, which does not have it")
         state = self.home.state
         for name, error in {} if state is None else state.errors.items():
-            is_rollback = self.git.commits[str(state.revision)].rolls_back
-            if is_rollback and "diverged" in error and (name, state.revision) not in self._moved:
+            if self._is_rollback(state) and "diverged" in error and (name, state.revision) not in self._moved:
                 self.violate(f"the rollback {state.id} counts {name} as failed, which waits for its reset")
         if self.home.largest > _NODE_LIMIT:
             self.violate(f"a node has {self.home.largest} bytes")
@@ -443,10 +442,16 @@ class PromotionWorld:
         tip, now = self.git.branches.get(fleet.branch), self.clock.time
         if tip is None or self.git.contains(self.git.branches["main"], tip):
             fleet.own_since = None
-        elif fleet.own_since is None:
+            return
+        if self._is_rollback(self.home.state):
+            self._excused[fleet.name] = now
+        if fleet.own_since is None:
             fleet.own_since = now
         elif now - fleet.own_since > _UNTIL_RESET:
             self._reset(fleet)
+
+    def _is_rollback(self, state: RolloutState | None) -> bool:
+        return state is not None and bool(self.git.commits[str(state.revision)].rolls_back)
 
     def _roll_itself_back(self, fleet: SimulatedFleet) -> None:
         """Let the coordinator of a fleet commit a revert to the fleet's branch, unless that has moved."""
@@ -483,7 +488,7 @@ class PromotionWorld:
         main, state = self.git.branches["main"], self.home.state
         own = self.git.ancestors(self.git.branches[fleet.branch])
         target = next(each.id for each in own if self.git.contains(main, each.id))
-        if state is not None and self.git.commits[str(state.revision)].rolls_back:
+        if state is not None and self._is_rollback(state):
             target = str(state.revision) if self.git.contains(main, str(state.revision)) else target
         self.git.branches[fleet.branch] = target
         fleet.own_since = None
