@@ -327,7 +327,8 @@ class PromotionWorld:
         if any(self.git.contains(at, revision) for at in fleet.reached):
             return True
         has = self.git.contains(self.git.branches.get(fleet.branch, ""), revision)
-        return has and any(self.git.contains(lie, revision) for lie in fleet.told)
+        had = (fleet.name, revision) in self._moved  # and was perhaps reset
+        return (has or had) and any(self.git.contains(lie, revision) for lie in fleet.told)
 
     def _judge_records(self) -> None:
         for entry in self.home.history.values():
