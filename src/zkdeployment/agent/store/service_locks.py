@@ -271,16 +271,20 @@ class ZooKeeperServiceLock(ContenderLock):
     def _withdraw_with_work(self, node: str | None, prefix: str) -> None:
         """Release the lock and remove the work record, in one transaction if possible."""
         if self._own_works:
-            self._queues.kept.discard(self._name)
             if node is not None and self._is_recorded:
                 with contextlib.suppress(TransactionError):
                     self._session.commit(Delete(f"{self._directory}/{node}"), Delete(self._record))
-                    self._own_works = ()
+                    self._forget_work()
                     return
             remove_work(self._session, self._name, self._own_works.__contains__)
-            self._own_works = ()
+            self._forget_work()
         if not self._resumed:
             super()._withdraw(node, prefix)
+
+    def _forget_work(self) -> None:
+        """Forget the work whose record is gone; until then, the agent's successor has to know the kept record."""
+        self._own_works = ()
+        self._queues.kept.discard(self._name)
 
 
 def any_free(session: Session, names: Collection[str], identity: Identity, delay: LockDelay) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import expire_session, renew_session, sent_requests, through
+from zkdeployment.agent.store import service_locks
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
 from zkdeployment.base.deployment import Deployment
@@ -521,6 +522,37 @@ def test_a_host_that_lost_its_session_during_the_first_of_two_steps_keeps_the_lo
     resumed.release()
     assert not client.exists(RECORD)
     assert lock(other, TWO).try_acquire()
+
+
+def test_kept_work_that_could_not_be_removed_is_known_to_the_successor_of_the_agent(
+    session, other, client, monkeypatch
+):
+    memory = Queues({})
+    fleet = ZooKeeperFleet(session, memory=memory)
+    fleet.register(Host(ONE))
+    mine = fleet.node_lock(SHOP, ONE)
+    assert mine.try_acquire()
+    mine.begin("deploy /web/shop 0")
+    renew_session(session)
+    fleet.update_host(Host(ONE), patient=False)
+    mine.give_back()
+    resumed = fleet.node_lock(SHOP, ONE)
+    assert resumed.try_acquire()
+    resumed.begin("deploy /web/shop 0")
+
+    def fail(*_arguments):
+        raise UnreachableError("ZooKeeper does not answer")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(service_locks, "remove_work", fail)
+        resumed.release()
+    assert fleet.node_lock(Deployment("/web/other", 0), ONE).try_acquire()
+    assert NAME in memory.queues.values()
+    successor = ZooKeeperFleet(other, memory=memory)
+    client.delete("/hosts/1")
+    successor.register(Host(ONE))
+    assert successor.hand_on_work(ONE)
+    assert not client.exists(RECORD)
 
 
 def test_a_host_whose_lock_delay_is_over_does_not_begin_after_the_other_came_back(session, other, client):
