@@ -25,6 +25,8 @@ from zkdeployment.service.users.user import Role
 #: Seconds between two requests that no event causes: longer than a test.
 RARELY = 36000.0
 
+OLD, NEW = "1" * 40, "2" * 40
+
 ACT = Act("tests", "user", "a test", 0.0)
 
 
@@ -99,11 +101,11 @@ def authority(tmp_path):
 
 @pytest.fixture
 def nodes(client):
-    """A fleet with two hosts, which converged at r1."""
-    write_node(client, "/zkdeployment/targets", {"version": "r1", "sequence": 7, "ordered": "r1"})
-    write_node(client, "/hosts", {"version": "r1"})
+    """A fleet with two hosts, which converged at the old commit."""
+    write_node(client, "/zkdeployment/targets", {"version": OLD, "sequence": 7, "ordered": OLD})
+    write_node(client, "/hosts", {"version": OLD})
     for name in ("h1", "h2"):
-        write_node(client, f"/hosts/{name}", {"name": name, "version": "r1"})
+        write_node(client, f"/hosts/{name}", {"name": name, "version": OLD})
     return client
 
 
@@ -117,14 +119,14 @@ def secure(zookeeper, nodes, authority, tokens):  # noqa: ARG001
 def test_a_convergence_and_a_stop_are_seen_at_once(secure, nodes, authority, following):
     followed = following(authority.ca)
     followed.follow(eu_1=secure.url)
-    followed.wait_for(FleetState.CONVERGED, revision="r1", hosts=2)
-    write_node(nodes, "/zkdeployment/targets", {"version": "r2", "sequence": 8, "ordered": "r2"})
-    write_node(nodes, "/hosts", {"version": "r2"})
-    followed.wait_for(FleetState.ROLLING_OUT, revision="r2")
-    write_node(nodes, "/hosts/h1", {"name": "h1", "version": "r2"})
-    write_node(nodes, "/hosts/h2", {"name": "h2", "version": "r2"})
+    followed.wait_for(FleetState.CONVERGED, revision=OLD, hosts=2)
+    write_node(nodes, "/zkdeployment/targets", {"version": NEW, "sequence": 8, "ordered": NEW})
+    write_node(nodes, "/hosts", {"version": NEW})
+    followed.wait_for(FleetState.ROLLING_OUT, revision=NEW)
+    write_node(nodes, "/hosts/h1", {"name": "h1", "version": NEW})
+    write_node(nodes, "/hosts/h2", {"name": "h2", "version": NEW})
     begun = time.monotonic()
-    followed.wait_for(FleetState.CONVERGED, revision="r2", hosts=2)
+    followed.wait_for(FleetState.CONVERGED, revision=NEW, hosts=2)
     write_node(nodes, "/hosts", {"version": None})
     followed.wait_for(FleetState.STOPPED)
     assert time.monotonic() - begun < 60  # here, the interval is ten hours
