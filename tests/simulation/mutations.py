@@ -152,7 +152,7 @@ def forged_nodes_believed() -> Iterator[None]:
     """Let hosts with publishers adopt the version in a node that zc.zkdeployment could have left."""
     register = HostRegistration.register
 
-    def believing(self: Any, host: Any, *, adopt: bool, patient: bool = True) -> Any:
+    def believing(self: Any, host: Any, *, adopt: bool = False, patient: bool = True) -> Any:
         del adopt
         return register(self, host, adopt=self._identity is None, patient=patient)
 

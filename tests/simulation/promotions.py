@@ -136,8 +136,11 @@ class SimulatedFleet:
 class SimulatedServices:
     """The services as one promoter knows them, with the interface of ``FleetServices``.
 
-    An answer arrives after the call that asks for it, so each report is as old as a real one may be.
+    An answer arrives after the call that asks for it, so each report is as old as a real one may be. No service
+    has an event stream.
     """
+
+    open_streams = 0
 
     def __init__(self, world: PromotionWorld) -> None:
         self._world = world

@@ -87,13 +87,12 @@ _NAMED = 5
 #: The begin of the reason for which a promotion waits for the first answers of services.
 _UNREAD = "the services of these fleets have not answered yet:"
 
-
 #: The state in metrics of a fleet whose branch does not exist, in place of the one that its service reports.
 _NO_BRANCH = "no branch"
 
 
-def fleet_metrics(standings: Sequence[FleetStanding], *, leads: bool) -> Iterator[Metric]:
-    """Yield the metrics of the fleets, which only a promoter that ``leads`` knows."""
+def fleet_metrics(standings: Sequence[FleetStanding], *, leads: bool, streams: int = 0) -> Iterator[Metric]:
+    """Yield the metrics of the fleets, which only a promoter that ``leads`` knows; ``streams`` are open."""
     found = [_NO_BRANCH if each.tip is None else each.state.value for each in standings]
     known = (*(state.value for state in FleetState), _NO_BRANCH)
     states = {state: float(found.count(state)) for state in known} if leads else {}
@@ -102,6 +101,9 @@ def fleet_metrics(standings: Sequence[FleetStanding], *, leads: bool) -> Iterato
     yield labelled("promoter_fleet_commits_behind", "Commits behind the main branch, by fleet.", "fleet", behind)
     withheld = sum(each.withheld is not None for each in standings) if leads else None
     yield gauge("promoter_fleets_withheld", "The fleets that operators withhold.", withheld)
+    yield gauge(
+        "promoter_event_streams", "The open event streams of fleets' services.", streams if leads else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +260,8 @@ class Promoter(RolloutDaemon):
         self._standings, self._reported, self._tidied = (), None, False
 
     def _metrics(self, leads: bool) -> Iterator[Metric]:  # noqa: FBT001
-        return fleet_metrics(self._standings if leads else (), leads=leads)
+        standings, streams = (self._standings, self._services.open_streams) if leads else ((), 0)
+        return fleet_metrics(standings, leads=leads, streams=streams)
 
     def _work(self) -> float:
         """Begin the next promotion, or advance the newest one; return the seconds until the next cycle."""

@@ -406,6 +406,11 @@ class FleetServices:
         if streams is not None:
             streams.subscribe(self._ask, self._lacking)
 
+    @property
+    def open_streams(self) -> int:
+        """The number of open event streams."""
+        return 0 if self._streams is None else self._streams.open
+
     def reports(self, services: Mapping[str, str]) -> Mapping[str, FleetReport]:
         """Return the last report of each service by fleet, and ask for those that are due.
 

@@ -139,7 +139,7 @@ def test_a_lost_stream_makes_the_promoter_ask_at_once_and_is_opened_again(secure
         before = followed.report().read_at
         proxy.drop()
         wait_until(lambda: followed.report().read_at > before, "the service is asked again")
-        wait_until(lambda: followed.streams.open == 1, "the stream is open again")
+        wait_until(lambda: followed.services.open_streams == 1, "the stream is open again")
         proxy.cut()
         assert "cannot reach the service" in followed.wait_for(FleetState.UNREACHABLE).problem
         wait_until(lambda: followed.streams.open == 0, "the stream has ended")

@@ -23,12 +23,13 @@ def test_a_promoter_that_leads_counts_fleets_by_state():
         FleetStanding("us", FleetState.STOPPED, tip="c1", withheld=Act("op", "withhold")),
     ]
     values = samples(
-        (*rollout_metrics(MemberKind.FLEET, state, leads=True), *fleet_metrics(standings, leads=True))
+        (*rollout_metrics(MemberKind.FLEET, state, leads=True), *fleet_metrics(standings, leads=True, streams=2))
     )
     assert values["leads"] == 1
     assert {key: value for (key,), value in values["fleets"].items() if value} == {"converged": 1, "stopped": 1}
     assert values["fleet_commits_behind"] == {("eu",): 2, ("us",): 0}
     assert values["fleets_withheld"] == 1
+    assert values["event_streams"] == 2
     assert values["promotion_info"] == {(state.revision, "1-1", "promotion"): 1}
     assert {key: value for (key,), value in values["promotion_fleets"].items() if value} == {"not started": 2}
 
