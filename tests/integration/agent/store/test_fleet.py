@@ -66,7 +66,8 @@ def test_the_first_agent_creates_hosts_at_the_initial_version(fleet, session):
     assert fleet.register(HOST) is None
     assert fleet.cluster() == Cluster(INITIAL)
     (host,) = ZooKeeperFleetReader(session).snapshot().hosts
-    assert replace(host, since=None) == HOST
+    assert host.registered == host.since
+    assert replace(host, since=None, registered=None) == HOST
     assert session.get("/hosts/1").owner == session.id
 
 
