@@ -107,6 +107,7 @@ def _million(found: Found, promotion: Mapping[str, Result]) -> Rows:
     (exchanged,) = (result for (work, _), result in found.items() if work == _AGENTS[2][1])
     all_traffic = _HOSTS * exchanged.value  # kB
     decision, node = promotion["slowest decision of a promotion"], promotion["largest node of a promotion"]
+    stream = _cell(promotion["memory of an event stream of the promoter"])
     return [
         ("what", "in each fleet", f"in all {_FLEETS} fleets"),
         ("sessions of agents", f"{_HOSTS:,}", f"{_FLEETS * _HOSTS:,}, in {_FLEETS} ensembles"),
@@ -141,7 +142,7 @@ def _million(found: Found, promotion: Mapping[str, Result]) -> Rows:
             "one in ten seconds, and after events",
             f"{_FLEETS // 10} in a second, most of them answered with 304",
         ),
-        ("event streams of the promoter", "one", f"{_FLEETS}, in one thread"),
+        ("event streams of the promoter", "one", f"{_FLEETS}, in one thread, with {stream} each"),
         ("git pushes of the promoter", "one branch", "one push for each group: 4 with four groups"),
         ("decision of the promoter", "none", f"{_cell(decision)} of processor time, the slowest measured"),
         ("largest node of a promotion", "none", f"{_cell(node)} in the home ensemble"),
