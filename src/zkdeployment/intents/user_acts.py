@@ -136,6 +136,11 @@ class _ActOnIntent(_CommittingAct[PublishedIntent]):
     def concerned(self, found: PublishedIntent) -> tuple[str, ...]:
         return intent_paths(found.record.intent)
 
+    def situation(self, found: PublishedIntent, visit: Visit) -> str:
+        tip = intent_overview(visit.state.planner, visit.adapters, self.subject).snapshot
+        content = short(tip.content.digest.removeprefix("sha256:"))
+        return f"{subject_text(self.subject)} is {tip.state.value} at the tip, with the content {content}"
+
     def form(self, found: PublishedIntent) -> ActForm:
         return replace(super().form(found), fields=(("subject", subject_text(self.subject)),))
 
@@ -188,6 +193,9 @@ class ApproveIntent(_ChangeState):
     @classmethod
     def further_fields(cls, values: Mapping[str, str]) -> dict[str, Any]:
         return {"content": values.get("content") or None}
+
+    def situation(self, found: PublishedIntent, visit: Visit) -> str:
+        return ""  # the act compares the content that the form showed by itself
 
     def consequences(self, found: PublishedIntent) -> tuple[str, ...]:
         if found.record.state.is_active:

@@ -155,7 +155,11 @@ def test_an_approval_shows_the_content_the_differences_and_the_plan_and_covers_o
     assert f"History of instance {instance['id']}" in page.text
     form = stage.open(PAGE, f"Roll back to {instance['id']}")
     assert "are restored. Hosts deploy it in place." in form.text
-    stage.act(form, "Roll back", "1.5 loses sessions")
+    stage.branch.push({"a.zk": TREE.format("1.6")})
+    refused = submit(stage.browser, form, "Roll back", {"reason": "1.5 loses sessions"})
+    assert (refused.status_code, "the situation has changed" in refused.text) == (409, True)
+    assert stage.branch.files()["a.zk"] == TREE.format("1.6")
+    stage.act(refused, "Roll back", "1.6 loses sessions, too")
     assert stage.branch.files()["a.zk"] == TREE.format("1.4")
     audit = stage.browser.get("/audit").text
     assert f"intent rollback to instance {instance['id']} of p1/store/v1/shop" in audit
