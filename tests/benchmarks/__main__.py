@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.arguments import count
@@ -11,28 +12,7 @@ from support.arguments import count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAMES = (
-    "parse",
-    "editor",
-    "publish",
-    "signing",
-    "watches",
-    "scale",
-    "convergence",
-    "rerun",
-    "agent",
-    "start",
-    "memory",
-    "rollout",
-    "promotion",
-    "locks",
-    "packages",
-    "repositories",
-    "service",
-    "pages",
-    "monitoring",
-    "hanging",
-)
+NAMES = tuple(sorted(file.stem.removeprefix("bench_") for file in Path(__file__).parent.glob("bench_*.py")))
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

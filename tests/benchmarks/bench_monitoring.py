@@ -39,7 +39,7 @@ def measure(scale: Scale) -> Iterator[Result]:
         single, many = ids[:_SINGLE], sorted(ids[_SINGLE:])  # in the order of the bridge
         alone = seconds(lambda: _one_by_one(service.url, user, key, single)) / len(single)
         together = seconds(lambda: _in_bulk(client, many))
-        assert client.list_active() == {*ids}
+        assert client.list_deployed().active == {*ids}
     yield Result(
         work="check instances fetched and answered over HTTP",
         size=f"{number:,} instances",

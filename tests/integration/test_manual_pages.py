@@ -1,12 +1,11 @@
 """``scripts/manual`` makes web pages and man pages, without a warning."""
 
-import os
-
 import click
 import pytest
 
 from support.commands import run
-from support.manual import HERE, PAGES
+from support.fresh_checkout import environment, make_checkout
+from support.manual import PAGES
 from zkdeployment.programs.verbs import program
 
 pytestmark = pytest.mark.all_features
@@ -15,8 +14,8 @@ pytestmark = pytest.mark.all_features
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     directory = tmp_path_factory.mktemp("manual")
-    unmeasured = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-    done = run(HERE / "scripts" / "manual", directory, env=unmeasured)
+    checkout = make_checkout(tmp_path_factory.mktemp("fresh") / "checkout")
+    done = run(checkout / "scripts" / "manual", directory, env=environment())
     assert done.returncode == 0, done.stderr
     return directory
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import run
+from support.fresh_checkout import environment, make_checkout
 
 PROJECT = Path(__file__).parents[2]
 
@@ -89,6 +90,18 @@ def test_only_the_root_directory_of_sid_is_made_again_every_day(clone, test_on):
     assert test_on(*names, *names)[4:] == ["sid.new"]
 
 
+def test_a_command_on_another_distribution_finds_nothing_that_an_earlier_one_installed(clone, test_on):
+    (clone / "machine").mkdir()
+    (clone / ".gitignore").write_text(".venv\n/build\n")
+    test_on("debian-13", "debian-13 -- scripts/demo")
+    checkout = clone / "build/roots/debian-13/srv/fresh"
+    for left in (".venv", "build"):
+        (checkout / left).mkdir()
+    test_on("debian-13 -- scripts/demo")
+    assert (checkout / "scripts/demo").is_file()
+    assert [(checkout / left).exists() for left in (".venv", "build")] == [False, True]
+
+
 @pytest.mark.parametrize(("status", "has"), [(0, True), (127, False)])
 def test_load_balancers_that_cannot_load_their_libraries_are_fetched_again(clone, status, has):
     programs = clone / "build/balancers/usr/sbin"
@@ -99,3 +112,16 @@ def test_load_balancers_that_cannot_load_their_libraries_are_fetched_again(clone
     environment = {"PATH": "/usr/bin:/bin"}
     done = run("bash", "-c", "source scripts/lib.sh && has_balancers", env=environment, cwd=clone)
     assert (done.returncode == 0) == has
+
+
+def test_a_sandbox_reports_that_the_worker_of_pools_lacks_its_libraries_before_it_starts_anything(tmp_path):
+    checkout = make_checkout(tmp_path / "checkout")
+    programs = checkout / ".venv" / "bin"
+    run(programs / "python", "-m", "pip", "install", ".[server]", cwd=checkout, env=environment())
+    done = run(programs / "zkdeployment", "sandbox", "up", "--server", "-d", tmp_path / "fleet", env=environment())
+    assert done.returncode == 2
+    assert done.stderr == (
+        "zkdeployment: the worker of host pools needs the library ansible_runner, which is not installed; install"
+        " the package zkdeployment-pools, or zkdeployment[pools] with pip\n"
+    )
+    assert not (tmp_path / "fleet").exists()

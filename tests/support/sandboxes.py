@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from support.commands import Done, invoke, run
+from support.fresh_checkout import environment, make_checkout
 from support.limits import outliving_all_tests, outliving_the_test
-from support.manual import HERE, Shell
+from support.manual import Shell
 from support.waiting import UNLIMITED, wait_until
 from zkdeployment.sandbox.fleet import Sandbox
 
@@ -127,16 +128,17 @@ SANDBOX = ".local/state/zkdeployment/sandbox"
 
 @contextmanager
 def opened_shell(place: Path) -> Iterator[Shell]:
-    """Yield a shell with its own checkout and home directory; a sandbox that it started is ended."""
+    """Yield a shell with its own home directory, in a checkout with what ``scripts/demo`` installs.
+
+    A sandbox that the shell started is ended.
+    """
     home = Path(tempfile.mkdtemp(dir=place))
-    checkout = home / "checkout"
-    checkout.mkdir()
-    (checkout / ".venv").symlink_to(sys.prefix)
-    (checkout / "etc").symlink_to(HERE / "etc")
-    ours = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "COLUMNS": "200"}
-    foreign = ("ZKDEPLOYMENT_", "ZC_ZK_", "XDG_")
+    checkout = make_checkout(home / "checkout")
+    ours = {**environment(), "HOME": str(home), "SHELL": "/bin/bash", "COLUMNS": "200"}
+    installed = run(checkout / "scripts" / "demo", "--only-install", env=ours)
+    assert "unrecognized arguments: --only-install" in installed.stderr, installed.stderr
     with ended_with_the_tests(home / SANDBOX):
-        shell = Shell(checkout, {name: value for name, value in ours.items() if not name.startswith(foreign)})
+        shell = Shell(checkout, ours)
         try:
             yield shell
         finally:

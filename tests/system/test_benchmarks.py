@@ -1,37 +1,29 @@
 import json
-from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
 
 from benchmarks import bench_publish, command
+from benchmarks.__main__ import NAMES
 from benchmarks.keeping import keep
 from benchmarks.results import HEADINGS, SCALES, Result
+from support.commands import run
+from support.fresh_checkout import environment, make_checkout
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "parse",
-        "signing",
-        "watches",
-        "scale",
-        "convergence",
-        "rerun",
-        "agent",
-        "start",
-        "memory",
-        "rollout",
-        "promotion",
-        "locks",
-        "service",
-        "pages",
-        "intents",
-        "checks",
-    ],
-)
-def test_a_benchmark_of_a_tiny_fleet_yields_results(name):
-    check(list(import_module(f"benchmarks.bench_{name}").measure(SCALES["tiny"])))
+@pytest.fixture(scope="module")
+def fresh_checkout(place):
+    return make_checkout(place / "checkout")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_of_a_tiny_fleet_yields_results_with_what_its_script_installs(fresh_checkout, name):
+    done = run(fresh_checkout / "scripts" / "benchmark", "--tiny", name, env=environment())
+    assert done.returncode == 0, done.stderr
+    title, *table = done.stdout.splitlines()
+    assert title.strip() == name
+    rows = [row for row in table if row.startswith("│")]
+    assert rows, done.stdout
 
 
 def check(results):

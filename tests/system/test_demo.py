@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from support.commands import run
-from support.sandboxes import PROGRAMS
+from support.fresh_checkout import environment, make_checkout
 from support.waiting import wait_until
 from zkdeployment.sandbox.demo import DemoError, DemoScenario, play
 from zkdeployment.sandbox.fleet import Sandbox
@@ -29,11 +29,31 @@ def directory(place):
     Sandbox(fleet_directory).down()
 
 
+@pytest.fixture
+def checkout(tmp_path):
+    """Return a checkout in which the script has to install what it needs."""
+    return make_checkout(tmp_path / "checkout")
+
+
 @pytest.mark.timeout(900)
-def test_all_five_stages_of_the_demo_succeed(directory):
-    done = run(*ARGV, "-d", directory)
+def test_a_fleet_kept_after_all_five_stages_runs_on_and_the_last_messages_name_its_page_and_the_command_to_end_it(
+    checkout, directory
+):
+    done = run(checkout / "scripts" / "demo", "--keep", "-d", directory, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All five stages succeeded" in done.stdout
+    assert sandbox_processes(directory)
+    *_, last = done.stdout.strip().splitlines()
+    offer = re.fullmatch(r"See the fleet at (\S+) as the user (\S+) with the key (\S+)", last)
+    assert offer is not None, last
+    url, *login = offer.groups()
+    forbidden = httpx.post(f"{url}/api/v1/stop", json={"reason": "r"}, auth=tuple(login))
+    assert forbidden.status_code == 403, forbidden.text
+    down = f"zkdeployment sandbox down -d {directory}"
+    assert down in done.stdout
+    programs = checkout / ".venv" / "bin"
+    assert str(programs / "activate") in done.stdout
+    run(programs / "zkdeployment", *down.split()[1:], env=environment())
     assert sandbox_processes(directory) == []
     assert not directory.exists()
 
@@ -49,27 +69,6 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
 
 
 @pytest.mark.usefixtures("unmeasured_programs")
-def test_a_kept_fleet_runs_on_and_the_last_messages_name_its_page_and_the_command_to_end_it(
-    directory, monkeypatch, capsys
-):
-    monkeypatch.setattr(DemoScenario, "play_stages", lambda _: None)
-    play(directory, Console(), keep=True)
-    assert sandbox_processes(directory)
-    farewell = capsys.readouterr().out
-    *_, last = farewell.strip().splitlines()
-    offer = re.fullmatch(r"See the fleet at (\S+) as the user (\S+) with the key (\S+)", last)
-    assert offer is not None, last
-    url, *login = offer.groups()
-    forbidden = httpx.post(f"{url}/api/v1/stop", json={"reason": "r"}, auth=tuple(login))
-    assert forbidden.status_code == 403, forbidden.text
-    down = f"zkdeployment sandbox down -d {directory}"
-    assert down in farewell
-    assert str(PROGRAMS / "activate") in farewell
-    subprocess.run([PROGRAMS / "zkdeployment", *down.split()[1:]], check=True)
-    assert sandbox_processes(directory) == []
-
-
-@pytest.mark.usefixtures("unmeasured_programs")
 def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monkeypatch):
     def play_stages(scenario):
         scenario.check(holds=False, text="the moon is made of cheese")
@@ -82,10 +81,9 @@ def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monk
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.usefixtures("unmeasured_programs")
-@pytest.mark.parametrize("demo", ["analysis_demo", "fleets_demo"])
-def test_all_four_stages_of_the_demos_of_analyses_and_of_fleets_succeed(directory, demo):
-    done = run(sys.executable, "-m", f"zkdeployment.sandbox.{demo}", "-d", directory)
+@pytest.mark.parametrize("option", ["--analysis", "--fleets"])
+def test_all_four_stages_of_the_demos_of_analyses_and_of_fleets_succeed(checkout, directory, option):
+    done = run(checkout / "scripts" / "demo", option, "-d", directory, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All four stages succeeded" in done.stdout
     assert sandbox_processes(directory) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from zkdeployment.base.daemon.control import interrupted_by_signals
-from zkdeployment.base.machine.program import service_libraries
+from zkdeployment.base.machine.program import pools_libraries, service_libraries
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
@@ -105,8 +106,12 @@ def up(
     requested = read_hosts(hosts)
     if fleets is not None and (nagios or servers != "1" or not syncer):
         raise click.UsageError("--fleets cannot be combined with --nagios, --servers or --no-syncer")
+    # What a machine lacks is reported before anything is started.
     if nagios:
-        find_nagios()  # before anything is started
+        find_nagios()
+    if server or nagios or fleets is not None:
+        with pools_libraries():
+            import_module("ansible_runner")  # the worker is a program of its own and imports it
     with _progress() as report, interrupted_by_signals(), service_libraries():
         if fleets is not None:
             start_fleets(sandbox, requested, fleets, with_samples=True, report=report)
