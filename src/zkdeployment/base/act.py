@@ -11,6 +11,9 @@ from zkdeployment.base.text import printable
 #: The longest reason that is kept, in characters.
 MAX_REASON_LENGTH = 500
 
+#: The recorded reason of an emergency act without a reason.
+NO_REASON = "no reason given"
+
 
 @dataclass(frozen=True, slots=True)
 class Act(Record):
@@ -23,7 +26,7 @@ class Act(Record):
     time: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.what} by {self.by}: {self.reason or 'no reason given'}"
+        return f"{self.what} by {self.by}: {self.reason or NO_REASON}"
 
 
 def sanitize(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,10 +14,11 @@ from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.cli.operator_options import reason_option, recorded_name
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.service.act import Actor
+from zkdeployment.cli.verb_group import without_flags
+from zkdeployment.service.act import Actor, EmergencyAct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from click.shell_completion import CompletionItem
@@ -54,11 +56,39 @@ def act_verb(
                 outcome = planned.perform(adapters, Actor(recorded_name(), time.time))
             show(planned, outcome, **values)
 
-        verb = click.command(name=name)(zookeeper_options(reason_option(required=act.NEEDS_REASON)(command)))
+        made = zookeeper_options(reason_option(required=act.NEEDS_REASON)(command))
+        verb = click.command(
+            name=name, cls=refusing(act.REFUSAL) if issubclass(act, EmergencyAct) else click.Command
+        )(made)
         verb.params.sort(key=place)  # the fields, the reason, then the other parameters
         return verb
 
     return decorate
+
+
+def refusing(refusal: str) -> type[click.Command]:
+    """Return the class of verbs whose errors begin with ``refusal``, such as ``NOT stopped``."""
+
+    class Refusing(click.Command):
+        def make_context(self, *args: Any, **options: Any) -> click.Context:
+            with self._refusing():
+                return super().make_context(*args, **options)
+
+        def invoke(self, ctx: click.Context) -> Any:
+            with self._refusing():
+                return super().invoke(ctx)
+
+        @contextmanager
+        def _refusing(self) -> Iterator[None]:
+            try:
+                yield
+            except click.UsageError as error:
+                raise click.UsageError(f"{refusal}: {without_flags(error).format_message()}", error.ctx) from error
+            except ZkdeploymentError as error:
+                error.args = (f"{refusal}: {error}", *error.args[1:])
+                raise
+
+    return Refusing
 
 
 def directive_verb(

@@ -110,11 +110,22 @@ def configured_repository(config: Path | None) -> Settings:
     return settings
 
 
-def node_path(_context: click.Context, _parameter: click.Parameter, path: str) -> str:
-    """Return the argument PATH, as a callback of click; raises ``BadParameter`` unless it begins with a slash."""
-    if not path.startswith("/"):
-        raise click.BadParameter(f"{path!a} is not the path of a node: expected a path that begins with /")
-    return path
+def node_path(_context: click.Context, parameter: click.Parameter, given: R) -> R:
+    """Return the given paths of nodes: one, a tuple, or an optional path that was not given; a callback of click.
+
+    Raises ``BadParameter`` for a path that does not begin with a slash.
+    """
+    for path in given if isinstance(given, tuple) else (given,):
+        if path or parameter.required:
+            require_path(str(path))
+    return given
+
+
+def require_path(text: str) -> str:
+    """Return the path of a node; raises ``BadParameter`` unless it begins with a slash."""
+    if not text.startswith("/"):
+        raise click.BadParameter(f"{text!a} is not the path of a node: expected /{text}")
+    return text
 
 
 def output_option(function: Callable[..., R]) -> Callable[..., R]:

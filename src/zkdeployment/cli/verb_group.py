@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -15,8 +16,62 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+#: The verbs that only show, in any group. Only these are suggested for a misspelled verb, because an act that was
+#: not meant may discard commits or change the fleet.
+SHOWING = frozenset(
+    [
+        "check",
+        "checks",
+        "completion",
+        "diff",
+        "drift",
+        "export",
+        "fleets",
+        "get",
+        "history",
+        "instances",
+        "inventory",
+        "lint",
+        "list",
+        "locks",
+        "log",
+        "monitor",
+        "node",
+        "on-call",
+        "plan",
+        "pool",
+        "preview",
+        "schemas",
+        "services",
+        "show",
+        "simulate",
+        "status",
+        "summary",
+        "tree",
+        "usage",
+        "verify",
+        "version",
+        "why",
+    ]
+)
+
+
+def without_flags(error: click.ClickException) -> click.ClickException:
+    """Return an error without suggestions of flags, such as ``--now``, which may do more than was meant."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error
+    options = [each for each in error.ctx.command.params if isinstance(each, click.Option) and not each.is_flag]
+    harmless = [name for each in options for name in each.opts if name in (error.possibilities or ())]
+    return click.NoSuchOption(error.option_name, error.message, harmless, error.ctx)
+
+
 class VerbGroup(click.Group):
-    """A group that answers an unknown verb with the most similar verb, or with all its verbs."""
+    """A group that answers an unknown verb with the most similar verb that only shows, or with all its verbs.
+
+    ``foreign`` has the words of other tools, each with the way to do the same here.
+    """
+
+    foreign: Mapping[str, str] = MappingProxyType({})
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -26,9 +81,9 @@ class VerbGroup(click.Group):
         if args[0] not in verbs and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib  # noqa: PLC0415  verbs start faster without it
 
-            near = difflib.get_close_matches(args[0], verbs, n=1)
+            near = difflib.get_close_matches(args[0], SHOWING.intersection(verbs), n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"expected one of: {', '.join(verbs)}"
-            ctx.fail(f"there is no verb {args[0]!r}; {hint}")
+            ctx.fail(f"there is no verb {args[0]!r}; {self.foreign.get(args[0], hint)}")
         return super().resolve_command(ctx, args)
 
 
@@ -43,9 +98,16 @@ class LazyVerb(NamedTuple):
 class LazyVerbGroup(VerbGroup):
     """A group that imports a verb only when the verb is called, so that each verb starts fast."""
 
-    def __init__(self, *args: Any, verbs: Mapping[str, LazyVerb], **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        verbs: Mapping[str, LazyVerb],
+        foreign: Mapping[str, str] = MappingProxyType({}),
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self._verbs = verbs
+        self.foreign = foreign
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """Return the names of all verbs."""

@@ -54,9 +54,8 @@ from zkdeployment.intents.user_acts import (
     TerminateIntent,
 )
 from zkdeployment.service.access.identity import Operator, Reader
-from zkdeployment.service.act import Actor, PlannedAct
+from zkdeployment.service.act import UNCHANGED, Actor, CommitReference, PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field
-from zkdeployment.service.acts import UNCHANGED, CommitReference
 from zkdeployment.service.api.commits import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS

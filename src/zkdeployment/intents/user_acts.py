@@ -51,8 +51,17 @@ from zkdeployment.intents.views.page import (
 )
 from zkdeployment.publishing.acts.commits import ActAudit, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import review
-from zkdeployment.service.act import ActForm, Actor, FormAct, PlannedAct, Snapshot, Visit, given
-from zkdeployment.service.acts import UNCHANGED, CommitReference
+from zkdeployment.service.act import (
+    UNCHANGED,
+    ActForm,
+    Actor,
+    CommitReference,
+    FormAct,
+    PlannedAct,
+    Snapshot,
+    Visit,
+    given,
+)
 from zkdeployment.service.users.user import User, act_refusal
 from zkdeployment.service.views.frame import act_page, with_job
 from zkdeployment.service.views.plan import PlanView, plan_view, refused_plan

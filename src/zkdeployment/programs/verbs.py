@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from zkdeployment.base.features import installed
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup, without_flags
 
 #: The verbs about the fleet; the features add theirs.
 _OF_THE_FLEET = {
@@ -46,7 +46,27 @@ _OF_THE_FLEET = {
 VERBS = {**_OF_THE_FLEET, **{name: verb for feature in installed() for name, verb in feature.verbs().items()}}
 
 
-@click.group(cls=LazyVerbGroup, verbs=VERBS, context_settings={"help_option_names": ["-h", "--help"]})
+#: The words of other tools, each with the way to do the same here.
+FOREIGN = {
+    "apply": "push to the branch of the tree to publish it; 'zkdeployment plan PATH' shows the effect",
+    "deploy": "push to the branch of the tree to publish it; 'zkdeployment plan PATH' shows the effect",
+    "describe": "'zkdeployment why HOST' explains a host, 'zkdeployment tree get PATH' prints a node",
+    "diff": "'zkdeployment plan PATH' shows what hosts would do, 'zkdeployment tree diff' compares the tree",
+    "freeze": "'zkdeployment hold' holds all hosts until the next push, 'zkdeployment stop' until resume",
+    "get": "'zkdeployment status' shows hosts, 'zkdeployment services' services, 'zkdeployment tree get' a node",
+    "log": "'zkdeployment history' shows publications, 'zkdeployment why HOST' the output of a failed script",
+    "pause": "'zkdeployment rollout pause' pauses the rollout, 'zkdeployment hold' holds all hosts",
+    "ps": "'zkdeployment status' shows hosts, 'zkdeployment services' services",
+    "restart": "push a change of the service in the tree, and its script runs again on its hosts",
+    "scale": "numbers and targets below /deploy of a service in the tree decide where it runs; push the change",
+    "undo": "'zkdeployment rollback' commits the tree of an earlier revision; --dry-run shows the change",
+    "unlock": "'zkdeployment locks' lists the locks, 'zkdeployment locks release NAME' releases one",
+}
+
+
+@click.group(
+    cls=LazyVerbGroup, verbs=VERBS, foreign=FOREIGN, context_settings={"help_option_names": ["-h", "--help"]}
+)
 def program() -> None:
     """Push-button, git-driven deployment for fleets of RPM hosts, coordinated by ZooKeeper.
 
@@ -69,6 +89,6 @@ def run(argv: list[str]) -> int:
     except click.Abort as abort:
         raise KeyboardInterrupt from abort
     except click.ClickException as error:
-        error.show()
+        without_flags(error).show()
         return error.exit_code
     return status if isinstance(status, int) else 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.promotion import store
-from zkdeployment.service.act import ActRight, RecordedAct, given
+from zkdeployment.service.act import ActRight, EmergencyAct, RecordedAct, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
 from zkdeployment.strategies.progress import has_failed
@@ -80,13 +80,14 @@ class FailFleets(GroupDirective, DirectPromotion):
     CONSEQUENCES = ("The group and all groups that depend on it fail.", "No fleet loses the revision.")
 
 
-class PausePromotion(DirectPromotion):
+class PausePromotion(EmergencyAct, DirectPromotion):
     """Promote to no further fleets in the newest promotion."""
 
     NAME = "promotion-pause"
     BUTTON = "Pause the promotion"
     PATH = "promotion/pause"
     OPERATION = "pause_promotion"
+    REFUSAL = "NOT paused"
     DIRECTIVE = Directive.PAUSE
     CONSEQUENCES = (
         "Fleets that have the revision continue to deploy it. The branch of no other fleet moves.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.service.act import ActRight, RecordedAct
+from zkdeployment.service.act import ActRight, EmergencyAct, RecordedAct
 from zkdeployment.service.acts import fleet_situation
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
 from zkdeployment.strategies.state import Directive
@@ -76,13 +76,14 @@ class FailGroup(GroupDirective, DirectRollout):
         return (f"The group and all groups that depend on it fail. {ending}",)
 
 
-class PauseRollout(DirectRollout):
+class PauseRollout(EmergencyAct, DirectRollout):
     """Start no further hosts in the present rollout."""
 
     NAME = "rollout-pause"
     BUTTON = "Pause the rollout"
     PATH = "rollout/pause"
     OPERATION = "pause"
+    REFUSAL = "NOT paused"
     DIRECTIVE = Directive.PAUSE
     CONSEQUENCES = (
         "Hosts that deploy now finish. No other host begins.",

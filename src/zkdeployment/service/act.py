@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
-from zkdeployment.base.act import Act, sanitize
+from zkdeployment.base.act import NO_REASON, Act, sanitize
 from zkdeployment.base.errors import ForbiddenError
 
 if TYPE_CHECKING:
@@ -119,6 +119,52 @@ class RecordedAct:
         return cls(act.by, act.what, act.reason, act.time)
 
 
+@dataclass(frozen=True, slots=True)
+class CommitReference:
+    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
+
+    The id is that of the branch's tip if there was nothing to change.
+    """
+
+    job: str
+
+
+#: The response to an act that changes nothing.
+UNCHANGED: dict[int | str, dict[str, Any]] = {
+    200: {"model": CommitReference, "description": "There was nothing to change."}
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneCommit:
+    """A commit that a rollback undoes; ``time`` is in seconds since the epoch."""
+
+    revision: str
+    author: str
+    subject: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedAct:
+    """An act that is a commit: ``job`` is the commit, or ``null`` for a dry run.
+
+    ``changed`` is false if the tip of the branch is as wanted already; ``job`` is then the tip. ``diff`` is the
+    change as git prints it. ``obstacles`` are the reasons why the commit is not published yet.
+    """
+
+    job: str | None
+    changed: bool
+    diff: str
+    undone: list[UndoneCommit]
+    obstacles: list[str]
+
+    @property
+    def made(self) -> bool:
+        """Whether a commit was made."""
+        return self.changed and self.job is not None
+
+
 @dataclass(frozen=True)
 class Actor:
     """The person or the program that acts, with the clock for the record of the act.
@@ -157,7 +203,7 @@ class Actor:
     def record(self, act: PlannedAct[Any], what: str, *paths: str) -> Act:
         """Return the record of an act; raises ``ForbiddenError`` if the actor may not act at these paths."""
         self.require(act.RIGHT, *paths)
-        return self.note(what, act.reason)
+        return self.note(what, act.reason or (NO_REASON if isinstance(act, EmergencyAct) else ""))
 
 
 @dataclass(frozen=True)
@@ -200,6 +246,14 @@ class Given:
 def given(default: Any = MISSING, **properties: Any) -> Any:
     """Return a field of an act that the person gives; the properties are those of ``Given``."""
     return field(default=default, metadata={"given": Given(**properties)})
+
+
+class EmergencyAct:
+    """An act that needs no reason; errors of its verb begin with ``REFUSAL``, such as ``NOT stopped``."""
+
+    NEEDS_REASON = False
+    FORM_NEEDS_REASON = False
+    REFUSAL: ClassVar[str]
 
 
 #: The most characters of a text without a bound of its own.

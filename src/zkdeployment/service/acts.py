@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zkdeployment.base.act import sanitize
+from zkdeployment.base.act import NO_REASON, sanitize
 from zkdeployment.base.cluster import (
     ClusterState,
     Revision,
@@ -18,7 +18,19 @@ from zkdeployment.base.host import retry_objection
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.snapshot import is_retry_pending, retried_host
 from zkdeployment.publishing.records import GuardOverrides
-from zkdeployment.service.act import ActDetail, ActForm, ActLink, ActRight, FormAct, RecordedAct, Snapshot, given
+from zkdeployment.service.act import (
+    ActDetail,
+    ActForm,
+    ActLink,
+    ActRight,
+    CommittedAct,
+    EmergencyAct,
+    FormAct,
+    RecordedAct,
+    Snapshot,
+    UndoneCommit,
+    given,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,9 +59,6 @@ _FORM_TIMEOUT = 30.0
 _MOST_LINES = 400
 _MOST_STOPS = 3
 
-#: The reason in a preview, until the user gives one.
-_NO_REASON_YET = "no reason was given yet"
-
 #: A sequence has at most 16 digits.
 _DIGITS = 17
 
@@ -68,7 +77,7 @@ class _FleetAct(OperatorAct["tuple[FleetSnapshot, FleetStatus]"]):
         return cached.fleet, cached.status
 
 
-class StopFleet(_FleetAct):
+class StopFleet(EmergencyAct, _FleetAct):
     """Stop the whole fleet: hosts finish their present step and start no other step."""
 
     NAME = "stop"
@@ -78,6 +87,7 @@ class StopFleet(_FleetAct):
     STYLE = "danger"
     PATH = "stop"
     OPERATION = "stop"
+    REFUSAL = "NOT stopped"
 
     def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
         return "" if found[0].cluster is not None else "Nothing is published yet, so there is nothing to stop."
@@ -95,7 +105,7 @@ class StopFleet(_FleetAct):
         return act
 
 
-class HoldFleet(_FleetAct):
+class HoldFleet(EmergencyAct, _FleetAct):
     """Hold all hosts until the next publication."""
 
     NAME = "hold"
@@ -103,6 +113,7 @@ class HoldFleet(_FleetAct):
     BUTTON = "Hold the fleet"
     PATH = "hold"
     OPERATION = "hold"
+    REFUSAL = "NOT held"
 
     def objection(self, found: tuple[FleetSnapshot, FleetStatus]) -> str:
         objections = {
@@ -488,54 +499,8 @@ With ``force``, the lock is released even while its holder works under it."""
         return act
 
 
-@dataclass(frozen=True, slots=True)
-class CommitReference:
-    """An act that is a commit: ``job`` is its id, for ``GET /api/v1/jobs/{commit}``.
-
-    The id is that of the branch's tip if there was nothing to change.
-    """
-
-    job: str
-
-
-#: The response to an act that changes nothing.
-UNCHANGED: dict[int | str, dict[str, Any]] = {
-    200: {"model": CommitReference, "description": "There was nothing to change."}
-}
-
-
-@dataclass(frozen=True, slots=True)
-class UndoneCommit:
-    """A commit that a rollback undoes; ``time`` is in seconds since the epoch."""
-
-    revision: str
-    author: str
-    subject: str
-    time: float
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedAct:
-    """An act that is a commit: ``job`` is the commit, or ``null`` for a dry run.
-
-    ``changed`` is false if the tip of the branch is as wanted already; ``job`` is then the tip. ``diff`` is the
-    change as git prints it. ``obstacles`` are the reasons why the commit is not published yet.
-    """
-
-    job: str | None
-    changed: bool
-    diff: str
-    undone: list[UndoneCommit]
-    obstacles: list[str]
-
-    @property
-    def made(self) -> bool:
-        """Whether a commit was made."""
-        return self.changed and self.job is not None
-
-
 @dataclass(frozen=True, kw_only=True)
-class RollBackFleet(FormAct["PublicationRecord", "ServerAdapters"]):
+class RollBackFleet(EmergencyAct, FormAct["PublicationRecord", "ServerAdapters"]):
     """Commit the tree of an earlier revision to the branch; 202 if a commit was made, else 200."""
 
     NAME = "rollback"
@@ -544,6 +509,7 @@ class RollBackFleet(FormAct["PublicationRecord", "ServerAdapters"]):
     STYLE = "danger"
     PATH = "rollback"
     OPERATION = "roll_back"
+    REFUSAL = "NOT rolled back"
     REQUEST = """\
 A rollback to a revision, by default to the last successful revision before the current one.
 
@@ -610,9 +576,7 @@ nothing."""
 
         adapters = visit.adapters
         commits, operator = adapters.require_commits(), adapters.operator
-        # A form without a reason is shown again: its preview needs any reason, because a quarantine records it.
         order = self._order(commits, visit.actor)
-        order = replace(order, reason=order.reason or _NO_REASON_YET)
         outcome = roll_back(order, commits, operator.fleet, operator.rollouts, dry_run=True)
         if not outcome.changed:
             return replace(form, objection="The tip of the branch has this tree already: nothing would change.")
@@ -635,7 +599,7 @@ nothing."""
 
         return RollbackOrder(
             author=commits.author(actor.name),
-            reason=sanitize(self.reason),
+            reason=sanitize(self.reason) or NO_REASON,
             revision=self.revision,
             quarantine=self.quarantine,
             now=actor.now(),

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
+from zkdeployment.cli.verb_group import SHOWING
 from zkdeployment.programs.main import main
-from zkdeployment.programs.verbs import program
+from zkdeployment.programs.verbs import FOREIGN, program
 
 
 def commands(group, context, message=()):
@@ -40,23 +41,37 @@ def test_the_help_of_every_verb_has_an_example_that_calls_it(message, command, c
     [
         (["staus"], "there is no verb 'staus'; did you mean 'status'?"),
         (["xyzzy"], "there is no verb 'xyzzy'; expected one of: agent, "),
-        (["rollout", "promot"], "there is no verb 'promot'; did you mean 'promote'?"),
+        (["rollout", "promot"], "there is no verb 'promot'; expected one of: abort, fail, "),
+        (["promote", "rest"], "there is no verb 'rest'; expected one of: abort, fail, "),
+        (["restart"], "there is no verb 'restart'; push a change of the service in the tree"),
+        (["rollback", "--to", "4f2c9be"], "No such option '--to'. Did you mean '--timeout'?"),
+        (["rollback", "--nwo"], "No such option '--nwo'.\n"),
         (
             ["rollout", "bogus"],
             "there is no verb 'bogus'; expected one of: abort, fail, measure, pause, promote, resume, show",
         ),
         (["tree", "gett"], "did you mean 'get'?"),
-        (["sandbox", "dwon"], "did you mean 'down'?"),
         (["config", "chek"], "did you mean 'check'?"),
-        (["locks", "relaese"], "did you mean 'release'?"),
+        (["sandbox", "staus"], "did you mean 'status'?"),
+        (["locks", "relaese"], "there is no verb 'relaese'; expected one of: release"),
         (["history", "shwo"], "did you mean 'show'?"),
     ],
 )
-def test_a_misspelt_verb_is_reported_with_the_most_similar_verb(capsys, argv, message):
+def test_a_misspelt_verb_is_reported_and_no_act_or_flag_is_suggested_for_it(capsys, argv, message):
     with pytest.raises(SystemExit) as end:
         main(argv)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.all_features
+def test_every_verb_that_only_shows_exists():
+    assert SHOWING - {message[-1] for message, _, _ in EVERY} == set()
+
+
+@pytest.mark.all_features
+def test_the_words_of_other_tools_are_no_verbs():
+    assert [word for word in FOREIGN if word in program.list_commands(click.Context(program))] == []
 
 
 def test_output_that_cannot_be_written_is_one_line_without_a_stack_trace():

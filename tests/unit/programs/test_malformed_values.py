@@ -16,7 +16,7 @@ from support.commands import invoke
         (("intent", "status", "p1/store/v1/shop", "--instance", "first"), "instance is first: expected the id"),
         (("checks", "instances", "first"), "malformed identifier of a check instance: expected a UUID"),
         (("checks", "retry", "first"), "malformed identifier of a check instance: expected a UUID"),
-        (("tree", "get", "shop"), "'shop' is not the path of a node: expected a path that begins with /"),
+        (("tree", "get", "shop"), "'shop' is not the path of a node: expected /shop"),
         *(
             (
                 (*verb, "--timeout", "nan"),

@@ -102,7 +102,7 @@ def test_a_stop_shows_how_many_hosts_deploy():
     found = form("stop", ("r2",))
 
     assert found.consequences[0].startswith("1 host is deploying now. They finish")
-    assert (found.kind, found.reason_required, found.objection) == ("danger", True, "")
+    assert (found.kind, found.reason_required, found.objection) == ("danger", False, "")
 
 
 def test_a_resumption_lists_the_hosts_that_retry_and_offers_the_tip_of_the_branch():

@@ -33,9 +33,8 @@ from zkdeployment.checks.user_acts import ACT_ON_CHECK, AbandonSystem, AllowRemo
 from zkdeployment.checks.views.wanted import check_to_json, configurations_to_json, instances_of
 from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.service.access.identity import Operator, Reader
-from zkdeployment.service.act import Actor
+from zkdeployment.service.act import UNCHANGED, Actor, CommitReference
 from zkdeployment.service.act_routes import add_operation, address_field
-from zkdeployment.service.acts import UNCHANGED, CommitReference
 from zkdeployment.service.api.commits import ReasonParameter, refer_to
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS

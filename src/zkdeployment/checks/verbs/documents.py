@@ -388,12 +388,8 @@ def _diff_cells(mark: str, colour: str, found: WantedInstance) -> tuple[Text | s
     )
 
 
-def _optional_path(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    return None if path is None else node_path(context, parameter, path)
-
-
 @click.command(name="on-call")
-@click.argument("path", metavar="[PATH]", required=False, callback=_optional_path)
+@click.argument("path", metavar="[PATH]", required=False, callback=node_path)
 @output_option
 @zookeeper_options
 def on_call(*, connection: Servers, path: str | None, output: str) -> None:

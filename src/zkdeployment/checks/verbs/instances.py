@@ -24,7 +24,7 @@ from zkdeployment.checks.rules.overview import (
 from zkdeployment.checks.user_acts import AbandonSystem, AllowRemoval
 from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.operator_options import new_act, reason_option
-from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 
@@ -53,7 +53,9 @@ _RESULT_COLOURS = {"ok": "green", "warning": "yellow", "critical": "red", "unkno
 @click.argument("instance_id", metavar="[UUID]", required=False)
 @click.option("--state", metavar="STATE", help="Only instances in this state, such as active or rollout_failed.")
 @click.option("--host", metavar="HOST", help="Only instances on this host: its id or its name.")
-@click.option("--path", metavar="PATH", help="Only instances of services at and below this node.")
+@click.option(
+    "--path", metavar="PATH", callback=node_path, help="Only instances of services at and below this node."
+)
 @click.option("--check", metavar="NAME", help="Only instances of this check configuration.")
 @output_option
 @zookeeper_options

@@ -12,7 +12,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.lock import LockKind
 from zkdeployment.base.text import listing, printable
 from zkdeployment.cli.operator_options import new_act, reason_option
-from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.options import emit, output_option, require_path, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
@@ -90,6 +90,8 @@ def release(connection: Servers, name: str, reason: str, yes: bool, force: bool)
       zkdeployment locks release web-server --reason 'app7 burnt down'
       zkdeployment locks release /shop/web --reason 'the script ended, the agent hangs' --yes
     """
+    if "/" in name:
+        require_path(name)
     with open_operator(connection) as operator:
         lock = find_lock(operator.locks.locks(), name)
         planned = plan_release(lock, operator.fleet.snapshot().hosts, now=time.time())

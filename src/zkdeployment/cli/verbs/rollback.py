@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zkdeployment.base.act import NO_REASON
 from zkdeployment.base.cluster import short
+from zkdeployment.cli.act_verbs import refusing
 from zkdeployment.cli.files import with_ordered_text
 from zkdeployment.cli.operator_options import current_user, new_act, reason_option
 from zkdeployment.cli.options import SECONDS, configured_repository, zookeeper_options
@@ -21,6 +23,7 @@ from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.service.acts import RollBackFleet
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.operator import OperatorAdapters
@@ -29,9 +32,9 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import Servers
 
 
-@click.command(name="rollback")
+@click.command(name="rollback", cls=refusing(RollBackFleet.REFUSAL))
 @click.argument("revision", metavar="[REVISION]", required=False)
-@reason_option(required=True)
+@reason_option(required=False)
 @click.option("-n", "--dry-run", is_flag=True, help="Print the change and the undone commits; commit nothing.")
 @click.option(
     "--now",
@@ -83,7 +86,7 @@ def command(
     with open_operator(connection) as operator, open_commits(settings) as commits:
         rollback = RollbackOrder(
             author=terminal_author(current_user()),
-            reason=reason,
+            reason=reason or NO_REASON,
             revision=revision,
             quarantine=quarantine,
             now=time.time(),
@@ -99,7 +102,7 @@ def command(
         commit, past = str(outcome.commit), short(outcome.past or "")
         echo(commit)
         if now:
-            act = new_act(f"rollback to {past}", reason)
+            act = new_act(f"rollback to {past}", reason or NO_REASON)
             publish_now(commit, act, commits, operator.fleet, operator.cluster, timeout=timeout)
             echo(f"published {commit}", err=True)
             return

@@ -9,7 +9,7 @@ from rich.console import Group
 
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.text import listing
-from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
@@ -47,7 +47,7 @@ _COLOURS = {
 
 
 @click.command(name="services")
-@click.argument("path", default="")
+@click.argument("path", default="", callback=node_path)
 @output_option
 @zookeeper_options
 def command(connection: Servers, path: str, output: str) -> None:

@@ -12,7 +12,14 @@ from zkdeployment.agent.files.verified_properties import verified_properties
 from zkdeployment.base.errors import RefusedError, TreeError
 from zkdeployment.base.source_files import Severity
 from zkdeployment.cli.files import is_whole_tree, looks_like_file, read_files
-from zkdeployment.cli.options import configured_revision, emit, node_path, output_option, zookeeper_options
+from zkdeployment.cli.options import (
+    configured_revision,
+    emit,
+    node_path,
+    output_option,
+    require_path,
+    zookeeper_options,
+)
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
 from zkdeployment.documents.reading import document_files, read_documents
@@ -120,7 +127,7 @@ def show(connection: Servers, arguments: tuple[str, ...], files: tuple[str, ...]
 
 
 @click.command()
-@click.argument("path", default="")
+@click.argument("path", default="", callback=node_path)
 @zookeeper_options
 def export(connection: Servers, path: str) -> None:
     """Print the live tree, or the subtree at PATH, as text without ephemeral nodes.
@@ -173,7 +180,7 @@ def _single(arguments: list[str]) -> str:
     """Return the only path without its final slash; empty, the root, if there are no arguments."""
     if len(arguments) > 1:
         raise click.UsageError(f"expected one PATH, found: {' '.join(arguments)}")
-    return arguments[0].rstrip("/") if arguments else ""
+    return require_path(arguments[0]).rstrip("/") if arguments else ""
 
 
 def _print(nodes: Mapping[str, Properties], path: str, output: str) -> None:
@@ -289,7 +296,7 @@ def import_(connection: Servers, files: tuple[str, ...], dry_run: bool) -> None:
 
 
 @click.command()
-@click.argument("path")
+@click.argument("path", callback=node_path)
 @_dry_run_option
 @zookeeper_options
 def rm(connection: Servers, path: str, dry_run: bool) -> None:
@@ -309,7 +316,7 @@ def rm(connection: Servers, path: str, dry_run: bool) -> None:
 
 @click.command()
 @click.argument("target")
-@click.argument("link")
+@click.argument("link", callback=node_path)
 @_dry_run_option
 @zookeeper_options
 def ln(connection: Servers, target: str, link: str, dry_run: bool) -> None:

@@ -16,7 +16,7 @@ import click
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli.files import read_files, with_ordered_text
 from zkdeployment.cli.operator_options import current_user, new_act, reason_option
-from zkdeployment.cli.options import configured_repository, emit, output_option, zookeeper_options
+from zkdeployment.cli.options import configured_repository, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs.plan import short_lines
 from zkdeployment.fleet.operator import open_operator
@@ -379,7 +379,7 @@ def adopt(
 
 
 @click.command(name="release")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, callback=node_path)
 @reason_option(required=True)
 @key_option
 @zookeeper_options

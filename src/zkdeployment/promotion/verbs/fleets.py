@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zkdeployment.base.act import NO_REASON
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, ZkdeploymentError
@@ -139,7 +140,7 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
     """Return the verb that performs an act at the services of all fleets."""
 
     @command.command(name=act, help=text)
-    @reason_option(required=True)
+    @reason_option(required=False)
     @zookeeper_options
     def verb(connection: Servers, reason: str) -> None:
         from zkdeployment.promotion.services import ServiceClient, act_everywhere  # noqa: PLC0415  others need none
@@ -153,7 +154,7 @@ def _everywhere(act: str, done: str, text: str) -> click.Command:
             )
         services = _services(settings, connection)
         failed = 0
-        for outcome in act_everywhere(ServiceClient(tokens, settings.ca), services, act, reason):
+        for outcome in act_everywhere(ServiceClient(tokens, settings.ca), services, act, reason or NO_REASON):
             failed += bool(outcome.problem)
             echo(f"{outcome.fleet}: {f'NOT {done}: {outcome.problem}' if outcome.problem else done}")
         if failed:
@@ -183,6 +184,7 @@ line for each fleet has the outcome. The exit code is 1 if one of them did not a
 
 \b
 Example:
+  zkdeployment fleets {act}
   zkdeployment fleets {act} --reason '{reason}'
 """
 

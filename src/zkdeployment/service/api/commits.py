@@ -10,8 +10,8 @@ from zkdeployment.fleet.views.requests import Job, job_of
 from zkdeployment.publishing.acts.commits import CommitOutcome
 from zkdeployment.publishing.store.history import LIMIT, SUMMARIES
 from zkdeployment.service.access.identity import Reader
+from zkdeployment.service.act import CommitReference
 from zkdeployment.service.act_routes import OptionalReason, wait_for_reading
-from zkdeployment.service.acts import CommitReference
 from zkdeployment.service.bodies import body_of
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
 from zkdeployment.service.error_responses import ERRORS

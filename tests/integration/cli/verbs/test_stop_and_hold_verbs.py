@@ -68,12 +68,35 @@ def test_operator_and_reason_are_shown_until_the_fleet_is_resumed(run, fleet, zo
 
 
 @pytest.mark.parametrize("argv", [(), ("--reason", " \n")])
-@pytest.mark.parametrize("verb", ["stop", "hold"])
-def test_a_missing_reason_is_an_error_and_nothing_is_changed(run, fleet, verb, argv):
-    code, _, err = run(verb, *argv)
+@pytest.mark.parametrize(("verb", "version"), [("stop", None), ("hold", False)])
+def test_an_emergency_act_needs_no_reason(run, fleet, zookeeper, verb, version, argv):
+    assert run(verb, *argv)[0] == 0
+    assert json.loads(fleet.get("/hosts")[0])["version"] is version
+    assert acts(zookeeper) == [("ann@adm1", verb, "no reason given")]
+    assert " by ann@adm1: no reason given" in run("status")[1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("stop", "--reson", "x"), "Error: NOT stopped: No such option '--reson'."),
+        (("stop", "host2"), "Error: NOT stopped: "),
+        (("hold", "host2"), "Error: NOT held: "),
+        (("rollback", "--to", "r1"), "Error: NOT rolled back: "),
+    ],
+)
+def test_the_refusal_of_an_emergency_act_begins_with_what_did_not_happen(run, fleet, argv, message):
+    code, _, err = run(*argv)
     assert code == 2
-    assert "--reason" in err
+    assert message in err
     assert json.loads(fleet.get("/hosts")[0])["version"] == "r1"
+
+
+def test_an_emergency_act_that_is_refused_says_that_nothing_happened(run, fleet):
+    fleet.set("/hosts", b'{"version": null}')
+    code, _, err = run("hold")
+    assert code == 3
+    assert err.startswith("zkdeployment: NOT held: ")
 
 
 def test_a_stop_of_a_stopped_fleet_adds_to_the_reasons(run, fleet):

@@ -63,8 +63,8 @@ def test_acts_are_recorded_with_the_user_as_the_author(service: RunningService, 
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("stop", {}),
-        ("stop", {"reason": " \n"}),
+        ("publish", {}),
+        ("publish", {"reason": " \n"}),
         ("stop", {"reason": "r", "force": True}),
         ("stop", {"reason": 7}),
         ("hold", {"reason": "x" * 501}),

@@ -278,13 +278,19 @@ def test_a_rollback_is_published_at_once(stage: Stage, tmp_path: Path):
     assert stage.service.adapters.operator.fleet.snapshot().cluster.revision == stage.branch.tip()
 
 
-def test_a_form_that_is_shown_again_after_a_mistake_can_be_corrected(stage: Stage):
+def test_a_rollback_needs_no_reason_and_puts_the_undone_versions_into_quarantine(stage: Stage):
     page = f"/history/{_history(stage.service)[-1]}"
-    form = stage.open(page, "Roll back to this")
-    again = submit(stage.browser, form, "Roll back", {"reason": " "}, "quarantine")
+    stage.submit(stage.open(page, "Roll back to this"), "Roll back", {}, "quarantine", back=page)
+    assert "no reason given" in stage.branch.files()["quarantine-shop-front-1.3.yaml"]
+
+
+def test_a_form_that_is_shown_again_after_a_mistake_can_be_corrected(stage: Stage, client: KazooClient):
+    client.create("/role-locks/web/lr-0000000001", b'{"requestor": "h9", "hostname": "h9"}', makepath=True)
+    form = stage.open("/locks", "Release", of="role-locks")
+    again = submit(stage.browser, form, "Release the lock", {"reason": " "})
     assert (again.status_code, "The reason is missing" in again.text) == (422, True)
-    stage.submit(again, "Roll back", {"reason": "back"}, back=page)
-    assert "quarantine-shop-front-1.3.yaml" in stage.branch.files()
+    stage.submit(again, "Release the lock", {"reason": "burnt"}, back="/locks")
+    assert client.get_children("/role-locks/web") == []
 
 
 @pytest.mark.parametrize(
