@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Annotated, Any, ClassVar
 
@@ -152,12 +152,22 @@ def _error(value: object) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerFailure(Record):
+    """The first failure of a host in a publication that it tried again; ``time`` is in seconds since the epoch."""
+
+    is_lenient: ClassVar[bool] = True
+    error: Annotated[str, Key(write=_shortened)]
+    time: Annotated[float, Key(write=_tenths)]
+
+
+@dataclass(frozen=True, slots=True)
 class HostResult(Record):
     """The result of a publication on a host.
 
     ``time`` is when the host finished or failed, in seconds since the epoch; ``seconds`` is the duration of its
     deployment. ``error`` is one line; ``None`` means success. ``failed`` is the failure that ``error`` describes.
-    ``unknown`` are the keys that this version does not know.
+    ``former`` is the first failure, if an earlier attempt failed. ``unknown`` are the keys that this version does
+    not know.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -167,4 +177,27 @@ class HostResult(Record):
     seconds: Annotated[float, Key(write=_tenths)]
     error: Annotated[str | None, Key(read=_error, write=_shortened)] = None
     failed: DeploymentFailure | None = None
+    former: Annotated[FormerFailure | None, OMITTED] = None
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
+
+    @property
+    def first_failure(self) -> FormerFailure | None:
+        """The first failure of the host; ``None`` if each attempt succeeded."""
+        return self.former or (None if self.error is None else FormerFailure(self.error, self.time))
+
+    @property
+    def is_repaired(self) -> bool:
+        """Whether the host succeeded after a failure."""
+        return self.error is None and self.former is not None
+
+    @property
+    def account(self) -> str:
+        """The result in words: done, done after a first failure, or failed, with the error."""
+        if self.error is not None:
+            return f"failed: {self.error}"
+        return "done" if self.former is None else f"done after a repair; it failed at first: {self.former.error}"
+
+    def after(self, earlier: HostResult) -> HostResult:
+        """Return this result with the first failure of an earlier attempt of the same host."""
+        former = earlier.former if earlier.time == self.time else earlier.first_failure
+        return self if former is None else replace(self, former=former)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.errors import ConfigurationError, ZkdeploymentError
 from zkdeployment.cli.operator_options import reason_option, recorded_name
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.terminal import echo
@@ -52,6 +52,10 @@ def act_verb(
         @functools.wraps(show)
         def command(*, connection: Servers, reason: str, **values: Any) -> None:
             planned = act(reason=reason, **{name: values.pop(name) for name in names if name in values})
+            try:
+                planned.check()
+            except ValueError as error:
+                raise ConfigurationError(str(error)) from error
             with opened(connection) as adapters:
                 outcome = planned.perform(adapters, Actor(recorded_name(), time.time))
             show(planned, outcome, **values)

@@ -43,24 +43,22 @@ def reason_option(*, required: bool) -> Callable[[Callable[..., R]], Callable[..
     )
 
 
+def override_flags(function: Callable[..., R]) -> Callable[..., R]:
+    """Add the options that override guards of a publication; the verb receives a flag for each."""
+    texts = {
+        "--allow-rewind": "Publish a revision even if it does not descend from the published revision.",
+        "--allow-mass-removal": "Publish a revision even if it removes more than 30 % of the deployments.",
+        "--allow-package-problems": "Publish a revision even if hosts could not install its packages.",
+    }
+    for name, text in reversed(texts.items()):
+        function = click.option(name, is_flag=True, help=text)(function)
+    return function
+
+
 def override_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add the options that override guards of a publication; the verb receives ``overrides``."""
 
-    @click.option(
-        "--allow-rewind",
-        is_flag=True,
-        help="Publish a revision even if it does not descend from the published revision.",
-    )
-    @click.option(
-        "--allow-mass-removal",
-        is_flag=True,
-        help="Publish a revision even if it removes more than 30 % of the deployments.",
-    )
-    @click.option(
-        "--allow-package-problems",
-        is_flag=True,
-        help="Publish a revision even if hosts could not install its packages.",
-    )
+    @override_flags
     @functools.wraps(function)
     def wrapped(
         *args: object,

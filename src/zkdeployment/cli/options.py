@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import math
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from zkdeployment.base.durations import duration_seconds
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.cli.terminal import echo_lines
@@ -126,6 +129,27 @@ def require_path(text: str) -> str:
     if not text.startswith("/"):
         raise click.BadParameter(f"{text!a} is not the path of a node: expected /{text}")
     return text
+
+
+def past_time(_context: click.Context, _parameter: click.Parameter, given: str | None) -> float | None:
+    """Return a date, or the time a duration before now, in seconds since the epoch; a callback of click."""
+    if given is None:
+        return None
+    seconds = duration_seconds(given)
+    try:
+        return datetime.fromisoformat(given).timestamp() if seconds is None else time.time() - seconds
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(
+            f"expected a duration such as 7d, or a date such as 2027-01-31, found {given!a}"
+        ) from error
+
+
+def period_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--since`` and ``--until``; the verb receives both in seconds since the epoch, or ``None``."""
+    when = "a date (2027-01-31T18:00), or a duration before now (7d)"
+    since = click.option("--since", metavar="WHEN", callback=past_time, help=f"Only from then on: {when}.")
+    until = click.option("--until", metavar="WHEN", callback=past_time, help=f"Only before then: {when}.")
+    return since(until(function))
 
 
 def output_option(function: Callable[..., R]) -> Callable[..., R]:

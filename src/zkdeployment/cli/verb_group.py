@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 #: not meant may discard commits or change the fleet.
 SHOWING = frozenset(
     [
+        "audit",
         "check",
         "checks",
         "completion",

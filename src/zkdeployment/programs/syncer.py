@@ -335,7 +335,7 @@ def command(
         "interval": None if interval == _CONFIGURED else interval,
     }
     settings = load(config, host=False, sync={key: value for key, value in given.items() if value is not None})
-    options = SyncOptions(force, prune, overrides, forced=_forced(reason, force=force))
+    options = SyncOptions(force, prune, overrides, forced=_forced(reason, overrides, force=force))
     _check_combination(notify, interval, more=dry_run or options != SyncOptions())
     if notify:
         _notify(settings.servers)
@@ -388,14 +388,14 @@ def _notify(servers: Servers) -> None:
         echo(f"notified the syncer ({report.by})", err=True)
 
 
-def _forced(reason: str, *, force: bool) -> ForcedBy | None:
+def _forced(reason: str, overrides: GuardOverrides, *, force: bool) -> ForcedBy | None:
     """Return the record of a forced publication; raises ``ConfigurationError`` for a reason without force."""
     if not force:
         if reason:
             raise ConfigurationError("--reason is recorded for a forced publication only; use it with --force")
         return None
     forcing = new_act("sync --force", reason)
-    return ForcedBy(forcing.by, forcing.reason)
+    return ForcedBy(forcing.by, forcing.reason, str(overrides))
 
 
 def _preview(settings: Settings, options: SyncOptions) -> None:

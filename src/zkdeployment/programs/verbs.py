@@ -13,6 +13,7 @@ from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup, without_flags
 #: The verbs about the fleet; the features add theirs.
 _OF_THE_FLEET = {
     "agent": LazyVerb("programs.agent_verb", "Run the host agent in the foreground."),
+    "audit": LazyVerb("cli.verbs.audit", "Show the acts of operators and failed logins."),
     "completion": LazyVerb("cli.verbs.completion", "Print the completion script for bash, zsh or fish."),
     "config": LazyVerb("programs.config_verb", "Check a configuration file."),
     "forget": LazyVerb("cli.verbs.stops", "Forget hosts that were removed permanently.", "forget_hosts"),

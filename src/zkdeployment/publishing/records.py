@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
+from zkdeployment.base.act import NO_REASON
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
@@ -82,11 +83,16 @@ MAX_PROBLEM_LENGTH = 500
 
 @dataclass(frozen=True)
 class ForcedBy(Record):
-    """The operator (``USER@HOST``) who forced a publication, and the reason."""
+    """The operator (``USER@HOST``) who forced a publication, the reason, and the options that override guards."""
 
     is_lenient: ClassVar[bool] = True
     by: Annotated[str, Key("forced_by")]
     reason: str = ""
+    overrides: Annotated[str, OMITTED] = ""
+
+    def __str__(self) -> str:
+        overrides = f" ({self.overrides})" if self.overrides else ""
+        return f"{self.by}{overrides}: {self.reason or NO_REASON}"
 
 
 def _results_to_json(results: Mapping[str, HostResult]) -> list[dict[str, Any]]:
@@ -156,8 +162,13 @@ class PublicationRecord(Record):
 
     @property
     def failed(self) -> int:
-        """The number of hosts that failed."""
+        """The number of hosts whose last attempt failed."""
         return sum(1 for result in self.results.values() if result.error is not None)
+
+    @property
+    def repaired(self) -> int:
+        """The number of hosts that succeeded after a failure."""
+        return sum(result.is_repaired for result in self.results.values())
 
     @property
     def done(self) -> int:
@@ -173,13 +184,14 @@ class PublicationRecord(Record):
         """Return the record as the list of ``history`` prints it: with counts instead of results."""
         summary = self.to_json()
         del summary["results"], summary["left_out"]
-        return summary | {"done": self.done, "failed": self.failed, "ended": self.ended}
+        return summary | {"done": self.done, "failed": self.failed, "repaired": self.repaired, "ended": self.ended}
 
 
 class PublicationOutcome(Enum):
     """The outcome of a publication, as far as it is known."""
 
     FAILED = "failed"  # on at least one host
+    REPAIRED = "repaired"  # done on all hosts, at first it failed on at least one
     DONE = "done"  # on all hosts that were expected to deploy it
     PARTIAL = "partial"  # the next publication came before all hosts were done
     UNDER_WAY = "under way"
@@ -202,6 +214,7 @@ class PublicationSummary:
     expected: int
     done: int
     failed: int
+    repaired: int
     is_repetition: bool
     first_failure: float | None
     ended: float | None
@@ -209,7 +222,7 @@ class PublicationSummary:
     @classmethod
     def of(cls, record: PublicationRecord) -> PublicationSummary:
         """Return the summary of a record."""
-        failures = [result.time for result in record.results.values() if result.error is not None]
+        firsts = [result.first_failure for result in record.results.values()]
         return cls(
             record.revision,
             record.time,
@@ -220,8 +233,9 @@ class PublicationSummary:
             record.expected,
             record.done,
             record.failed,
+            record.repaired,
             record.is_repetition,
-            min(failures, default=None),
+            min((first.time for first in firsts if first is not None), default=None),
             record.ended,
         )
 
@@ -232,7 +246,7 @@ class PublicationSummary:
         if self.is_repetition:
             return PublicationOutcome.DOCUMENTS
         if self.done >= self.expected:
-            return PublicationOutcome.DONE
+            return PublicationOutcome.REPAIRED if self.repaired else PublicationOutcome.DONE
         return PublicationOutcome.UNDER_WAY if newest else PublicationOutcome.PARTIAL
 
 
@@ -293,6 +307,10 @@ class GuardOverrides(Record):
     rewind: Annotated[bool, Key("allow-rewind")] = False
     mass_removal: Annotated[bool, Key("allow-mass-removal")] = False
     package_problems: Annotated[bool, Key("allow-package-problems")] = False
+
+    def __str__(self) -> str:
+        """The overridden guards as the options of a verb; empty without any."""
+        return " ".join(f"--{name}" for name, is_overridden in self.to_json().items() if is_overridden)
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,8 @@ seconds."""
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
         """End the stop or the hold; raises what ``resume_latest`` and ``resume`` raise."""
-        act = actor.record(self, "resume --latest" if self.latest else "resume")
+        words = ("resume", "--latest" if self.latest else "", str(self.overrides))
+        act = actor.record(self, " ".join(filter(None, words)))
         if not self.latest:
             return ResumedFleet(RecordedAct.of(act), adapters.cluster.resume(act))
         revision = adapters.cluster.resume_latest(act, timeout=self.timeout, overrides=self.overrides)

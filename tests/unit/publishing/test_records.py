@@ -2,7 +2,13 @@ import json
 
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
-from zkdeployment.publishing.records import ForcedBy, PublicationRecord
+from zkdeployment.publishing.records import (
+    ForcedBy,
+    GuardOverrides,
+    PublicationOutcome,
+    PublicationRecord,
+    PublicationSummary,
+)
 
 RESULTS = {
     "h1": HostResult("h1", "app1", 110.0, 9.5),
@@ -27,6 +33,32 @@ def test_a_record_is_read_back_unchanged():
     assert HostResult.from_json(RESULTS["h2"].to_json()) == RESULTS["h2"]
 
 
+def test_a_repaired_host_keeps_its_first_failure():
+    first, second = HostResult("h1", "a", 1.0, 9.0, "boom"), HostResult("h1", "a", 2.0, 9.0, "bang")
+    repaired = HostResult("h1", "a", 3.0, 9.0).after(second.after(first))
+    record = PublicationRecord("r1", 0.0, hosts=1, results={"h1": repaired})
+    summary = PublicationSummary.of(record)
+
+    assert (record.done, record.failed, record.repaired) == (1, 0, 1)
+    assert (summary.first_failure, summary.outcome(newest=True)) == (1.0, PublicationOutcome.REPAIRED)
+    assert repaired.account == "done after a repair; it failed at first: boom"
+    assert HostResult.from_json(repaired.to_json()) == repaired
+    assert (first.account, HostResult("h1", "a", 3.0, 9.0).account) == ("failed: boom", "done")
+
+
+def test_a_result_that_is_merged_with_itself_stays_the_same():
+    failed = HostResult("h1", "a", 1.0, 9.0, "boom")
+    assert failed.after(failed) == failed
+
+
+def test_the_record_of_a_forced_publication_names_the_overridden_guards():
+    overrides = GuardOverrides(rewind=True, package_problems=True)
+    assert str(ForcedBy("ann@desk", "", str(overrides))) == (
+        "ann@desk (--allow-rewind --allow-package-problems): no reason given"
+    )
+    assert str(ForcedBy("ann@desk", "it burns")) == "ann@desk: it burns"
+
+
 def test_a_record_counts_results_and_knows_its_end():
     assert (RECORD.done, RECORD.failed, RECORD.ended) == (3, 1, 115.0)
     assert PublicationRecord("r1", 100.0).ended is None
@@ -46,6 +78,7 @@ def test_a_record_counts_results_and_knows_its_end():
         "nodes": None,
         "done": 3,
         "failed": 1,
+        "repaired": 0,
         "ended": 115.0,
     }
 

@@ -17,6 +17,7 @@ from zkdeployment.agent.store.service_locks import (
     remove_work,
 )
 from zkdeployment.base.cluster import Cluster, ClusterEvent
+from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import TreeError
 from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.files.run_directory import SessionFile
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.deployment import Deployment, DesiredState, HostResult
+    from zkdeployment.base.deployment import Deployment, DesiredState
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Published
@@ -264,14 +265,14 @@ class ZooKeeperFleet(HostRegistration):
         last = decode_published(self._session.get(paths.TARGETS))
         if last.revision != revision or not last.sequence:
             return
-        data = encode(result.to_json())
         mine = f"{paths.history_path(last.sequence)}/{result.host_id}"
         try:
-            self._session.commit(Create(mine, data))
+            self._session.commit(Create(mine, encode(result.to_json())))
         except TransactionError:
             node = self._session.get(mine)  # ``None`` if the publication has no record
             if node is not None:
-                self._session.commit(Set(mine, data, node.version))
+                retried = result.after(HostResult.from_json(node.properties))
+                self._session.commit(Set(mine, encode(retried.to_json()), node.version))
 
     def _seen(self, cluster: Cluster) -> Cluster:
         return cluster if self._identity is None else cluster.seen_by(self._identity.id)

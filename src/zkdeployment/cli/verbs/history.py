@@ -10,12 +10,19 @@ from rich.console import Group
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
-from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.options import emit, output_option, period_options, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.fleet.views.history import acts_during, by_importance, find_record, publication_body
+from zkdeployment.fleet.views.history import (
+    ALWAYS,
+    Period,
+    acts_during,
+    by_importance,
+    find_record,
+    publication_body,
+)
 from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
@@ -40,31 +47,45 @@ _SUBJECT = 50
     "--last",
     metavar="N",
     type=click.IntRange(min=1),
-    default=_LAST,
-    show_default=True,
-    help="The number of publications to show.",
+    help=f"The number of publications to show.  [default: {_LAST}, or all in the given period]",
 )
+@period_options
 @output_option
 @zookeeper_options
 @click.pass_context
-def command(context: click.Context, connection: Servers, last: int, output: str) -> None:
+def command(
+    context: click.Context,
+    connection: Servers,
+    *,
+    last: int | None,
+    since: float | None,
+    until: float | None,
+    output: str,
+) -> None:
     """Show the last publications, the newest first: revision, author, time and outcome.
+
+    REPAIRED counts hosts that failed at first and succeeded later.
 
     \b
     Example:
       zkdeployment history
+      zkdeployment history --since 2027-01-29 --until 2027-02-01
       zkdeployment history show 4f2a9c
     """
     if context.invoked_subcommand is not None:
         return
+    period = Period(since, until)
     with open_operator(connection) as operator:
-        records = operator.fleet.history(last)
+        if period == ALWAYS:
+            records = operator.fleet.history(last or _LAST)
+        else:
+            records = tuple(each for each in operator.fleet.history() if each.time in period)[:last]
     if output != "table":
         emit({"publications": [record.summary() for record in records]}, output, schema="history")
     elif records:
         console_for(stderr=False).print(render(records), soft_wrap=True)
     else:
-        echo("nothing was published yet", err=True)
+        echo("nothing was published yet" if period == ALWAYS else "nothing was published in this period", err=True)
 
 
 @command.command()
@@ -97,13 +118,13 @@ def show(connection: Servers, publication: str, output: str) -> None:
 
 def render(records: Sequence[PublicationRecord]) -> RenderableType:
     """Return a table of publications."""
-    whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "OF")
+    whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "REPAIRED", "OF")
     return ResponsiveTable(
         (*whole, *numbers, "AUTHOR", "SUBJECT", "FORCED BY"),
         map(_cells, records),
         whole=whole,
         numbers=numbers,
-        dispensable=("FAILED", "OF", "AUTHOR", "FORCED BY"),
+        dispensable=("FAILED", "REPAIRED", "OF", "AUTHOR", "FORCED BY"),
     )
 
 
@@ -115,6 +136,7 @@ def _cells(record: PublicationRecord) -> tuple[Text | str, ...]:
         _took(record),
         str(record.done),
         styled(str(record.failed), style="red" if record.failed else ""),
+        styled(str(record.repaired), style="yellow" if record.repaired else ""),
         str(record.expected),
         author.partition(" <")[0],
         subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
@@ -129,10 +151,11 @@ def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[Renderab
         facts += [("committed", _when(record.origin.time)), ("signer", record.origin.signer or "not asked for")]
     facts.append(("published", _when(record.time)))
     if record.forced is not None:
-        facts.append(("forced by", f"{record.forced.by}: {record.forced.reason or 'no reason given'}"))
+        facts.append(("forced by", str(record.forced)))
     facts.append(("took", _took(record) or "-"))
     excluded = f", {record.excluded} of them in no group of the strategy" if record.excluded else ""
-    counts = f"{record.done} done, {record.failed} failed, {record.hosts} registered when published"
+    repaired = f" ({record.repaired} of them after a failure)" if record.repaired else ""
+    counts = f"{record.done} done{repaired}, {record.failed} failed, {record.hosts} registered when published"
     if record.is_repetition:
         facts.append(("changed", f"only documents since publication {record.since}"))
     facts.append(("hosts", counts + excluded))
@@ -148,8 +171,12 @@ def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[Renderab
 
 
 def _result(result: HostResult) -> tuple[Text | str, ...]:
-    outcome = styled("done", style="green") if result.error is None else styled("failed", style="red")
-    return result.host_name, result.host_id, outcome, _when(result.time), age(result.seconds), result.error or ""
+    if result.error is not None:
+        outcome = styled("failed", style="red")
+    else:
+        outcome = styled("repaired", style="yellow") if result.is_repaired else styled("done", style="green")
+    error = result.error or (result.former.error if result.former is not None else "")
+    return result.host_name, result.host_id, outcome, _when(result.time), age(result.seconds), error
 
 
 def _when(seconds: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli.act_verbs import act_verb
-from zkdeployment.cli.operator_options import new_act, override_options, reason_option
+from zkdeployment.cli.operator_options import override_flags
 from zkdeployment.cli.options import SECONDS, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.publishing.records import GuardOverrides
-from zkdeployment.service.acts import HoldFleet, RetryHost, StopFleet
+from zkdeployment.service.acts import HoldFleet, ResumeFleet, RetryHost, StopFleet
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
@@ -54,12 +52,11 @@ def hold_fleet(_planned: HoldFleet, _act: Act) -> None:
     echo("The hold ends with the next publication, or with 'zkdeployment resume'.", err=True)
 
 
-@click.command(name="resume")
+@act_verb(ResumeFleet, "resume", open_operator)
 @click.option(
     "--latest", is_flag=True, help="Request that the syncer publishes the branch's tip, as sync --force does."
 )
-@override_options
-@reason_option(required=False)
+@override_flags
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -68,10 +65,7 @@ def hold_fleet(_planned: HoldFleet, _act: Act) -> None:
     show_default=True,
     help="How long to wait for the syncer.",
 )
-@zookeeper_options
-def resume_fleet(
-    connection: Servers, latest: bool, overrides: GuardOverrides, reason: str, timeout: float
-) -> None:
+def resume_fleet(_planned: ResumeFleet, outcome: ResumedFleet) -> None:
     """End a stop or a hold.
 
     Without --latest, the published revision is set again, and failed hosts try again. With --latest, the syncer
@@ -83,18 +77,7 @@ def resume_fleet(
       zkdeployment resume
       zkdeployment resume --latest --reason 'web 1.3 fixed'
     """
-    if overrides != GuardOverrides() and not latest:
-        raise ConfigurationError(
-            "expected --latest with --allow-rewind, --allow-mass-removal or --allow-package-problems: without it"
-            " nothing is published"
-        )
-    act = new_act("resume --latest" if latest else "resume", reason)
-    with open_operator(connection) as operator:
-        if latest:
-            revision = operator.cluster.resume_latest(act, timeout=timeout, overrides=overrides)
-        else:
-            revision = operator.cluster.resume(act)
-    echo(f"resumed at {revision}")
+    echo(f"resumed at {outcome.revision}")
 
 
 @act_verb(RetryHost, "retry", open_operator)

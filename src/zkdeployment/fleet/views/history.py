@@ -45,8 +45,12 @@ def acts_during(records: Sequence[PublicationRecord], record: PublicationRecord,
 
 
 def by_importance(results: Iterable[HostResult]) -> list[HostResult]:
-    """Return the results sorted: failures first, then by the time of the end."""
-    return sorted(results, key=lambda result: (result.error is None, result.time, result.host_name))
+    """Return the results sorted: failures first, then repaired hosts, then by the time of the end."""
+
+    def order(result: HostResult) -> tuple[bool, bool, float, str]:
+        return result.error is None, not result.is_repaired, result.time, result.host_name
+
+    return sorted(results, key=order)
 
 
 def publication_body(
@@ -84,7 +88,7 @@ class DeliveryFigures:
     frequency.
     ``lead_time`` is the median number of seconds from a commit to its last host, ``failure_rate`` the share of the
     publications that failed on a host, and ``restore_time`` the median number of seconds from the first failed
-    host to the last host of the next publication without a failure.
+    host until all hosts had that publication after a repair, or the next publication without a failure.
     """
 
     publications: int
@@ -99,7 +103,7 @@ class Delivery:
     """A delivery for the figures, such as a publication; times are in seconds since the epoch.
 
     ``begun`` is its begin, ``committed`` the time of its commit, if that is known. ``ended`` is the end of a
-    delivery that succeeded everywhere. One that ``failed`` did so first at ``failed_at``.
+    delivery that succeeded everywhere, possibly after a repair. One that ``failed`` did so first at ``failed_at``.
     """
 
     begun: float
@@ -116,7 +120,7 @@ def publication_deliveries(summaries: Iterable[PublicationSummary]) -> list[Deli
             each.time,
             None if each.origin is None else each.origin.time,
             None if each.failed or not each.done else each.ended,
-            each.failed > 0,
+            each.first_failure is not None,
             each.first_failure,
         )
         for each in summaries
@@ -129,7 +133,9 @@ def delivery_figures(deliveries: Sequence[Delivery], now: float) -> DeliveryFigu
     begin = now - FIGURE_DAYS * _DAY
     measured = [each for each in deliveries if each.begun >= begin][::-1]
     leads = [
-        each.ended - each.committed for each in measured if each.ended is not None and each.committed is not None
+        each.ended - each.committed
+        for each in measured
+        if each.ended is not None and each.committed is not None and not each.failed
     ]
     failed = sum(each.failed for each in measured)
     return DeliveryFigures(
@@ -161,7 +167,7 @@ def _restore_times(oldest_first: Sequence[Delivery]) -> Iterator[float]:
     for each in oldest_first:
         if failed is None:
             failed = each.failed_at
-        elif each.ended is not None:
+        if failed is not None and each.ended is not None:
             yield max(0.0, each.ended - failed)
             failed = None
 
@@ -181,17 +187,38 @@ class AuditRecords:
         }
 
 
-def audit_records(
-    acts: Sequence[Act], failed_logins: Sequence[FailedLogin], *, who: str = "", limit: int
-) -> AuditRecords:
-    """Return the newest ``limit`` records of each kind, by all users or by one user or address (``who``).
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A time span in seconds since the epoch: from ``since`` on, and before ``until``."""
 
-    The author of an act by a verb is ``USER@HOST``; ``who`` may be the user alone. Both sequences are oldest
-    first.
+    since: float | None = None
+    until: float | None = None
+
+    def __contains__(self, time: float) -> bool:
+        return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
+
+
+ALWAYS = Period()
+
+
+def audit_records(
+    acts: Sequence[Act],
+    failed_logins: Sequence[FailedLogin],
+    *,
+    who: str = "",
+    period: Period = ALWAYS,
+    limit: int,
+) -> AuditRecords:
+    """Return the newest ``limit`` records of each kind in a period, by all users or by one user or address.
+
+    ``who`` is a user, an address, or empty for all. The author of an act by a verb is ``USER@HOST``; ``who`` may
+    be the user alone. Both sequences are oldest first.
     """
+    by = (act for act in reversed(acts) if who in {"", act.by, act.by.partition("@")[0]})
+    logins = (login for login in reversed(failed_logins) if who in {"", login.user, login.address})
     return AuditRecords(
-        tuple(act for act in reversed(acts) if who in {"", act.by, act.by.partition("@")[0]})[:limit],
-        tuple(login for login in reversed(failed_logins) if who in {"", login.user, login.address})[:limit],
+        tuple(act for act in by if act.time in period)[:limit],
+        tuple(login for login in logins if login.time in period)[:limit],
     )
 
 

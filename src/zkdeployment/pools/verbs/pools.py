@@ -12,7 +12,7 @@ from zkdeployment.base.errors import ConfigurationError, RefusedError, Zkdeploym
 from zkdeployment.base.text import counted, printable
 from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.operator_options import new_act, reason_option
-from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
+from zkdeployment.cli.options import SECONDS, emit, output_option, past_time, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
@@ -29,7 +29,7 @@ from zkdeployment.pools.rules.overview import (
 )
 from zkdeployment.pools.rules.usage import TenantUsage, UsageFilter, pool_usage, usage_window
 from zkdeployment.pools.user_acts import DrainNode, ForgiveNode, RetireNode
-from zkdeployment.pools.verbs.sessions import moment, read_since, tenant_names
+from zkdeployment.pools.verbs.sessions import moment, tenant_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -233,7 +233,7 @@ _NUMBERS = ("SESSIONS", "NODE-HOURS", "MOST", "MEDIAN WAIT", "LONGEST WAIT")
     "--since",
     metavar="WHEN",
     default="30d",
-    callback=read_since,
+    callback=past_time,
     help="Only the time since then: a duration before now (7d), or a date (2027-01-31). The default is 30d.",
 )
 @output_option

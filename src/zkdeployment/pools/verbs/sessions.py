@@ -13,7 +13,7 @@ import click
 from zkdeployment.base.durations import age, ago, duration_seconds, signed_duration
 from zkdeployment.base.errors import NotFoundError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.cli.operator_options import new_act, read_ssh_keys, reason_option, ssh_key_option
-from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.options import emit, output_option, past_time, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.pools.acts.sessions import (
@@ -502,30 +502,14 @@ def retire(connection: Servers, number: int, output: str) -> None:
     print_session(session_view(details, users), output)
 
 
-_YEAR = 366 * 86400.0
-
-
-def read_since(_context: click.Context, _option: click.Parameter, given: str | None) -> float:
-    """Parse a date, or a duration before now, to seconds since the epoch; the default is a year ago."""
-    now = time.time()
-    if given is None:
-        return now - _YEAR
-    seconds = duration_seconds(given)
-    try:
-        return datetime.fromisoformat(given).timestamp() if seconds is None else now - seconds
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(
-            f"expected a duration such as 7d, or a date such as 2027-01-31, found {given!a}"
-        ) from error
-
-
 @click.command(name="history")
 @click.option("--node", metavar="NODE", help="Only this node: its id, its name or its address.")
 @click.option("--tenant", metavar="NAME", help="Only nodes that this tenant had.")
 @click.option(
     "--since",
     metavar="WHEN",
-    callback=read_since,
+    default="366d",
+    callback=past_time,
     help="Only leases that ended later: since a duration (7d), or a date (2027-01-31). The default is a year.",
 )
 @output_option

@@ -237,7 +237,7 @@ class Follower:
         holds the lock: that syncer may have been killed, and its lock lasts as long as its session.
         """
         get_logger().info("publication-requested", by=request.by, reason=request.reason)
-        forced = ForcedBy(request.by, request.reason)
+        forced = ForcedBy(request.by, request.reason, str(request.overrides))
         try:
             return self._syncer.sync(
                 SyncOptions(force=True, overrides=request.overrides, forced=forced, request=request)

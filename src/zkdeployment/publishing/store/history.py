@@ -33,6 +33,9 @@ _DROPPED = 20
 
 _CHUNK = 1000
 
+#: The kept characters of each error in a record that is too large.
+_BRIEF = 20
+
 #: The number of publications of which summaries are kept.
 SUMMARIES = 200
 
@@ -142,11 +145,12 @@ def _with_results(session: Session, path: str, record: PublicationRecord, childr
 
 
 def merge(*many: Mapping[str, HostResult]) -> dict[str, HostResult]:
-    """Return the results by host id; if a host has several results, the latest counts."""
+    """Return the results by host id; of several results of a host, the latest counts, with the first failure."""
     results: dict[str, HostResult] = {}
     for host_id, result in (item for some in many for item in some.items()):
-        if host_id not in results or results[host_id].time <= result.time:
-            results[host_id] = result
+        known = results.get(host_id, result)
+        earlier, later = (known, result) if known.time <= result.time else (result, known)
+        results[host_id] = later.after(earlier)
     return results
 
 
@@ -155,13 +159,19 @@ def folded(record: PublicationRecord, room: int = NODE_LIMIT) -> bytes:
     data = pack(record.to_json())
     if len(data) <= room:
         return data
-    failed = {host_id: result for host_id, result in record.results.items() if result.error is not None}
+    failed = {host_id: result for host_id, result in record.results.items() if result.first_failure is not None}
     counted = replace(record, results=failed, left_out=record.left_out + len(record.results) - len(failed))
     data = pack(counted.to_json())
     if len(data) <= room:
         return data
-    brief = {host_id: replace(result, error=(result.error or "")[:20]) for host_id, result in failed.items()}
+    brief = {host_id: _brief(result) for host_id, result in failed.items()}
     return pack(replace(counted, results=brief).to_json())
+
+
+def _brief(result: HostResult) -> HostResult:
+    """Return a result with the beginnings of its errors."""
+    former = None if result.former is None else replace(result.former, error=result.former.error[:_BRIEF])
+    return replace(result, error=None if result.error is None else result.error[:_BRIEF], former=former)
 
 
 def _sequences(session: Session) -> list[int]:

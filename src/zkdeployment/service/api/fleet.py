@@ -17,7 +17,7 @@ from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.operator import find_on_hosts
-from zkdeployment.fleet.views.history import audit_records
+from zkdeployment.fleet.views.history import Period, audit_records
 from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (
     ServicesStatus,
@@ -178,8 +178,10 @@ def audit(
     adapters: ConnectedAdapters,
     who: Annotated[str, Query(max_length=200, description="A user, USER@HOST or an address; empty: all.")] = "",
     limit: Annotated[int, Query(ge=1, le=500, description="The most records of each kind.")] = 100,
+    since: Annotated[float | None, Query(description="Only from then on, in seconds since the epoch.")] = None,
+    until: Annotated[float | None, Query(description="Only before then, in seconds since the epoch.")] = None,
 ) -> Response:
     """Return acts and failed logins, the newest first."""
     acts, failed = adapters.operator.fleet.acts(), adapters.logins.failed_logins()
-    records = audit_records(acts, failed, who=who, limit=limit)
+    records = audit_records(acts, failed, who=who, period=Period(since, until), limit=limit)
     return JSONResponse(with_schema("audit", records.to_json()))

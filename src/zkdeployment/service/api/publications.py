@@ -24,7 +24,7 @@ from zkdeployment.strategies.views import RolloutStatus, rollout_status
 router = APIRouter(prefix="/api/v1", tags=["publications"], responses={503: ERRORS[503]})
 
 #: The numbers of hosts that follow from the results of a publication, and when the last host ended.
-_OUTCOME: dict[str, Any] = {"done": int, "failed": int, "ended": float | None}
+_OUTCOME: dict[str, Any] = {"done": int, "failed": int, "repaired": int, "ended": float | None}
 
 _HISTORY = answer(
     "history",

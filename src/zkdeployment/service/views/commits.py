@@ -187,6 +187,10 @@ def _former(found: PublicationSummary, common: tuple[str, str, str, str], stages
         case PublicationOutcome.FAILED:
             tone, headline = Tone.BAD, f"Failed on {counted(found.failed, 'host', ',')}"
             stages.append(Stage("Converged", "failed", f"{hosts} had it; {found.failed:,} failed"))
+        case PublicationOutcome.REPAIRED:
+            tone, headline = Tone.GOOD, "Published after a repair, and replaced since"
+            failed = counted(found.repaired, "host", ",")
+            stages.append(Stage("Converged", "done", f"{replaced}; {failed} failed at first"))
         case PublicationOutcome.DONE:
             tone, headline = Tone.GOOD, "Published, and replaced since"
             stages.append(Stage("Converged", "done", replaced))

@@ -57,6 +57,7 @@ class PublicationRow:
     published: Moment | None
     done: int
     failed: int
+    repaired: int
     expected: int
     took: str
     forced_by: str
@@ -135,7 +136,8 @@ class ResultRow:
     href: str
     ended: Moment | None
     took: str
-    error: str
+    outcome: str
+    is_failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +206,16 @@ _TALLEST = 80
 
 _TONES = {
     PublicationOutcome.FAILED: "failed",
+    PublicationOutcome.REPAIRED: "behind",
     PublicationOutcome.DONE: "converged",
     PublicationOutcome.PARTIAL: "behind",
     PublicationOutcome.UNDER_WAY: "deploying",
     PublicationOutcome.DOCUMENTS: "excluded",
 }
-_WORDS = {PublicationOutcome.PARTIAL: "superseded before all hosts were done"}
+_WORDS = {
+    PublicationOutcome.REPAIRED: "repaired after a failure",
+    PublicationOutcome.PARTIAL: "superseded before all hosts were done",
+}
 
 
 def _strip(recent: Sequence[PublicationSummary]) -> tuple[StripBar, ...]:
@@ -272,7 +278,7 @@ def _calendar(recent: Sequence[PublicationSummary], now: float, selected: str) -
         if not found:
             quiet.append(f"M{x} {y}h11v11h-11z")
             continue
-        failed = sum(each.failed > 0 for each in found)
+        failed = sum(each.first_failure is not None for each in found)
         name = day.isoformat()
         label = f"{name}: {counted(len(found), 'publication')}{f', {failed} with failures' if failed else ''}"
         cells.append(
@@ -293,7 +299,7 @@ _DEFINITIONS = (
     "Publications that changed something for hosts",
     "From the commit until the last host has it: the median of the publications without a failure.",
     "The share of the publications that failed on at least one host.",
-    "From the first failed host to the last host of the next publication without a failure: the median.",
+    "From the first failed host until all are repaired, or have a publication without a failure: the median.",
 )
 
 
@@ -396,6 +402,7 @@ def _row(record: PublicationSummary, now: float) -> PublicationRow:
         published=moment(record.time, now),
         done=record.done,
         failed=record.failed,
+        repaired=record.repaired,
         expected=record.expected,
         took="" if record.ended is None else age(record.ended - record.time),
         forced_by=record.forced_by,
@@ -410,7 +417,7 @@ def _facts(record: PublicationRecord) -> list[tuple[str, str]]:
     if record.origin is not None:
         facts += [("Author", record.origin.author), ("Signed by", record.origin.signer or "not asked for")]
     if record.forced is not None:
-        facts.append(("Forced by", f"{record.forced.by}: {record.forced.reason or 'no reason given'}"))
+        facts.append(("Forced by", str(record.forced)))
     if record.excluded:
         facts.append(("In no group", f"{record.excluded} hosts keep their revision"))
     return facts
@@ -422,5 +429,6 @@ def _result(result: HostResult, now: float) -> ResultRow:
         href=host_page(result.host_id),
         ended=moment(result.time, now),
         took=age(result.seconds),
-        error=result.error or "",
+        outcome=result.account,
+        is_failed=result.error is not None,
     )

@@ -270,7 +270,8 @@ class HostPublication:
     subject: str
     published: Moment | None
     took: str
-    error: str
+    outcome: str
+    is_failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,5 +458,6 @@ def _publication(record: PublicationRecord, host_id: str, now: float) -> HostPub
         subject="" if record.origin is None else record.origin.subject,
         published=moment(record.time, now),
         took=age(result.seconds),
-        error=result.error or "",
+        outcome=result.account,
+        is_failed=result.error is not None,
     )

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
 
+from support.commands import invoke
 from support.waiting import wait_until
 from zkdeployment.cli.operator_options import new_act
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.service.users.login_store import record_failed_login
+from zkdeployment.service.users.logins import FailedLogin
+from zkdeployment.service.users.user import LoginProblem
+from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
 TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"
@@ -69,13 +75,16 @@ def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fl
 
     code, out, _ = run()
     lines = [line.split() for line in out.splitlines() if line.strip()]
-    assert " ".join(lines[0]) == "REVISION PUBLISHED TOOK DONE FAILED OF AUTHOR SUBJECT FORCED BY"
+    assert " ".join(lines[0]) == "REVISION PUBLISHED TOOK DONE FAILED REPAIRED OF AUTHOR SUBJECT FORCED BY"
     assert [line[0] for line in lines if line[0] in {revision[:12] for revision in (first, second, third)}] == [
         third[:12],
         second[:12],
         first[:12],
     ]
     assert len(run("--last", "1")[1].splitlines()) < len(out.splitlines())
+    assert run("--since", "1h", "--until", "2100-01-01")[1] == out
+    assert run("--until", "1h") == (0, "", "nothing was published in this period\n")
+    assert run("--since", "yesterday")[0] == 2
 
     code, out, _ = run("show", second[:8], "-o", "yaml")
     document = yaml.safe_load(out)
@@ -87,3 +96,23 @@ def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fl
     assert "hosts      0 done, 1 failed, 1 registered when published" in out
     assert "let me look" in out
     assert run("show", "feedfeed")[0] == 3
+
+
+def test_the_audit_lists_acts_with_the_guards_that_they_override_and_failed_logins(publishing, zookeeper):
+    publishing.push(TREE.format("1.0"))
+    publishing.sync()
+    with Session(zookeeper) as session:
+        login = FailedLogin(time.time(), "eve", "192.0.2.9", LoginProblem.WRONG)
+        session.ensure(paths.FAILED_LOGINS)
+        record_failed_login(session, (), login)
+    assert invoke("stop", "-z", zookeeper).returncode == 0
+    late = invoke("resume", "--latest", "--allow-mass-removal", "--timeout", "0", "-z", zookeeper)
+    assert late.returncode == 5
+
+    shown = invoke("audit", "-z", zookeeper).stdout
+    assert "no reason given" in shown
+    assert "eve" in shown
+    acts = json.loads(invoke("audit", "--since", "1h", "-o", "json", "-z", zookeeper).stdout)["acts"]
+    assert [act["what"] for act in acts] == ["resume --latest --allow-mass-removal", "stop"]
+    nothing = invoke("audit", "--until", "1h", "-z", zookeeper)
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no act is recorded\n")

@@ -9,7 +9,7 @@ import pytest
 
 from support.zookeeper import write_node
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
-from zkdeployment.base.deployment import HostResult
+from zkdeployment.base.deployment import FormerFailure, HostResult
 from zkdeployment.base.publication import Origin
 from zkdeployment.publishing.records import ForcedBy, Publication, PublicationRecord
 from zkdeployment.publishing.store import history
@@ -70,7 +70,8 @@ def test_a_publication_is_recorded_with_the_result_of_each_host(session, publish
         results={"h1": done(1), "h2": replace(done(2), error="deploy /a 0: no")},
     )
     fleet.record_result("r7", done(2, 120.0))
-    assert read_history(session)[0].results["h2"] == done(2, 120.0), "a later try replaces an earlier one"
+    repaired = replace(done(2, 120.0), former=FormerFailure("deploy /a 0: no", done(2).time))
+    assert read_history(session)[0].results["h2"] == repaired, "a later attempt keeps the first failure"
 
 
 def test_a_version_that_was_set_by_hand_has_no_record(publish, fleet, client):

@@ -1,7 +1,7 @@
 import pytest
 
 from zkdeployment.base.act import Act
-from zkdeployment.fleet.views.history import AuditRecords, audit_records
+from zkdeployment.fleet.views.history import AuditRecords, Period, audit_records
 from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import LoginProblem
 
@@ -33,6 +33,15 @@ def test_the_newest_records_come_first_up_to_the_limit():
 )
 def test_records_are_selected_by_user_operator_and_address(who, acts, failed):
     assert audit_records(ACTS, FAILED, who=who, limit=10) == AuditRecords(acts, failed)
+
+
+def test_records_are_selected_by_their_period():
+    assert audit_records(ACTS, FAILED, period=Period(since=2.0), limit=9) == audit_records(
+        ACTS[1:], FAILED[1:], limit=9
+    )
+    assert audit_records(ACTS, FAILED, period=Period(until=2.0), limit=9) == audit_records(
+        ACTS[:1], FAILED[:1], limit=9
+    )
 
 
 def test_the_json_has_both_kinds_of_records():

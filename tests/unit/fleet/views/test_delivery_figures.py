@@ -14,13 +14,16 @@ def delivery_figures(summaries, now):
     return history.delivery_figures(history.publication_deliveries(summaries), now)
 
 
-def published(day, *, took=600.0, failed=False, since=0, sequence=5, lead=3_600.0, done=2):
+def published(day, *, took=600.0, failed=False, repaired_after=None, since=0, sequence=5, lead=3_600.0, done=2):
     """Return the summary of a publication ``day`` days ago, ``lead`` seconds after its commit."""
     at = NOW - day * DAY
     results = {
         str(number): HostResult(str(number), "h", at + took, 9.0, "boom" if failed and not number else None)
         for number in range(done)
     }
+    if repaired_after is not None:
+        repair = HostResult("0", "h", at + took + repaired_after, 9.0)
+        results["0"] = repair.after(results["0"])
     origin = Origin("Ada", "Web", at - lead)
     return PublicationSummary.of(
         PublicationRecord("r", at, sequence, since, origin=origin, hosts=2, results=results)
@@ -52,6 +55,11 @@ def test_the_time_to_restore_ends_with_the_next_publication_that_all_its_hosts_t
         published(5),
     ]
     assert delivery_figures(listed, NOW).restore_time == 3 * DAY
+
+
+def test_a_repaired_publication_has_failed_and_is_restored_when_its_last_host_is_repaired():
+    figures = delivery_figures([published(1, failed=True, repaired_after=50.0), published(2, lead=100.0)], NOW)
+    assert (figures.failure_rate, figures.restore_time, figures.lead_time) == (0.5, 50.0, 700.0)
 
 
 def test_a_failure_that_is_not_mended_yet_and_an_empty_history_have_no_figures():

@@ -40,7 +40,7 @@ def test_known_parameters_are_accepted(query):
         (
             AUDIT,
             "limt=5&who=ann",
-            "unknown parameter 'limt': did you mean limit? expected one of: limit, who",
+            "unknown parameter 'limt': did you mean limit? expected one of: limit, since, until, who",
         ),
         (JOB, "b=1&a=%00", "unknown parameter 'a': expected no parameters; unknown parameter 'b': expected no"),
     ],

@@ -74,7 +74,7 @@ def test_failures_come_first_and_acts_during_the_publication_are_shown():
 
     found = publication([chosen], chosen, acts=acts)
 
-    assert [row.error for row in found.results] == ["boom", ""]
+    assert [row.outcome for row in found.results] == ["failed: boom", "done"]
     assert [text for _, text in found.acts] == ["stop by ann: web loses sessions"]
     assert ("Forced by", "ann: no reason given") in found.facts
     assert ("In no group", "1 hosts keep their revision") in found.facts

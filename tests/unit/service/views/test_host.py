@@ -92,7 +92,7 @@ def test_the_history_has_only_publications_with_a_result_of_the_host():
     (publication,) = view(behind(), records=records).history
 
     assert (publication.revision, publication.href, publication.subject) == ("r2", "/history/7", "Web 1.3")
-    assert (publication.took, publication.error) == ("1 min", "boom")
+    assert (publication.took, publication.outcome) == ("1 min", "failed: boom")
 
 
 def live(output=None, **fields):
