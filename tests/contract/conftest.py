@@ -4,14 +4,18 @@ import pytest
 
 from support.hosts.rpm_hosts import FakeHost, RpmHost
 from support.repository import Repository, Subversion
+from zkdeployment.agent.packages.command import find_program
+
+#: With dnf 4, a dnf that waits for the order makes a transaction, or another one replays it.
+HOSTS = ["fake", "dnf", "dnf-replay"] if find_program().generation == 4 else ["fake", "dnf"]
 
 
-@pytest.fixture(params=["fake", "dnf"])
+@pytest.fixture(params=HOSTS)
 def host(request, tmp_path):
-    """A host without packages: a fake host, and a host with rpm and dnf."""
+    """A host without packages: a fake host, and hosts with rpm and dnf, one for each way of a transaction."""
     if request.param == "fake":
         return FakeHost()
-    return RpmHost(tmp_path, request.getfixturevalue("rpm_repository"))
+    return RpmHost(tmp_path, request.getfixturevalue("rpm_repository"), waits=request.param == "dnf")
 
 
 @pytest.fixture(params=["git", "svn"])

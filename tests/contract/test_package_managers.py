@@ -160,12 +160,26 @@ def test_a_package_without_the_required_signature_is_refused(host, name):
     assert host.installed == set()
 
 
-@pytest.mark.parametrize(("name", "version"), [("first-aid", "1.0"), ("last-aid", "2.0")])
-def test_all_packages_are_rolled_back_after_a_failed_scriptlet(host, name, version):
-    deploy(host, {"foo": "1.0", "bar": "2.0", "last-aid": "1.0"})
+#: For each kind of scriptlet that fails: the installed package, the changed one, and the owner of the scriptlet.
+FAILING_SCRIPTLETS = {
+    "pre": ({}, {"first-aid": "1.0"}, "first-aid-1.0"),
+    "post": ({"last-aid": "1.0"}, {"last-aid": "2.0"}, "last-aid-2.0"),
+    "posttrans": ({}, {"afterthought": "1.0"}, "afterthought-1.0"),
+    "postun": ({"farewell": "1.0"}, {"farewell": "2.0"}, "farewell-1.0"),
+    "triggerin": ({"onlooker": "1.0"}, {"foo": "1.0"}, "onlooker-1.0"),
+    "transfiletriggerin": ({"scanner": "1.0"}, {"foo": "1.0"}, "scanner-1.0"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "remove"), [*((kind, ()) for kind in FAILING_SCRIPTLETS), ("pre", ("bar",)), ("post", ("bar",))]
+)
+def test_all_packages_are_rolled_back_after_a_failed_scriptlet(host, kind, remove):
+    installed, changed, failing = FAILING_SCRIPTLETS[kind]
+    deploy(host, {"library": "1.0", "bar": "2.0", **installed})
     before = host.installed
-    transaction = host.manager.prepare(change({"foo": "1.1", name: version, "library": "1.0"}, "bar"))
-    with pytest.raises(PackageError, match=rf"scriptlet failed.*{name}-{version}") as info:
+    transaction = host.manager.prepare(change({"library": "2.0", **changed}, *remove))
+    with pytest.raises(PackageError, match=rf"scriptlet failed.*{failing}") as info:
         host.manager.commit(transaction)
     assert not info.value.changed
     assert host.installed == before

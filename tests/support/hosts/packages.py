@@ -14,7 +14,7 @@ from zkdeployment.base.packages import Item
 from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from zkdeployment.agent.adapters import Transaction
@@ -56,6 +56,13 @@ io.open("/scriptlet-runs", "w"):close()
 posix.sleep(1)
 """
 
+#: A scriptlet that fails: its section, and the package that triggers it.
+_FAILING = """\
+%{section} -p <lua> {trigger}
+print("looking for the fire")
+error("the disk is on fire")
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailablePackage:
@@ -63,7 +70,8 @@ class AvailablePackage:
 
     ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
     ``directory`` is its name under ``/opt`` if this differs from the package's name. With ``script`` the package
-    has a deploy script.
+    has a deploy script. ``fails`` is the section of a scriptlet that fails, ``trigger`` the name of the package
+    whose installation triggers that scriptlet.
     """
 
     name: str
@@ -74,8 +82,8 @@ class AvailablePackage:
     provides: tuple[str, ...] = ()
     obsoletes: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
-    pre_fails: bool = False
-    post_fails: bool = False
+    fails: str = ""
+    trigger: str = ""
     slow: bool = False
     directory: str | None = None
     script: bool = False
@@ -95,10 +103,9 @@ class AvailablePackage:
         tags += [f"Obsoletes: {name}" for name in self.obsoletes]
         tags += [f"Conflicts: {name}" for name in self.conflicts]
         scriptlets = [_SLOW] if self.slow else []
-        if self.pre_fails:
-            scriptlets.append('%pre -p <lua>\nerror("the disk is on fire")\n')
-        if self.post_fails:
-            scriptlets.append('%post -p <lua>\nerror("the disk is on fire")\n')
+        if self.fails:
+            place = f"/opt/{self.trigger}" if "file" in self.fails else self.trigger
+            scriptlets.append(_FAILING.format(section=self.fails, trigger=f"-- {place}" if self.trigger else ""))
         spec = directory / f"{self.package.nevra}.spec"
         text = _SPEC.format(
             name=self.name,
@@ -135,9 +142,14 @@ CATALOGUE = (
     AvailablePackage(name="pretender", version="1.0", provides=("foo = 7.7", "nickname")),
     AvailablePackage(name="successor", version="1.0", obsoletes=("bar",)),
     AvailablePackage(name="rival", version="1.0", conflicts=("foo",)),
-    AvailablePackage(name="first-aid", version="1.0", pre_fails=True),
+    AvailablePackage(name="first-aid", version="1.0", fails="pre"),
     AvailablePackage(name="last-aid", version="1.0"),
-    AvailablePackage(name="last-aid", version="2.0", post_fails=True),
+    AvailablePackage(name="last-aid", version="2.0", fails="post"),
+    AvailablePackage(name="afterthought", version="1.0", fails="posttrans"),
+    AvailablePackage(name="farewell", version="1.0", fails="postun"),
+    AvailablePackage(name="farewell", version="2.0"),
+    AvailablePackage(name="onlooker", version="1.0", fails="triggerin", trigger="foo"),
+    AvailablePackage(name="scanner", version="1.0", fails="transfiletriggerin", trigger="foo"),
     AvailablePackage(name="slow", version="1.0", slow=True),
     AvailablePackage(name="squatter", version="2.0", directory="foo"),
     AvailablePackage(name="unsigned", version="1.0", signature="none"),
@@ -230,8 +242,7 @@ class FakePackageManager:
         if self.locked:
             raise PackageError("another program is changing packages", retry_helps=True)
         self._journal = transaction.before
-        coming = [self._known[item.after] for item in transaction.items if item.after is not None]
-        failed = [offer.package for offer in coming if offer.pre_fails or offer.post_fails]
+        failed = [offer.package for offer in self._failing(transaction)]
         if self.crash or failed:
             self._installed = _half_way(transaction)
         if self.crash:
@@ -241,6 +252,18 @@ class FakePackageManager:
         self._installed = transaction.after
         self.lost -= {item.name for item in transaction.items}
         self._journal = None
+
+    def _failing(self, transaction: FakeTransaction) -> Iterator[AvailablePackage]:
+        """Yield the packages with a scriptlet that the transaction runs and that fails."""
+        coming = {item.after for item in transaction.items if item.after is not None}
+        going = {item.before for item in transaction.items if item.before is not None}
+        for package, offer in self._known.items():
+            is_triggered = package in (*self._installed.get(package.name, ()), *coming)
+            if offer.trigger:
+                if is_triggered and any(new.name == offer.trigger for new in coming):
+                    yield offer
+            elif offer.fails and package in (going if offer.fails == "postun" else coming):
+                yield offer
 
     def recover(self) -> None:
         """Restore the packages from before a transaction that ``crash`` interrupted."""

@@ -112,20 +112,27 @@ class FakeHost:
 
 
 class RpmHost:
-    """A host with a real RPM database under ``directory``, and a repository of its own."""
+    """A host with a real RPM database under ``directory``, and a repository of its own.
 
-    def __init__(self, directory: Path, repository: RpmRepository) -> None:
+    Unless it ``waits``, its package manager never holds a dnf: another dnf replays each transaction.
+    """
+
+    def __init__(self, directory: Path, repository: RpmRepository, *, waits: bool = True) -> None:
         self.root = directory / "root"
         self.root.mkdir()
         self.repository = RpmRepository(directory / "repository")
         shutil.copytree(repository.directory, self.repository.directory)
         self.repository.create()
         self.repositories = (str(self.repository.definitions),)
+        self._waits = waits
         self.manager: PackageManager = self.new_manager()
 
     def new_manager(self) -> Dnf:
         """Return a new package manager with short timeouts for locks and servers."""
-        return Dnf(self.root, self.repositories, patience=0.5, gap=0)
+        manager = Dnf(self.root, self.repositories, patience=0.5, gap=0)
+        if not self._waits:
+            setattr(manager._held, "can_prepare", lambda _directory: False)  # noqa: B010  mypy forbids the assignment
+        return manager
 
     @property
     def installed(self) -> set[str]:

@@ -17,6 +17,7 @@ import platform
 import random
 import re
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -142,6 +143,13 @@ _OPTIONS = (
     "keepcache=True",
 )
 
+#: Make dnf report its transaction as ``failures`` reads the report, independent of the host's configuration.
+_REPORT = ("--setopt=debuglevel=2", "--setopt=errorlevel=3", "--setopt=rpmverbosity=info", "--setopt=color=never")
+
+#: The directories below the root that dnf writes to, and the bytes that it needs at least.
+_WRITTEN = ("var/cache", "var/lib", "usr/lib/sysimage")
+_LEAST_SPACE = 1 << 20
+
 #: The time limit in seconds for a call that changes nothing; dnf abandons a dead server much earlier.
 _TIMEOUT = 3600.0
 
@@ -216,34 +224,58 @@ class DnfCommand:
             raise self.explain(done.status, f"{done.stderr}\n{done.stdout}")
         return done.stdout
 
-    def run_apart(self, *arguments: str, output: Path, alone: bool = False) -> str:
-        """Run a dnf command that changes packages and return all its output; ``alone`` as for ``run``.
+    def run_apart(self, *arguments: str, output: Path, alone: bool = False) -> None:
+        """Run a dnf command that changes packages; ``alone`` as for ``run``.
 
         dnf runs in its own session and scope and writes to the file ``output``, so that neither a signal to this
-        process nor its death interrupts a transaction. Raises the ``PackageError`` of ``failures.explain``, and
+        process nor its death interrupts a transaction. Raises the ``PackageError`` of ``check``, and
         ``LockedError`` before dnf starts if another program holds the lock of dnf 5.
         """
         self.check_lock()
         try:
-            argv = new_scope("packages", _STOP).wrap(self._argv(*arguments, alone=alone))
+            argv = new_scope("packages", _STOP).wrap(self._transaction_argv(*arguments, alone=alone))
             status = process.run_apart(argv, output=output, env=self.env)
         except ProgramError as error:
             raise PackageError(f"{error}") from error
-        printed = output.read_text(encoding="utf-8", errors="replace")
+        self.check(status, _read(output))
+
+    def check(self, status: int, output: str) -> None:
+        """Raise ``PackageError`` if a transaction of dnf failed, or one of its scriptlets did.
+
+        ``output`` is all output of dnf, which exits with 0 after some failures of scriptlets.
+        """
         if status:
-            raise self.explain(status, printed)
-        return printed
+            raise self.explain(status, output)
+        if (failed := failures.scriptlet_failure(output)) is not None:
+            raise PackageError(failed)
 
     def explain(self, status: int, output: str) -> PackageError:
-        """Return the error that explains why dnf failed, as ``failures.explain``, with the version of dnf."""
+        """Return the error that explains why dnf failed, as ``failures.explain``, with the version of dnf.
+
+        If dnf printed nothing, the explanation may be a full disk, to which dnf could not write its output.
+        """
+        if not output.strip() and (full := self._full_directory()) is not None:
+            return PackageError(f"{failures.DISK_FULL}: {full} has no space left; free some space")
         return failures.explain(status, output, f"dnf {self.version}")
 
-    def converse(self, program: Path, *arguments: str, output: Path) -> process.Conversation:
-        """Start a program with dnf's Python and the arguments of dnf, in its own session and scope.
+    def _full_directory(self) -> Path | None:
+        """Return the first directory of dnf's files that has no space left."""
+        for directory in (
+            self._home.parent,
+            *(self._root / name for name in _WRITTEN),
+            Path(tempfile.gettempdir()),
+        ):
+            with contextlib.suppress(OSError):
+                if shutil.disk_usage(directory).free < _LEAST_SPACE:
+                    return directory
+        return None
 
-        The program writes to the file ``output``. Raises ``PackageError`` if it cannot be started.
+    def converse(self, *arguments: str, output: Path) -> process.Conversation:
+        """Start dnf 4 for a conversation, in its own session and scope, if ``can_converse``.
+
+        dnf writes to the file ``output``. Raises ``PackageError`` if it cannot be started.
         """
-        argv = [*self._interpreter, str(program), *self._argv("-q", *arguments)[1:]]
+        argv = self._transaction_argv(*arguments)
         try:
             return process.converse(new_scope("packages", _STOP).wrap(argv), output=output, env=self.env)
         except ProgramError as error:
@@ -317,9 +349,12 @@ class DnfCommand:
         return find_program() if self._paper is None else find_checking_program()
 
     @property
-    def has_interpreter(self) -> bool:
-        """Whether dnf is a Python program, so that ``converse`` is possible."""
-        return bool(self._interpreter)
+    def can_converse(self) -> bool:
+        """Whether dnf is a Python program, so that ``converse`` is possible.
+
+        An upgrade of zkdeployment during a deployment may have moved the program that does it.
+        """
+        return bool(self._interpreter) and _PROGRAM.exists()
 
     @property
     def _interpreter(self) -> Sequence[str]:
@@ -332,6 +367,11 @@ class DnfCommand:
     @property
     def _is_system(self) -> bool:
         return self._root == Path("/")
+
+    def _transaction_argv(self, *arguments: str, alone: bool = False) -> list[str]:
+        """Return the command for a transaction, of which dnf reports all that ``failures`` reads."""
+        argv = self._argv(*_REPORT, *arguments, alone=alone)
+        return [*self._interpreter, str(_PROGRAM), *argv[1:]] if self.can_converse else argv
 
     def _argv(self, *arguments: str, alone: bool = False) -> list[str]:
         program = self._program
@@ -492,7 +532,7 @@ def _version(program: str, changed: int) -> str:  # noqa: ARG001  a changed file
 def _environment() -> dict[str, str]:
     """Return this process's environment without Python's variables: dnf and scriptlets use the system's Python."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return {**inherited, "LC_ALL": "C.UTF-8"}
+    return {**inherited, "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
 
 
 def _release() -> str:
@@ -533,7 +573,7 @@ class _Waiting:
     @property
     def output(self) -> str:
         """The output of dnf."""
-        return _output(self.directory).read_text(encoding="utf-8", errors="replace")
+        return _read(_output(self.directory))
 
 
 class HeldDnf:
@@ -546,12 +586,11 @@ class HeldDnf:
     def can_prepare(self, directory: Path) -> bool:
         """Whether ``prepare`` is possible.
 
-        The transaction of another directory may be waiting already. An upgrade of zkdeployment during a deployment
-        may have moved the program.
+        The transaction of another directory may be waiting already.
         """
         waiting = self._waiting
         is_free = waiting is None or waiting.directory == directory or not waiting.conversation.is_running
-        return is_free and self._dnf.has_interpreter and _PROGRAM.exists()
+        return is_free and self._dnf.can_converse
 
     def prepare(self, directory: Path, arguments: Sequence[str], specs: Sequence[str]) -> bool:
         """Resolve, download, check and test an installation, and keep dnf waiting.
@@ -565,11 +604,11 @@ class HeldDnf:
         )
 
     def _prepare(self, directory: Path, arguments: Sequence[str]) -> bool:
-        conversation = self._dnf.converse(_PROGRAM, *arguments, output=_output(directory))
+        conversation = self._dnf.converse(*arguments, output=_output(directory))
         line = self._dnf.listen(conversation)
         if line is None:
             status = conversation.close()
-            printed = _output(directory).read_text(encoding="utf-8", errors="replace")
+            printed = _read(_output(directory))
             if status != _NOT_BEGUN:
                 raise self._dnf.explain(status, printed)
             _log.warning("packages-dnf-not-held", reason=printed[-1000:])
@@ -591,26 +630,25 @@ class HeldDnf:
         self.release()
         return False
 
-    def commit(self, directory: Path) -> str | None:
-        """Order the transaction and return all output of dnf when the transaction has been made.
+    def commit(self, directory: Path) -> bool:
+        """Order the transaction and return ``True`` when it has been made.
 
-        Return ``None`` if no dnf waits for this order, or if dnf certainly changed nothing: its waiting time had
+        Return ``False`` if no dnf waits for this order, or if dnf certainly changed nothing: its waiting time had
         passed, it was killed before it began, or it failed early. Raises the ``PackageError`` of
-        ``failures.explain``.
+        ``DnfCommand.check``.
         """
         waiting = self._waiting
         if waiting is None or waiting.directory != directory:
-            return None
+            return False
         self._waiting = None
         waiting.conversation.send(_ORDER)
         status, answer = waiting.conversation.wait()
         printed = waiting.output
         if answer != _BEGUN or (status > 0 and not failures.has_begun(printed)):
             _log.info("packages-dnf-not-begun", reason=_reason(status, printed))
-            return None
-        if status:
-            raise self._dnf.explain(status, printed)
-        return printed
+            return False
+        self._dnf.check(status, printed)
+        return True
 
     def release(self, directory: Path | None = None) -> None:
         """End the dnf that waits for the order, if there is one; with ``directory``, only that directory's dnf."""
@@ -629,3 +667,8 @@ def _reason(status: int, printed: str) -> str:
 
 def _output(directory: Path) -> Path:
     return directory / "output.txt"
+
+
+def _read(file: Path) -> str:
+    """Return all output of a dnf that wrote to a file."""
+    return file.read_text(encoding="utf-8", errors="replace")

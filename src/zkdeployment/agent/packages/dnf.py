@@ -25,7 +25,6 @@ import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.packages import failures
 from zkdeployment.agent.packages.command import DnfCommand, HeldDnf, Repositories
 from zkdeployment.agent.packages.failures import LockedError, StaleError, report_disk_errors
 from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase
@@ -176,13 +175,10 @@ class Dnf:
     def _change_and_verify(self, transaction: DnfTransaction) -> None:
         is_held = self._held.confirm(transaction.directory, transaction.items)
         with report_disk_errors():
-            output = self._held.commit(transaction.directory)
-            if output is None:
+            if not self._held.commit(transaction.directory):
                 if is_held:
                     self._check_not_begun(transaction.entry)
-                output = self._replay(transaction)
-        if (failed := failures.scriptlet_failure(output)) is not None:
-            raise PackageError(failed)
+                self._replay(transaction)
         entry, present = transaction.entry, self.installed()
         if differences := packages.deviations(entry.of(transaction.after), entry.of(present)):
             raise PackageError(f"dnf reported success, but the packages are wrong: {'; '.join(differences)}")
@@ -194,11 +190,11 @@ class Dnf:
         if differences := packages.deviations(entry.before, entry.of(self.installed())):
             raise PackageError(f"packages changed, but dnf did not report it: {'; '.join(differences)}")
 
-    def _replay(self, transaction: DnfTransaction) -> str:
-        """Make the transaction with another dnf process than the one that tested it, and return the output."""
+    def _replay(self, transaction: DnfTransaction) -> None:
+        """Make the transaction with another dnf process than the one that tested it."""
         replay = replay_of(transaction, self._dnf.replays)
         output = transaction.directory / "output.txt"
-        return self._dnf.run_apart(*replay.arguments, output=output, alone=replay.alone)
+        self._dnf.run_apart(*replay.arguments, output=output, alone=replay.alone)
 
     def _roll_back(self, transaction: DnfTransaction, error: PackageError) -> None:
         """Restore the packages after ``error``; raise ``PackageError`` unless no package had changed.

@@ -21,9 +21,13 @@ LOCKED_STATUS: Final = 200
 _SCRIPTLET = re.compile(r"Error in <?(\w+)>? scriptlet in rpm package (\S+)")
 #: dnf 5 prints the scriptlet's output below its error, and the epoch 0.
 _SCRIPTLET_5 = re.compile(r">>> (?:Error|Non-critical error) in %?(\w+) scriptlet: (\S+)")
-_OUTPUT_5 = re.compile(r">>> (?!Scriptlet output:$|.*: install failed$)(?:\[RPM\] )?(.*)")
+_OUTPUT_5 = re.compile(r">>> (?!Scriptlet output:$|.*: (?:install|erase) failed$)(?:\[RPM\] )?(.*)")
 _OTHER_5 = re.compile(r">>> (Running|Finished) \S+ scriptlet: ")
-_PROGRESS = re.compile(r"  \w[\w ]*: ")
+_PROGRESS = re.compile(r"  \w[\w ]*: .*\d+/\d+ *$|\[ *\d+/\d+\] ")
+#: dnf 4 knows no names of triggers.
+_NO_NAME = "unknown"
+#: The longest text of dnf, and the most scriptlets, in one message.
+_LONGEST, _NAMED = 600, 2
 _BEGUN = re.compile(r"^(?:  Preparing +: |\[\d+/\d+\] Prepare transaction )", re.MULTILINE)
 
 
@@ -64,7 +68,7 @@ class _Rule:
         match = re.search(f"^(?:{self.pattern})", output, re.MULTILINE)
         if match is None:
             return None
-        return self.kind(self.message.format(_shortened(match.group())), retry_helps=self.retry_helps)
+        return self.kind(self.message.format(_beginning(match.group())), retry_helps=self.retry_helps)
 
 
 _LOCKED = _Rule(
@@ -75,11 +79,17 @@ _LOCKED = _Rule(
     LockedError,
     retry_helps=True,
 )
+DISK_FULL: Final = "the disk is too full"
 NO_REPOSITORIES: Final = "no repository is enabled on this host; set repositories in the configuration"
 
 # The first match wins: patterns of causes come before patterns of their effects.
 _RULES = (
     _LOCKED,
+    _Rule(
+        r".*needs \S+ more space.*|.*more space needed.*|.*No space left on device.*"
+        r"|.*Failed writing received data to disk.*",
+        f"{DISK_FULL}: {{}}; free some space",
+    ),
     _Rule(
         r".*(OpenPGP check for package .*have any OpenPGP keys configured|Problem repository: ).*",
         "cannot check signatures, as rpm has no key for the repository: {}; import its key with 'rpm --import', or"
@@ -103,6 +113,12 @@ _RULES = (
         retry_helps=True,
     ),
     _Rule(
+        r".*(All matches were filtered out by |matches only excluded packages).*",
+        "dnf does not use a requested package although a repository has it: {}; change dnf's configuration, or"
+        " correct the version in the tree",
+        NotAvailableError,
+    ),
+    _Rule(
         r".*(Unable to find a match|Cannot find rpm nevra|No packages? marked for|No match for argument"
         r"|Cannot perform (Install|Reinstall) action, no match for).*",
         "no repository has a requested package: {}; publish the package, or correct the version in the tree",
@@ -117,7 +133,7 @@ _RULES = (
         retry_helps=True,
     ),
     _Rule(
-        r".*(was pulled into the transaction|protected packages|filtered out by exclude).*",
+        r".*(was pulled into the transaction|protected packages).*",
         "the change would touch a package that is not managed by zkdeployment: {}; change that package by other"
         " means first",
     ),
@@ -127,12 +143,12 @@ _RULES = (
         UnsolvableError,
     ),
     _Rule(
-        r".*needs \S+ more space.*|.*more space needed.*|.*No space left on device.*",
-        "the disk is too full: {}; free some space",
-    ),
-    _Rule(
         r".*conflicts (with file from|between attempted installs).*",
         "two packages own the same file: {}; remove the file from one of the packages",
+    ),
+    _Rule(
+        r".*unpacking of archive failed.*",
+        "rpm cannot write a file of a package: {}; move what is at that path, or correct the package",
     ),
 )
 
@@ -145,7 +161,7 @@ def has_begun(output: str) -> bool:
 def explain(status: int, output: str, program: str = "dnf") -> PackageError:
     """Return the error that explains why dnf failed, from its exit status and all its output.
 
-    A failure of an unknown kind names the ``program``.
+    The end of the output explains a failure of an unknown kind, which names the ``program``.
     """
     if status == LOCKED_STATUS:
         return _LOCKED.error(output) or LockedError(_LOCKED.message.format("dnf is locked"), retry_helps=True)
@@ -158,33 +174,38 @@ def explain(status: int, output: str, program: str = "dnf") -> PackageError:
         if (error := rule.error(output)) is not None:
             return error
     ending = f"was killed by signal {-status}" if status < 0 else f"failed with exit status {status}"
-    return PackageError(f"{program} {ending}: {_shortened(output[-1000:]) or 'no output'}")
+    return PackageError(f"{program} {ending}: {_end(output) or 'no output'}")
 
 
 def scriptlet_failure(output: str) -> str | None:
-    """Return a message with the failed scriptlets and their output; ``None`` if none failed.
+    """Return a message with the failed scriptlets and the end of their output; ``None`` if none failed.
 
     dnf may exit with 0 after a scriptlet failed.
     """
-    failed: list[str] = []
+    failed: list[tuple[str, list[str]]] = []
     printed: list[str] = []
     prints = False  # whether dnf 5 prints the output of the last failed scriptlet now
     for line in output.splitlines():
         if (match := _SCRIPTLET.match(line)) is not None:
-            failed.append(": ".join([f"{match[1]} of {match[2]}", *printed]))
+            name = f"trigger at {match[2]}" if match[1] == _NO_NAME else f"{match[1]} of {match[2]}"
+            failed.append((name, printed))
             printed = []
         elif (match := _SCRIPTLET_5.match(line)) is not None:
-            failed.append(f"{match[1]} of {match[2].replace('-0:', '-')}")
+            failed.append((f"{match[1]} of {match[2].replace('-0:', '-')}", []))
             prints = True
         elif line.startswith(">>> "):
             prints = prints and _OTHER_5.match(line) is None
             if prints and (match := _OUTPUT_5.match(line)) is not None:
-                failed[-1] += f": {match[1]}"
+                failed[-1][1].append(match[1])
         elif _PROGRESS.match(line):
-            printed = []
+            printed, prints = [], False
         elif line.strip():
             printed.append(line.strip())
-    return f"a package's scriptlet failed: {_shortened('; '.join(failed))}" if failed else None
+    if not failed:
+        return None
+    causes = [": ".join(filter(None, [name, _end(": ".join(lines))])) for name, lines in failed]
+    more = f"; and {len(causes) - _NAMED} more" if len(causes) > _NAMED else ""
+    return f"a package's scriptlet failed: {'; '.join(causes[:_NAMED])}{more}"
 
 
 @contextlib.contextmanager
@@ -196,6 +217,15 @@ def report_disk_errors() -> Iterator[None]:
         raise PackageError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
-def _shortened(text: str) -> str:
-    message = " ".join(text.split()).removeprefix("Error: ")
-    return message if len(message) <= 400 else f"{message[:397]}..."
+def _beginning(text: str) -> str:
+    message = _one_line(text)
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
+
+
+def _end(text: str) -> str:
+    message = _one_line(text)
+    return message if len(message) <= _LONGEST else f"...{message[3 - _LONGEST :]}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).removeprefix("Error: ").removeprefix(">>> [RPM] ")

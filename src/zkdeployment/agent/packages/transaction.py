@@ -224,6 +224,8 @@ class Rollback:
         if differences := packages.deviations(entry.before, entry.of(self._database.installed())):
             reason = f" ({failure})" if failure else ""
             raise PackageError(f"{'; '.join(differences)}{reason}", changed=True) from failure
+        if failure is not None:
+            _log.warning("packages-rollback-with-failure", reason=str(failure))
         return True
 
 

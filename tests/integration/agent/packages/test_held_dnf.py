@@ -188,7 +188,7 @@ def test_a_dnf_that_waited_too_long_is_replaced_and_logged(host, replays, progra
 
 def test_the_change_fails_if_dnf_was_killed_after_it_took_the_order(host, replays, program):
     """Scriptlets may have run, although rpm's database shows no change."""
-    accepted = "self.cli.order.accept()"
+    accepted = "self._order.accept()"
     program(accepted, f"{accepted}; import signal; os.kill(os.getpid(), signal.SIGKILL)")
     with pytest.raises(PackageError, match="was killed by signal 9"):
         upgrade(host)
@@ -199,7 +199,7 @@ def test_the_change_fails_if_dnf_was_killed_after_it_took_the_order(host, replay
 def test_the_change_fails_if_dnf_changed_packages_although_it_did_not_take_the_order(host, replays, program):
     remove = ["rpm", "--root", str(host.root), "--dbpath", "/var/lib/rpm", "-e", "foo"]
     change_secretly = f"import subprocess, signal; subprocess.check_call({remove}); os.kill(os.getpid(), 9)"
-    program("self.cli.order.accept()", change_secretly)
+    program("self._order.accept()", change_secretly)
     with pytest.raises(PackageError, match=r"dnf did not report it: foo.*; all packages were"):
         upgrade(host)
     assert host.installed == {"foo-1.0-1.noarch", "bar-1.0-1.noarch"}
@@ -221,6 +221,8 @@ def test_an_upgrade_of_zkdeployment_during_a_deployment_may_move_the_program(hos
     monkeypatch.setattr(command, "_PROGRAM", tmp_path / "moved.py")
     upgrade(host)
     assert replays == ["zkdeployment-prepared"]
+    with pytest.raises(PackageError, match="the disk is on fire; all packages were rolled back"):
+        host.manager.commit(host.manager.prepare(change({"last-aid": "2.0"})))
 
 
 @pytest.mark.parametrize("with_journal", [False, True])
@@ -281,7 +283,9 @@ def test_a_stop_during_the_preparation_kills_dnf(host):
     program = command._PROGRAM
     slow = host.root.parent / "slow.py"
     slow.write_text(
-        program.read_text().replace("    order = OrderSocket()\n", "    import time; time.sleep(300)\n")
+        program.read_text().replace(
+            "    dnf.yum.rpmtrans.RPMTransaction = ReportedTransaction\n", "    import time; time.sleep(300)\n"
+        )
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_PROGRAM", slow)

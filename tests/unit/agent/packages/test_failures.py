@@ -117,6 +117,30 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
             False,
         ),
         (
+            (
+                "Error: Error downloading packages:\n  Curl error (23): Failed writing received data to"
+                " disk/application for http://x/foo.rpm [Failure writing output to destination]"
+            ),
+            PackageError,
+            "the disk is too full: Curl error (23): Failed writing received data to disk/application for http://x/foo",
+            False,
+        ),
+        (
+            "All matches were filtered out by exclude filtering for argument: foo\nError: Unable to find a match\n",
+            NotAvailableError,
+            "although a repository has it: All matches were filtered out by exclude filtering for argument: foo;",
+            False,
+        ),
+        (
+            (
+                "Running transaction\n  Preparing  : 1/1\nError unpacking rpm package foo-1.0-1.noarch\n"
+                "error: unpacking of archive failed on file /opt/foo;1: cpio: rename failed - Is a directory\n"
+            ),
+            PackageError,
+            "cannot write a file of a package: error: unpacking of archive failed on file /opt/foo;1: cpio: ",
+            False,
+        ),
+        (
             FOREIGN,
             PackageError,
             "Failing package is: foreign-1.0-1.noarch",
@@ -150,8 +174,26 @@ def test_the_signal_that_killed_dnf_is_named():
     assert str(explain(-9, "", "dnf 5.4.6.0")) == "dnf 5.4.6.0 was killed by signal 9: no output"
 
 
-def test_a_long_output_is_cut():
-    assert len(str(explain(1, "word " * 1000))) < 500
+def test_the_end_of_a_long_output_is_kept():
+    message = str(explain(1, f"{'word ' * 1000} the last words"))
+    assert message.startswith("dnf failed with exit status 1: ...")
+    assert message.endswith("the last words")
+    assert len(message) < 700
+
+
+def test_the_last_words_of_each_failed_scriptlet_are_kept():
+    printed = "\n".join(f"step {number} of many succeeded" for number in range(100))
+    failed = f"{printed}\n  Note: a step {{}}\nError in {{}} scriptlet in rpm package foo\n"
+    message = scriptlet_failure(
+        "".join(failed.format(*words) for words in (("a", "POSTIN"), ("b", "<unknown>")) * 2)
+    )
+    first, second, others = message.split("; ")
+    assert first.startswith("a package's scriptlet failed: POSTIN of foo: ...")
+    assert first.endswith("step 99 of many succeeded: Note: a step a")
+    assert second.startswith("trigger at foo: ...")
+    assert second.endswith("step 99 of many succeeded: Note: a step b")
+    assert others == "and 2 more"
+    assert len(message) < 1400
 
 
 def test_a_failed_scriptlet_is_named_with_its_output():
@@ -299,6 +341,30 @@ def test_a_failure_that_rpm_tolerates_is_a_failure():
             "Rpm transaction failed.\n  - installing package x needs 4MB more space on the /opt filesystem\n",
             PackageError,
             "the disk is too full",
+            False,
+        ),
+        (
+            "Failed to resolve the transaction:\nArgument 'foo = 1.1' matches only excluded packages.\n",
+            NotAvailableError,
+            "although a repository has it: Argument 'foo = 1.1' matches only excluded packages.; change",
+            False,
+        ),
+        (
+            (
+                "Failed to download packages\n Librepo error: Curl error (23): Failed writing received data to"
+                " disk/application for file:///x.rpm\n"
+            ),
+            PackageError,
+            "the disk is too full: Librepo error: Curl error (23): Failed writing received data",
+            False,
+        ),
+        (
+            (
+                ">>> [RPM] unpacking of archive failed on file /opt/foo;1: cpio: rename failed - Is a directory\n"
+                ">>> Unpack error: foo-0:1.0-1.noarch\nTransaction failed: Rpm transaction failed.\nx"
+            ),
+            PackageError,
+            "cannot write a file of a package: unpacking of archive failed on file /opt/foo;1: cpio",
             False,
         ),
         ("No matching repositories for nosuch. Add", PackageError, "correct the name in --repositories", False),

@@ -1,7 +1,9 @@
-"""dnf 4 with one more command, which tests an installation and makes it when it is ordered to.
+"""dnf 4 that reports failures in order, with one more command, which makes an installation when it is ordered to.
 
-``agent.packages.command`` starts this program with the Python of dnf, 3.6 or later, and it imports nothing of
-zkdeployment. Its standard input is a socket to that process:
+``agent.packages.command`` starts this program with the Python of dnf, 3.6 or later, for all transactions. The
+program imports nothing of zkdeployment.
+
+The standard input of the command ``zkdeployment-install`` is a socket to that process:
 
 1. The program resolves, downloads, checks and tests the installation, as ``dnf --setopt=tsflags=test install``
    does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket.
@@ -23,6 +25,7 @@ import traceback
 
 import dnf.cli.cli
 import dnf.cli.main
+import dnf.yum.rpmtrans
 from dnf.cli.commands.install import InstallCommand
 
 #: The exit status of a program that changed nothing although dnf reports no error.
@@ -37,11 +40,14 @@ BEGUN = b"begun\n"
 
 
 class OrderSocket:
-    """The connection to the process that gives the order, and whether it was given."""
+    """The connection to the process that gives the order."""
+
+    #: Whether dnf may have changed packages; commands that wait for no order may do so at any time.
+    may_have_begun = True
 
     def __init__(self):
         self._connection = socket.socket(fileno=os.dup(0))
-        self.is_given = False
+        OrderSocket.may_have_begun = False
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)  # the programs that dnf starts must not read the order
 
@@ -58,7 +64,7 @@ class OrderSocket:
 
     def accept(self):
         """Report that the transaction begins."""
-        self.is_given = True
+        OrderSocket.may_have_begun = True
         self._connection.sendall(BEGUN)
 
 
@@ -70,6 +76,7 @@ class OrderedInstall(InstallCommand):
 
     def configure(self):
         """Make dnf test its transaction, and remember the state of rpm's database before dnf reads it."""
+        self._order = OrderSocket()
         super().configure()
         self._state = self._state_of_database()
         self._flags = list(self.base.conf.tsflags)
@@ -78,22 +85,21 @@ class OrderedInstall(InstallCommand):
     def run_transaction(self):
         """Report the tested transaction, wait for the order, and make the transaction."""
         super().run_transaction()
-        self.cli.order.report(
+        self._order.report(
             {
                 "installed": [_identity(package) for package in self.base.transaction.install_set],
                 "removed": [_identity(package) for package in self.base.transaction.remove_set],
             }
         )
-        obstacle = self.cli.order.wait()
+        obstacle = self._order.wait()
         if not obstacle and self._state_of_database() != self._state:
             obstacle = "another program changed packages"
         if obstacle:
             sys.stdout.write(obstacle + "\n")
             sys.exit(NOT_BEGUN)
-        self.cli.order.accept()
+        self._order.accept()
         self.base.conf.tsflags = self._flags
         self.base.conf.cacheonly = True
-        self.base.conf.debuglevel = 2  # the progress shows whether the transaction began
         self.base.conf.localpkg_gpgcheck = False  # the signatures were checked after the download
         for repository in self.base.repos.iter_enabled():
             repository.gpgcheck = False
@@ -109,12 +115,26 @@ class OrderedInstall(InstallCommand):
 
 
 class InstallCli(dnf.cli.cli.Cli):
-    """The command line of dnf with the command above, which waits for ``order``."""
+    """The command line of dnf with the command above."""
 
-    def __init__(self, base, order):
+    def __init__(self, base):
         super().__init__(base)
-        self.order = order
         self.register_command(OrderedInstall)
+
+
+class ReportedTransaction(dnf.yum.rpmtrans.RPMTransaction):
+    """A transaction that prints rpm's reasons why the files of a package cannot be written.
+
+    dnf 4 itself prints these reasons with the output of the next package, and loses those of the last package.
+    """
+
+    def _unpackError(self, key):  # noqa: N802
+        super()._unpackError(key)
+        self._scriptout()
+
+    def _cpioError(self, key):  # noqa: N802
+        super()._cpioError(key)
+        self._scriptout()
 
 
 def _identity(package):
@@ -123,14 +143,14 @@ def _identity(package):
 
 def main():
     """Run dnf and return its exit status; ``NOT_BEGUN`` if this version of dnf has other interfaces."""
-    order = OrderSocket()
+    dnf.yum.rpmtrans.RPMTransaction = ReportedTransaction
     try:
-        return dnf.cli.main.main(sys.argv[1:], cli_class=lambda base: InstallCli(base, order))
+        return dnf.cli.main.main(sys.argv[1:], cli_class=InstallCli)
     except Exception:
         # dnf turns its own errors into exit statuses. All other errors come from interfaces that this version of
         # dnf lacks or has changed. Before the order, nothing was changed, and another dnf works without these
         # interfaces. After the order, Python prints the error and ends with the status 1.
-        if order.is_given:
+        if OrderSocket.may_have_begun:
             raise
         traceback.print_exc()
         return NOT_BEGUN
