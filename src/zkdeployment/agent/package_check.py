@@ -20,6 +20,7 @@ from zkdeployment.agent.rules.availability import (
     unread_warning,
     unresolved_warnings,
 )
+from zkdeployment.agent.rules.hidden import filtered, with_obstacles
 from zkdeployment.base.errors import PackageError, RefusedError
 from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.store.hosts import read_inventories
@@ -101,6 +102,10 @@ def _problems(
     names = {demand.package for demand in needed}
     names.update(name for host in concerned for change in host.changes for name in change.want)
     offers = repositories.offers(names, arch)
+    if not offers.unreachable:
+        lacking = {demand.package for demand in needed if offers.lacks(demand, arch)}
+        visible = [package for name in lacking for package in offers.packages.get(name, ())]
+        offers = replace(offers, hidden=repositories.hidden(lacking, arch, visible))
     yield from unreachable_warnings(offers)
     doubtful = demands_of_absent_hosts(concerned)
     yield from availability_problems(needed - doubtful.keys(), offers, arch)
@@ -118,7 +123,11 @@ def _problems(
         }
     if groups:
         resolution = repositories.resolve(groups.keys(), arch)
-        yield from transaction_problems(groups, resolution.problems, concerned)
+        hidden = repositories.hidden(filtered(" ".join(resolution.problems.values())), arch)
+        reasons = {
+            transaction: with_obstacles(reason, hidden) for transaction, reason in resolution.problems.items()
+        }
+        yield from transaction_problems(groups, reasons, concerned)
         yield from unresolved_warnings(groups, resolution)
 
 

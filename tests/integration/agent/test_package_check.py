@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.builders import make_package
-from support.hosts.repositories import PaperRepository, reader
+from support.hosts.repositories import PaperRepository, publish_modules, reader
 from zkdeployment.agent.package_check import check_packages
 from zkdeployment.agent.rules.availability import PaperResolution
 from zkdeployment.base.deployment import Assignment
@@ -99,3 +99,22 @@ def test_a_check_that_takes_too_long_keeps_the_problems_that_it_found(
             " took longer than -1 s"
         )
     ]
+
+
+def test_packages_that_dnf_hides_are_named_with_the_reason(paper_repository: PaperRepository, tmp_path: Path):
+    paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:2.0-1.noarch", "fix-0:7-1.noarch")
+    publish_modules(paper_repository.directory, "lib-0:2.0-1.noarch")
+    definition = tmp_path / "hosts.repo"
+    definition.write_text(f"[shops]\nname=shops\nbaseurl={paper_repository.url}\ngpgcheck=0\nexcludepkgs=fix\n")
+    repositories = reader(tmp_path, str(tmp_path))
+    hosts = [known("h1", make_package("shop", "1.0")), known("h2", make_package("shop", "1.0"))]
+    targets = {"h1": wanting("1.1"), "h2": (Assignment("/fix", 1, "fix", "fix", version="7"),)}
+    findings = check_packages(repositories, targets, {}, lambda _names: hosts)
+    hidden, unsolvable = sorted(str(problem) for problem in findings.errors)
+    assert hidden == (
+        "/fix: a repository has fix-7-1.noarch, which is excluded by excludepkgs or includepkgs of the repository"
+        " shops; allow the package there, or correct the version in the tree"
+    )
+    assert (
+        "lib-2.0-1.noarch is only in a module stream that is not enabled (tools:2): enable it with" in unsolvable
+    )

@@ -89,6 +89,30 @@ class PaperRepository:
         process.run(["createrepo_c", "-q", "--no-database", str(self.directory)]).check()
 
 
+#: The metadata of the module stream tools:2 with one package.
+_MODULES = """\
+document: modulemd
+version: 2
+data:
+  name: tools
+  stream: "2"
+  version: 1
+  context: c0ffee
+  arch: noarch
+  summary: Tools
+  description: Tools
+  license: {{module: [MIT]}}
+  artifacts: {{rpms: ["{artifact}"]}}
+"""
+
+
+def publish_modules(directory: Path, artifact: str) -> None:
+    """Put a package of a repository into the module stream tools:2."""
+    modules = directory / "modules.yaml"
+    modules.write_text(_MODULES.format(artifact=artifact), encoding="utf-8")
+    process.run(["modifyrepo_c", "--mdtype=modules", str(modules), str(directory / "repodata")]).check()
+
+
 @pytest.fixture(scope="session")
 def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with all ``PACKAGES``, built."""

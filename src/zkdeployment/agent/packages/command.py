@@ -2,8 +2,9 @@
 
 ``HeldDnf`` keeps a process of dnf 4, which has tested a transaction, waiting for the order to make it, so that one
 change starts dnf once. The program ``dnf_program/zkdeployment_install.py`` waits a limited time, without any lock.
-If no dnf waits for a transaction any longer, another dnf replays it, which takes more time. The commands of dnf
-belong to the callers, the explanations of its messages to ``failures``.
+If no dnf waits for a transaction any longer, another dnf replays it, which takes more time. With dnf 4, the
+program makes both, so that both print the same report, and ``DnfCommand.check`` judges each transaction of each
+dnf. The commands of dnf belong to the callers, the explanations of its messages to ``failures``.
 """
 
 from __future__ import annotations
@@ -543,7 +544,7 @@ def _release() -> str:
         return "1"
 
 
-#: dnf's command line and one of its commands.
+#: The command line of dnf 4 for transactions, and one of its commands.
 _PROGRAM = Path(__file__).parent / "dnf_program/zkdeployment_install.py"
 INSTALL_COMMAND: Final = "zkdeployment-install"
 

@@ -43,6 +43,10 @@ class NotAvailableError(PackageError):
     """No repository has a requested package; no package was changed."""
 
 
+class HiddenError(NotAvailableError):
+    """Only repositories' packages that dnf's settings hide satisfy a request; no package was changed."""
+
+
 class UnsolvableError(PackageError):
     """The requested packages conflict with other packages or lack dependencies; no package was changed."""
 
@@ -116,7 +120,7 @@ _RULES = (
         r".*(All matches were filtered out by |matches only excluded packages).*",
         "dnf does not use a requested package although a repository has it: {}; change dnf's configuration, or"
         " correct the version in the tree",
-        NotAvailableError,
+        HiddenError,
     ),
     _Rule(
         r".*(Unable to find a match|Cannot find rpm nevra|No packages? marked for|No match for argument"

@@ -7,6 +7,7 @@ empty root directory keeps the cache of metadata.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -19,6 +20,7 @@ import platformdirs
 
 from zkdeployment.agent.packages.command import DnfCommand, NamedRepositories
 from zkdeployment.agent.packages.failures import report_disk_errors
+from zkdeployment.agent.packages.hidden_packages import hidden_packages
 from zkdeployment.agent.packages.installed_packages import by_name
 from zkdeployment.agent.rules.availability import Offers, PaperResolution
 from zkdeployment.base.errors import ConfigurationError, PackageError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.rules.availability import PaperTransaction
+    from zkdeployment.agent.rules.hidden import Obstacle
     from zkdeployment.config.sections import SyncSettings
 
 
@@ -61,16 +64,18 @@ class DnfHostRepositories:
         self._repositories = repositories
         self._patience = patience
         self._tick = tick
-        self._dnf = DnfCommand(
+        command = functools.partial(
+            DnfCommand,
             self._directory / "root",
             repositories,
             home=self._directory / "home",
             patience=patience,
             gap=0,
             tick=tick,
-            paper=_PAPER,
             limit=_LIMIT,
         )
+        self._dnf = command(paper=_PAPER)
+        self._plain_dnf = command()
 
     def within(self, seconds: float) -> DnfHostRepositories:
         """Return the same repositories with calls that raise ``PackageError`` after ``seconds`` from now."""
@@ -96,6 +101,18 @@ class DnfHostRepositories:
             self._run(place, arch, "--refresh")
             answer = json.loads((place / "answer.json").read_text(encoding="utf-8"))
         return Offers(by_name(Package(*row) for row in answer["available"]), answer["unreachable"])
+
+    def hidden(
+        self, specs: Collection[str], arch: str, visible: Collection[Package] = ()
+    ) -> Mapping[Package, Obstacle]:
+        """Return the packages of the repositories that dnf hides, as ``hidden_packages`` does."""
+        return hidden_packages(self._plain_dnf, specs, visible, self._options(arch))
+
+    def _options(self, arch: str) -> Sequence[str]:
+        """Return the options for each call of dnf."""
+        # By default, the names of the caches change for each user other than root.
+        places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
+        return [*_PATIENCE, *places, *_forced(arch)]
 
     def resolve(self, transactions: Collection[PaperTransaction], arch: str) -> PaperResolution:
         """Return the transactions that hosts of the architecture could not make.
@@ -143,9 +160,7 @@ class DnfHostRepositories:
 
     def _run(self, place: Path, arch: str, freshness: str) -> None:
         """Run dnf, which answers the request in a directory."""
-        # By default, the names of the caches change for each user other than root.
-        places = [f"--setopt=cachedir={self._directory}/cache", f"--setopt=logdir={self._directory}/log"]
-        arguments = [*_PATIENCE, *places, freshness, *_forced(arch), "zkdeployment-paper", str(place)]
+        arguments = [*self._options(arch), freshness, "zkdeployment-paper", str(place)]
         try:
             self._dnf.retry_while_locked(self._dnf.run, *arguments)
         except PackageError:

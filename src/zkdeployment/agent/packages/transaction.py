@@ -18,11 +18,14 @@ from zkdeployment.agent.packages import installed_packages
 from zkdeployment.agent.packages.command import INSTALL_COMMAND
 from zkdeployment.agent.packages.failures import (
     NO_REPOSITORIES,
+    HiddenError,
     NotAvailableError,
     UnsolvableError,
     report_disk_errors,
 )
+from zkdeployment.agent.packages.hidden_packages import hidden_packages
 from zkdeployment.agent.packages.installed_packages import QUERY, by_name, parse
+from zkdeployment.agent.rules.hidden import filtered, lacks, with_obstacles
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.inventory import Package
@@ -256,12 +259,24 @@ class Downloads:
         """
         if not wanted:
             return ()
-        with contextlib.suppress(NotAvailableError):
+        try:
+            return self._obtain(wanted, directory, alone=alone, sources=sources)
+        except UnsolvableError as error:
+            hidden = hidden_packages(self._dnf, filtered(str(error)), options=sources)
+            raise UnsolvableError(with_obstacles(str(error), hidden)) from error
+
+    def _obtain(
+        self, wanted: Mapping[str, str | None], directory: Path, *, alone: bool, sources: Sequence[str]
+    ) -> tuple[RpmFile, ...]:
+        refusal: NotAvailableError | None = None
+        try:
             specs = [_spec(*want) for want in wanted.items()]
             files = self._download(specs, directory, alone=alone, sources=sources)
             if _are_complete(files, wanted):
                 return files
-        exact = [package.nevra for package in self._resolve(wanted, sources)]
+        except NotAvailableError as error:
+            refusal = error
+        exact = [package.nevra for package in self._resolve(wanted, sources, refusal)]
         for path in directory.glob("*.rpm"):
             path.unlink()
         files = self._download(exact, directory, alone=alone, sources=sources)
@@ -306,17 +321,26 @@ class Downloads:
             self._dnf.run(*options, "install", "--downloadonly", "--allowerasing", *specs)
         return self.read(directory)
 
-    def _resolve(self, wanted: Mapping[str, str | None], sources: Sequence[str]) -> Collection[Package]:
+    def _resolve(
+        self, wanted: Mapping[str, str | None], sources: Sequence[str], refusal: NotAvailableError | None
+    ) -> Collection[Package]:
+        """Return the exact packages; raise ``PackageError`` if dnf does not find all.
+
+        ``refusal`` is the error if dnf refused the request by name and version.
+        """
         rows = self._dnf.run(*sources, "repoquery", "--available", f"--qf={QUERY}", *sorted(wanted))
         available = [package for package in parse(rows) if package.arch not in {"src", "nosrc"}]
         chosen, missing = packages.select(available, wanted, arch=platform.machine())
         if missing:
             if not available and not self._dnf.run(*sources, "repolist", "--enabled").strip():
                 raise PackageError(NO_REPOSITORIES)
-            advice = "publish it, or correct the version in the tree"
-            raise NotAvailableError(
-                f"{'; '.join(missing)}; {_installed(self._database.installed(), wanted)}; {advice}"
-            )
+            hidden = hidden_packages(self._dnf, wanted.keys() - chosen.keys(), available, sources)
+            if not hidden and isinstance(refusal, HiddenError):
+                raise refusal
+            found = lacks(available, wanted, hidden, arch=platform.machine())
+            sentences = "; ".join(lack.sentence for lack in found)
+            advice = "; ".join(dict.fromkeys(lack.advice for lack in found))
+            raise NotAvailableError(f"{sentences}; {_installed(self._database.installed(), wanted)}; {advice}")
         return chosen.values()
 
 

@@ -10,9 +10,10 @@ that cannot be judged, because a repository is unreachable, cause a warning.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.agent.rules.hidden import lacks
 from zkdeployment.agent.rules.planner import plan
 from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.errors import HostFilesError, TreeError
@@ -25,6 +26,7 @@ from zkdeployment.publishing.targets.compiler import wanted_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.agent.rules.hidden import Lack, Obstacle
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.errors import PackageError
@@ -226,10 +228,19 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The available packages by name, and the reason for each repository that is unreachable, by its id."""
+    """The available packages by name, and the reason for each repository that is unreachable, by its id.
+
+    ``hidden`` are packages that the repositories have and dnf hides, as far as that was asked.
+    """
 
     packages: Packages
     unreachable: Mapping[str, str]
+    hidden: Mapping[Package, Obstacle] = field(default_factory=dict)
+
+    def lacks(self, demand: Demand, arch: str) -> tuple[Lack, ...]:
+        """Return why dnf does not find the package of a demand; empty if dnf finds it."""
+        want = {demand.package: demand.version or None}
+        return lacks(self.packages.get(demand.package, ()), want, self.hidden, arch=arch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,13 +296,9 @@ def unreachable_warnings(offers: Offers) -> Iterator[Problem]:
 def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) -> Iterator[Problem]:
     """Yield a problem for each demand that no package meets; a warning if a repository is unreachable."""
     for demand in sorted(demands):
-        available = offers.packages.get(demand.package, ())
-        _, missing = select(available, {demand.package: demand.version or None}, arch=arch)
-        for sentence in missing:
-            architecture = f" for {arch}" if arch and not available else ""
-            problem = Problem(
-                f"{sentence}{architecture}; publish it, or correct the version in the tree", path=demand.path
-            )
+        for lack in offers.lacks(demand, arch):
+            architecture = f" for {arch}" if arch and demand.package not in offers.packages else ""
+            problem = Problem(f"{lack.sentence}{architecture}; {lack.advice}", path=demand.path)
             yield replace(problem, severity=Severity.WARNING) if offers.unreachable else problem
 
 

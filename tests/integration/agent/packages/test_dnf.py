@@ -15,9 +15,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.hosts.packages import AvailablePackage
+from support.hosts.repositories import publish_modules
 from support.hosts.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
-from zkdeployment.agent.packages import command, failures
+from zkdeployment.agent.packages import command, failures, hidden_packages
 from zkdeployment.agent.packages.command import find_program
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.agent.packages.installed_packages import PackageCache
@@ -486,6 +487,58 @@ def test_repositories_may_be_enabled_by_their_id(host):
     host.manager = Dnf(host.root, (*host.repositories, "sandbox"))
     deploy(host, {"foo": "1.0"})
     assert host.installed == {"foo-1.0-1.noarch"}
+
+
+def exclude(host, setting):
+    """Add a setting to the definition of the repository."""
+    (definition,) = host.repository.definitions.iterdir()
+    definition.write_text(f"{definition.read_text()}{setting}\n")
+
+
+#: Why dnf hides version 2.0 of the package ``library``, and the words for the reason.
+HIDDEN = {
+    "an exclude of the repository": (
+        lambda host: exclude(host, "excludepkgs=library-2*"),
+        "is excluded by excludepkgs or includepkgs of the repository sandbox",
+    ),
+    "an include of the repository": (
+        lambda host: exclude(host, "includepkgs=bar,reader"),
+        "is excluded by excludepkgs or includepkgs of the repository sandbox",
+    ),
+    "an exclude of the host": (
+        lambda host: (state_directory(host) / "home/dnf.conf").write_text("[main]\nexcludepkgs=library-2*\n"),
+        "is excluded by excludepkgs or includepkgs of dnf's main configuration",
+    ),
+    "a module": (
+        lambda host: publish_modules(host.repository.directory, "library-0:2.0-1.noarch"),
+        r"is only in a module stream that is not enabled \(tools:2\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("hide", HIDDEN)
+def test_a_package_that_dnf_hides_is_named_with_the_reason(host, hide):
+    deploy(host, {"bar": "1.0"})
+    make, words = HIDDEN[hide]
+    make(host)
+    with pytest.raises(
+        PackageError, match=rf"a repository has library-2\.0-1\.noarch, which {words}; installed: none;"
+    ):
+        deploy(host, {"library": "2.0"})
+    with pytest.raises(PackageError, match=rf"cannot be installed together: .*; library-2\.0-1\.noarch {words}: "):
+        deploy(host, {"reader": "2.0"}, "bar")
+    with pytest.raises(PackageError, match=r"no repository has the package library 9; .*; publish it"):
+        deploy(host, {"library": "9"})
+    assert host.installed == {"bar-1.0-1.noarch"}
+
+
+def test_a_package_that_a_plugin_hides_is_not_said_to_be_missing(host, monkeypatch):
+    exclude(host, "excludepkgs=library-2*")
+    monkeypatch.setattr(hidden_packages, "_WITHOUT_EXCLUDES", "--setopt=disable_excludes=main")
+    with pytest.raises(
+        PackageError, match=r"does not use a requested package although a repository has it: .*library"
+    ):
+        deploy(host, {"library": "2.0"})
 
 
 def test_the_roots_own_repositories_are_used_by_default(host):

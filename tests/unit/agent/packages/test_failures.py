@@ -1,6 +1,7 @@
 import pytest
 
 from zkdeployment.agent.packages.failures import (
+    HiddenError,
     LockedError,
     NotAvailableError,
     OfflineError,
@@ -126,8 +127,8 @@ REPLAY = 'Error: The following problems occurred while replaying the transaction
             False,
         ),
         (
-            "All matches were filtered out by exclude filtering for argument: foo\nError: Unable to find a match\n",
-            NotAvailableError,
+            "All matches were filtered out by exclude filtering for argument: foo\nError: Unable to find a match",
+            HiddenError,
             "although a repository has it: All matches were filtered out by exclude filtering for argument: foo;",
             False,
         ),
@@ -345,7 +346,7 @@ def test_a_failure_that_rpm_tolerates_is_a_failure():
         ),
         (
             "Failed to resolve the transaction:\nArgument 'foo = 1.1' matches only excluded packages.\n",
-            NotAvailableError,
+            HiddenError,
             "although a repository has it: Argument 'foo = 1.1' matches only excluded packages.; change",
             False,
         ),

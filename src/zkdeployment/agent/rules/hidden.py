@@ -1,0 +1,91 @@
+"""Describes wanted packages that dnf does not find, and packages of repositories that dnf hides.
+
+dnf hides excluded packages, and those of module streams that are not enabled. The package manager of a host and
+the check before a publication use the same sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.packages import select
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from zkdeployment.base.inventory import Package
+
+#: The solver's words for a hidden package.
+_FILTERED = re.compile(r"package (\S+) (?:from \S+ )?is filtered out by \w+ filtering")
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why dnf hides a package, and what to do: ``cause`` continues a sentence about the package."""
+
+    cause: str
+    remedy: str
+
+
+def exclusion(place: str) -> Obstacle:
+    """Return the obstacle of a package that is excluded in a place of dnf's configuration."""
+    return Obstacle(f"is excluded by excludepkgs or includepkgs of {place}", "allow the package there")
+
+
+def disabled_streams(streams: Collection[str]) -> Obstacle:
+    """Return the obstacle of a package of module streams that are not enabled, such as ``tools:2``."""
+    if not streams:
+        return Obstacle("is only in a module stream that is not enabled", "enable that stream")
+    listed = " and ".join(sorted(streams))
+    remedy = f"enable it with 'dnf module enable {min(streams)}'"
+    return Obstacle(f"is only in a module stream that is not enabled ({listed})", remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A sentence about a wanted package that dnf does not find, and the advice."""
+
+    sentence: str
+    advice: str
+
+
+def lacks(
+    available: Collection[Package],
+    want: Mapping[str, str | None],
+    hidden: Mapping[Package, Obstacle],
+    *,
+    arch: str = "",
+) -> tuple[Lack, ...]:
+    """Return the lack of each name in ``want`` that no ``available`` package satisfies at its version.
+
+    ``hidden`` are the other packages of the repositories. ``arch`` is as for ``select``.
+    """
+    chosen, _ = select(available, want, arch=arch)
+    wanted = {name: version for name, version in want.items() if name not in chosen}
+    found, missing = select([*available, *hidden], wanted, arch=arch)
+    return (
+        *(Lack(sentence, "publish it, or correct the version in the tree") for sentence in missing),
+        *(
+            Lack(
+                f"a repository has {package}, which {hidden[package].cause}",
+                f"{hidden[package].remedy}, or correct the version in the tree",
+            )
+            for _, package in sorted(found.items())
+        ),
+    )
+
+
+def filtered(text: str) -> frozenset[str]:
+    """Return the full names of the hidden packages in a message of the solver."""
+    return frozenset(_FILTERED.findall(text))
+
+
+def with_obstacles(text: str, hidden: Mapping[Package, Obstacle]) -> str:
+    """Return a message of the solver with the obstacles of the ``hidden`` packages that it names."""
+    named = filtered(text)
+    concerned = sorted(package for package in hidden if package.nevra in named)
+    return "; ".join(
+        [text, *(f"{package} {hidden[package].cause}: {hidden[package].remedy}" for package in concerned)]
+    )
