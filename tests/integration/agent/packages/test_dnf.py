@@ -518,9 +518,10 @@ HIDDEN = {
 
 @pytest.mark.parametrize("hide", HIDDEN)
 def test_a_package_that_dnf_hides_is_named_with_the_reason(host, hide):
-    deploy(host, {"bar": "1.0"})
     make, words = HIDDEN[hide]
+    assert host.manager.installed() == {}  # makes dnf's configuration
     make(host)
+    deploy(host, {"bar": "1.0"})
     with pytest.raises(
         PackageError, match=rf"a repository has library-2\.0-1\.noarch, which {words}; installed: none;"
     ):
