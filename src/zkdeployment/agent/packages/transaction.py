@@ -339,8 +339,8 @@ class Downloads:
                 raise refusal
             found = lacks(available, wanted, hidden, arch=platform.machine())
             sentences = "; ".join(lack.sentence for lack in found)
-            advice = "; ".join(dict.fromkeys(lack.advice for lack in found))
-            raise NotAvailableError(f"{sentences}; {_installed(self._database.installed(), wanted)}; {advice}")
+            advice = "".join(dict.fromkeys(lack.advice for lack in found))
+            raise NotAvailableError(f"{sentences}; {_installed(self._database.installed(), wanted)}{advice}")
         return chosen.values()
 
 

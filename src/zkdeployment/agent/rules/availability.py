@@ -298,7 +298,7 @@ def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) 
     for demand in sorted(demands):
         for lack in offers.lacks(demand, arch):
             architecture = f" for {arch}" if arch and demand.package not in offers.packages else ""
-            problem = Problem(f"{lack.sentence}{architecture}; {lack.advice}", path=demand.path)
+            problem = Problem(f"{lack.sentence}{architecture}{lack.advice}", path=demand.path)
             yield replace(problem, severity=Severity.WARNING) if offers.unreachable else problem
 
 

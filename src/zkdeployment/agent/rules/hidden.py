@@ -23,32 +23,36 @@ _FILTERED = re.compile(r"package (\S+) (?:from \S+ )?is filtered out by \w+ filt
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why dnf hides a package, and what to do: ``cause`` continues a sentence about the package."""
+    """Why dnf hides a package, and what to do: ``cause`` and ``advice`` continue a sentence about the package."""
 
     cause: str
-    remedy: str
+    advice: str
 
 
 def exclusion(place: str) -> Obstacle:
     """Return the obstacle of a package that is excluded in a place of dnf's configuration."""
-    return Obstacle(f"is excluded by excludepkgs or includepkgs of {place}", "allow the package there")
+    cause = f", which is excluded by excludepkgs or includepkgs of {place}"
+    return Obstacle(cause, "; allow the package there, or correct the version in the tree")
 
 
 def disabled_streams(streams: Collection[str]) -> Obstacle:
     """Return the obstacle of a package of module streams that are not enabled, such as ``tools:2``."""
+    cause = ", which is only in a module stream that is not enabled"
     if not streams:
-        return Obstacle("is only in a module stream that is not enabled", "enable that stream")
-    listed = " and ".join(sorted(streams))
-    remedy = f"enable it with 'dnf module enable {min(streams)}'"
-    return Obstacle(f"is only in a module stream that is not enabled ({listed})", remedy)
+        return Obstacle(cause, "; enable that stream, or correct the version in the tree")
+    advice = f"; enable it with 'dnf module enable {min(streams)}', or correct the version in the tree"
+    return Obstacle(f"{cause} ({' and '.join(sorted(streams))})", advice)
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A sentence about a wanted package that dnf does not find, and the advice."""
+    """A sentence about a wanted package that dnf does not find; ``advice`` continues the sentence."""
 
     sentence: str
     advice: str
+
+    def __str__(self) -> str:
+        return self.sentence + self.advice
 
 
 def lacks(
@@ -66,15 +70,13 @@ def lacks(
     wanted = {name: version for name, version in want.items() if name not in chosen}
     found, missing = select([*available, *hidden], wanted, arch=arch)
     return (
-        *(Lack(sentence, "publish it, or correct the version in the tree") for sentence in missing),
-        *(
-            Lack(
-                f"a repository has {package}, which {hidden[package].cause}",
-                f"{hidden[package].remedy}, or correct the version in the tree",
-            )
-            for _, package in sorted(found.items())
-        ),
+        *(Lack(sentence, "; publish it, or correct the version in the tree") for sentence in missing),
+        *(_hidden(package, hidden[package]) for _, package in sorted(found.items())),
     )
+
+
+def _hidden(package: Package, obstacle: Obstacle) -> Lack:
+    return Lack(f"a repository has {package}{obstacle.cause}", obstacle.advice)
 
 
 def filtered(text: str) -> frozenset[str]:
@@ -86,6 +88,4 @@ def with_obstacles(text: str, hidden: Mapping[Package, Obstacle]) -> str:
     """Return a message of the solver with the obstacles of the ``hidden`` packages that it names."""
     named = filtered(text)
     concerned = sorted(package for package in hidden if package.nevra in named)
-    return "; ".join(
-        [text, *(f"{package} {hidden[package].cause}: {hidden[package].remedy}" for package in concerned)]
-    )
+    return "; ".join([text, *(str(_hidden(package, hidden[package])) for package in concerned)])

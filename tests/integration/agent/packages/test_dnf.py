@@ -526,7 +526,9 @@ def test_a_package_that_dnf_hides_is_named_with_the_reason(host, hide):
         PackageError, match=rf"a repository has library-2\.0-1\.noarch, which {words}; installed: none;"
     ):
         deploy(host, {"library": "2.0"})
-    with pytest.raises(PackageError, match=rf"cannot be installed together: .*; library-2\.0-1\.noarch {words}: "):
+    with pytest.raises(
+        PackageError, match=rf"cannot be installed together: .*; a repository has library.*{words}; "
+    ):
         deploy(host, {"reader": "2.0"}, "bar")
     with pytest.raises(PackageError, match=r"no repository has the package library 9; .*; publish it"):
         deploy(host, {"library": "9"})
