@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.host import Identity
+from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.publishing.targets.services import unchecked_assignments
 
 if TYPE_CHECKING:
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
 #: The characters that Ansible does not accept in the name of a group.
 _INVALID = re.compile(r"[^A-Za-z0-9_]+")
 
+#: The end of names that are unique by a digest. Its length keeps hosts from choosing another value for a name.
+_DIGITS = 16
+_DIGEST = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}")
+
+#: The names of hosts to which Ansible gives a meaning: its own groups, and the machine on which it runs.
+_RESERVED = frozenset({"all", "ungrouped", "localhost", "127.0.0.1"})
+
+#: The beginning of names of groups, and of names that hosts get from their ids.
+_OWN = re.compile(r"(?:state|revision|role|tag|label|rack|service|host)_")
+
 #: The key of a text that Ansible does not evaluate, and the prefix of all keys to which Ansible gives a meaning.
 _UNSAFE = "__ansible_unsafe"
 _SPECIAL = "__ansible_"
@@ -36,7 +48,8 @@ _SPECIAL = "__ansible_"
 class AnsibleInventory:
     """The ``groups`` with their hosts, and the ``variables`` of each host, by its name in the inventory.
 
-    The name is the fully qualified name of the host, or its id if several hosts have that name. All texts in the
+    The name is the fully qualified name of the host, or its id if the name could stand for something else: for
+    another host, for a group, or for a pattern or a machine to which Ansible gives a meaning. All texts in the
     answers are marked as unsafe: hosts write many of them, and Ansible evaluates templates in unmarked variables.
     """
 
@@ -70,16 +83,23 @@ def _marked(value: Any) -> Any:
     return value
 
 
+class _Group(NamedTuple):
+    """A group: its name as people would write it, and the values that distinguish it from other groups."""
+
+    title: str
+    values: tuple[object, ...]
+
+
 def ansible_inventory(status: FleetStatus, snapshot: FleetSnapshot, targets: Targets) -> AnsibleInventory:
     """Return the inventory of all registered and absent hosts, sorted by name."""
     times = Counter(host.name for host in status.hosts)
+    ids = {host.id for host in status.hosts}
     facts, addresses = snapshot.facts, _addresses(snapshot)
-    members: dict[tuple[str, str], list[str]] = {}
+    members: dict[_Group, list[str]] = {}
     variables: dict[str, dict[str, Any]] = {}
     for host in status.hosts:
-        name = host.name if times[host.name] == 1 else host.id
-        if name.startswith("-"):  # ssh would read the name as an option
-            continue
+        is_ambiguous = host.name != host.id and (times[host.name] > 1 or host.name in ids)
+        name = _host_name(host, is_ambiguous=is_ambiguous)
         services = unchecked_assignments(Identity(host.id, host.name, host.role), targets)
         for group in _groups(host, facts[host.id], services):
             members.setdefault(group, []).append(name)
@@ -89,44 +109,73 @@ def ansible_inventory(status: FleetStatus, snapshot: FleetSnapshot, targets: Tar
     return AnsibleInventory(dict(sorted(groups.items())), variables)
 
 
+def _host_name(host: HostStatus, *, is_ambiguous: bool) -> str:
+    """Return the name of a host in the inventory.
+
+    ``is_ambiguous`` is whether the name of the host is also the name or the id of another host.
+    """
+    if _is_free(host.name) and not is_ambiguous:
+        return host.name
+    return host.id if _is_free(host.id) else _unique(f"host_{host.id}", (host.id,))
+
+
+def _is_free(name: str) -> bool:
+    """Whether Ansible and ssh read a text as the name of a host, and as nothing else."""
+    has_meaning = name.lower() in _RESERVED or _OWN.match(name) is not None
+    return is_name(NameKind.HOST_NAME, name) and not has_meaning
+
+
 def _addresses(snapshot: FleetSnapshot) -> dict[str, str]:
     known = {host.identity.id: host.address for host in snapshot.absent}
     known |= {host.identity.id: host.address for host in snapshot.hosts}
-    return {host_id: address for host_id, address in known.items() if address is not None and _is_ip(address)}
+    return {host_id: address for host_id, address in known.items() if address is not None and _is_remote(address)}
 
 
-def _is_ip(address: str) -> bool:
-    """Whether an address is an IP address; ssh could read another text as an option, or as another host."""
+def _is_remote(address: str) -> bool:
+    """Whether an address is the IP address of another machine than the one on which Ansible runs.
+
+    ssh could read another text as an option, or as the name of another host.
+    """
     try:
-        return not getattr(ipaddress.ip_address(address), "scope_id", None)
+        found = ipaddress.ip_address(address)
     except ValueError:
         return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return not (found.is_loopback or found.is_unspecified or getattr(found, "scope_id", None))
 
 
-def _groups(host: HostStatus, facts: Facts, services: Iterable[Assignment]) -> Iterator[tuple[str, str]]:
-    """Yield the groups of a host: the property that makes the group, and its value."""
-    yield "state", host.state.value
-    yield "revision", short(host.version) if host.version is not None else "none"
+def _groups(host: HostStatus, facts: Facts, services: Iterable[Assignment]) -> Iterator[_Group]:
+    state, version = host.state.value, host.version
+    yield _Group(f"state_{state}", (state,))
+    yield _Group(f"revision_{'none' if version is None else short(version)}", (version,))
     if host.role is not None:
-        yield "role", host.role
-    yield from (("tag", tag) for tag in sorted(facts.tags))
-    yield from (("label", f"{key}={value}") for key, value in sorted(facts.labels.items()))
+        yield _Group(f"role_{host.role}", (host.role,))
+    yield from (_Group(f"tag_{tag}", (tag,)) for tag in sorted(facts.tags))
+    yield from (_Group(f"label_{key}_{value}", (key, value)) for key, value in sorted(facts.labels.items()))
     if facts.rack is not None:
-        yield "rack", facts.rack
-    yield from (("service", service.path.removeprefix("/")) for service in services)
+        yield _Group(f"rack_{facts.rack}", (facts.rack,))
+    paths = (service.path.removeprefix("/") for service in services)
+    yield from (_Group(f"service_{path}", (path,)) for path in paths)
 
 
-def _group_names(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _group_names(groups: Iterable[_Group]) -> dict[_Group, str]:
     """Return a valid and unique name for each group.
 
-    Values that differ only in invalid characters would be one group for Ansible: their names get a digest.
+    Groups whose titles differ only in invalid characters would be one group for Ansible: their names get a digest,
+    and so does a name that ends in the form of a digest.
     """
-    plain = {group: _INVALID.sub("_", "_".join(group)) for group in groups}
+    plain = {group: _INVALID.sub("_", group.title) for group in groups}
     times = Counter(plain.values())
     return {
-        group: name if times[name] == 1 else f"{name}_{hashlib.sha256(group[1].encode()).hexdigest()[:8]}"
+        group: name if times[name] == 1 and not _DIGEST.search(name, len(name) - 1 - _DIGITS) else _unique(*group)
         for group, name in plain.items()
     }
+
+
+def _unique(title: str, values: tuple[object, ...]) -> str:
+    """Return a valid name that no other values with this beginning have."""
+    digest = hashlib.sha256(json.dumps(values).encode()).hexdigest()
+    return f"{_INVALID.sub('_', title)}_{digest[:_DIGITS]}"
 
 
 def _variables(

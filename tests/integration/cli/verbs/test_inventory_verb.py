@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from support.builders import make_host
 from support.commands import invoke, run
 from support.manual import HERE, MANUAL
+from zkdeployment.base.host import Identity
 from zkdeployment.zookeeper.nodes import encode
 
 PROGRAMS = Path(sys.executable).parent
@@ -67,6 +69,37 @@ def test_ansible_shows_a_template_in_the_error_of_a_host_and_does_not_evaluate_i
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"zkdeployment_error": "{{ 40 + 2 }}"' in done.stdout
     assert "42" not in done.stdout
+
+
+def test_no_name_of_a_host_stands_for_something_else_in_a_play(environment, client):
+    """Each pattern selects the same hosts as before a host named itself so."""
+
+    def selected(pattern):
+        listed = run(PROGRAMS / "ansible", "-i", SCRIPT, "--list-hosts", pattern, env=environment)
+        return listed.stdout.split(":\n", 1)[-1].split(), listed.stderr
+
+    patterns = ("localhost", "ungrouped", "state_failed", "h1", "all:!role_web")
+    before = {pattern: selected(pattern) for pattern in patterns}
+    names = (
+        "localhost",
+        "127.0.0.1",
+        "all",
+        "ungrouped",
+        "state_failed",
+        "state_absent",
+        "h1",
+        "x,all",
+        "role_web",
+    )
+    for number, name in enumerate(names):
+        host = replace(make_host(f"bad{number}", "abc1234"), identity=Identity(f"bad{number}", name))
+        client.create(f"/hosts/bad{number}", encode(host.properties()), ephemeral=True)
+    known, errors = selected("all:!role_web")
+    assert (sorted(known), errors) == (sorted([*before["all:!role_web"][0], *(f"bad{n}" for n in range(9))]), "")
+    for pattern in patterns[:-1]:
+        assert selected(pattern) == before[pattern]
+    assert before["localhost"][0] == ["localhost"]
+    assert before["state_failed"] == (["h2.example.com", "h3.example.com"], "")
 
 
 @pytest.mark.usefixtures("environment")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from support.builders import make_host, make_known_host
 from support.trees import compile_nodes
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import NotFoundError
+from zkdeployment.base.host import Identity
 from zkdeployment.fleet.views.ansible_inventory import ansible_inventory
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
@@ -24,6 +28,10 @@ TARGETS = compile_nodes(
 def inventory(*hosts, absent=()):
     snapshot = FleetSnapshot(Cluster(7), 7, hosts=hosts, absent=absent)
     return ansible_inventory(fleet_status(snapshot), snapshot, TARGETS)
+
+
+def named(host_id, name):
+    return replace(make_host(host_id, 7), identity=Identity(host_id, name))
 
 
 def test_hosts_are_in_groups_by_their_facts_services_state_and_revision():
@@ -78,26 +86,83 @@ def test_ansible_evaluates_no_text_of_a_host():
 def test_texts_that_ssh_would_read_as_options_are_no_addresses_and_no_names():
     for address in ("-oProxyCommand=x", "fe80::1%x", "app.example.com"):
         assert "ansible_host" not in inventory(make_host("h1", 7, address=address)).host("h1")
-    assert inventory(make_host("-oProxyCommand=x", 7)).variables == {}
+    (name,) = inventory(make_host("-oProxyCommand=x", 7)).variables
+    assert re.fullmatch("host__oProxyCommand_x_[0-9a-f]{16}", name)
 
 
-def test_names_that_would_become_equal_stay_two_groups():
-    found = inventory(make_host("h1", 7, tags=("a-b",)), make_host("h2", 7, tags=("a.b",)))
-    tags = {name: hosts for name, hosts in found.groups.items() if name.startswith("tag")}
-    assert sorted(tags.values()) == [("h1.example.com",), ("h2.example.com",)]
-    assert all(name.startswith("tag_a_b_") for name in tags)
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1"])
+def test_no_host_has_the_address_of_the_machine_that_runs_ansible(address):
+    assert "ansible_host" not in inventory(make_host("h1", 7, address=address)).host("h1")
 
 
-def test_labels_with_underscores_in_the_key_or_the_value_stay_two_groups():
-    found = inventory(make_host("h1", 7, labels={"a": "b_c"}), make_host("h2", 7, labels={"a_b": "c"}))
-    labels = {name: hosts for name, hosts in found.groups.items() if name.startswith("label_a_b_c_")}
-    assert sorted(labels.values()) == [("h1.example.com",), ("h2.example.com",)]
+#: Names that Ansible or ssh could read as something else than this one host.
+AMBIGUOUS = (
+    *(
+        "all",
+        "ungrouped",
+        "localhost",
+        "LOCALHOST",
+        "127.0.0.1",
+        "::1",
+        "_meta,all",
+        "h1*",
+        "h[1:3]",
+        "!h1",
+        "@file",
+    ),
+    *(f"{kind}_x" for kind in ("state", "revision", "role", "tag", "label", "rack", "service", "host")),
+    *("", "h2\n", "\ud800", "hä"),
+)
+
+
+@pytest.mark.parametrize("name", [*AMBIGUOUS, "h1"])
+def test_a_name_that_could_stand_for_something_else_is_replaced_by_the_id(name):
+    found = inventory(named("h1", "h1.example.com"), named("h2", name))
+    assert set(found.variables) == {"h1.example.com", "h2"}
+    assert sorted(found.groups["state_converged"]) == ["h1.example.com", "h2"]
+    assert found.host("h1")["zkdeployment_id"] == {"__ansible_unsafe": "h1"}
+
+
+@pytest.mark.parametrize("host_id", AMBIGUOUS)
+def test_an_id_that_could_stand_for_something_else_is_replaced_by_a_digest(host_id):
+    (name,) = inventory(named(host_id, host_id)).variables
+    assert re.fullmatch("host_[A-Za-z0-9_]*_[0-9a-f]{16}", name)
+
+
+def test_a_host_whose_name_is_its_own_id_keeps_it_and_another_host_does_not_get_it():
+    assert set(inventory(named("h1", "h1"), named("h2", "h1")).variables) == {"h1", "h2"}
+
+
+@pytest.mark.parametrize(
+    ("plain", "facts"),
+    [
+        ("tag_a_b", [{"tags": ("a-b",)}, {"tags": ("a.b",)}, {"tags": ("a_b",)}]),
+        ("rack_r_1", [{"rack": "r 1"}, {"rack": "r.1"}]),
+        ("tag_", [{"tags": ("\ud800",)}, {"tags": ("ä",)}]),
+        ("label_a_b_c", [{"labels": {"a": "b_c"}}, {"labels": {"a_b": "c"}}]),
+        ("label_a_b_c", [{"labels": {"a": "b=c"}}, {"labels": {"a=b": "c"}}]),
+        ("revision_none", [{"version": "none"}, {"version": None}]),
+        ("revision_" + "a" * 12, [{"version": "a" * 40}, {"version": "a" * 39 + "b"}]),
+    ],
+)
+def test_values_whose_names_would_become_equal_stay_several_groups(plain, facts):
+    hosts = [make_host(f"h{number}", **{"version": 7, **given}) for number, given in enumerate(facts)]
+    groups = {name: found for name, found in inventory(*hosts).groups.items() if name.startswith(f"{plain}_")}
+    assert sorted(groups.values()) == [(host.identity.name,) for host in hosts]
+    assert plain not in inventory(*hosts).groups
+
+
+def test_no_value_can_have_the_digest_of_another_one():
+    others = [make_host("h1", 7, tags=("a-b",)), make_host("h2", 7, tags=("a.b",))]
+    taken = [name for name in inventory(*others).groups if name.startswith("tag_")]
+    forged = [make_host(f"f{number}", 7, tags=(name.removeprefix("tag_"),)) for number, name in enumerate(taken)]
+    groups = inventory(*others, *forged).groups
+    assert sorted(groups[name] for name in taken) == [("h1.example.com",), ("h2.example.com",)]
+    assert sum(name.startswith("tag_") for name in groups) == 4
 
 
 def test_hosts_with_the_same_name_have_their_ids_as_names():
-    twins = (make_known_host("h1"), make_known_host("h2"))
-    renamed = [type(host)(type(host.identity)(host.identity.id, "app.example.com")) for host in twins]
-    assert set(inventory(absent=tuple(renamed)).variables) == {"h1", "h2"}
+    assert set(inventory(named("h1", "app"), named("h2", "app")).variables) == {"h1", "h2"}
 
 
 def test_unknown_hosts_are_refused():
