@@ -7,7 +7,8 @@ write. Values stay exact in memory and in JSON; this module is the only mechanis
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,18 @@ def printable(text: str, *, keep: str = "") -> str:
 def printable_lines(text: str) -> str:
     """Return a text like ``printable``, but keep its line feeds and tabs."""
     return printable(text, keep="\n\t")
+
+
+def printable_value(value: Any) -> Any:
+    """Return a value of JSON in which each text, also in lists and mappings and as a key, is ``printable``."""
+    match value:
+        case str():
+            return printable(value)
+        case Mapping():
+            return {printable_value(key): printable_value(item) for key, item in value.items()}
+        case list() | tuple():
+            return [printable_value(item) for item in value]
+    return value
 
 
 def _escaped(character: str) -> str:

@@ -1,18 +1,21 @@
 """The instances in service as a file of a load balancer: a template for any program, or Envoy's form.
 
-The load balancer checks a new file before it loads the file. A file that the check refuses is replaced by the one
-before.
+The load balancer checks a new file before it loads the file. If the check refuses the file, the instances to which
+it objects are omitted. A file that the check refuses for another reason is replaced by the one before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import shlex
 import shutil
 import threading
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from zkdeployment.base.errors import (
     ConfigurationError,
@@ -24,17 +27,19 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files, process
+from zkdeployment.base.machine.halving import find_acceptable
 from zkdeployment.base.machine.program import service_libraries
-from zkdeployment.base.text import printable
+from zkdeployment.base.text import printable, printable_value
 from zkdeployment.providers.discovery import split_address
 from zkdeployment.providers.selection import ProviderSelection, select_providers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from fractions import Fraction
     from pathlib import Path
 
     from zkdeployment.providers.reader import ZooKeeperProviderReader
+    from zkdeployment.tree.values import Properties
 
 #: Seconds that the check and the reload of a load balancer may take, each.
 _LIMIT = 60.0
@@ -50,65 +55,121 @@ _CLOSING = _LIMIT
 _ASSIGNMENT = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
 
 
+#: The most instances that are omitted because the check refuses them, and the largest share of all instances. With
+#: more, the check refuses something else. Seconds until an omitted instance is checked again.
+_MOST_OMITTED = 10
+_LARGEST_SHARE = 0.5
+_OMISSION = 300.0
+
+
+class UnusableContentError(ProgramError):
+    """A template cannot be rendered with these servers, or the check of the load balancer refuses the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class BalancedServer:
-    """A server of a load balancer: an instance in service, with the texts in its properties in one line."""
+    """A server of a load balancer: an instance in service, with the texts in its properties in one line.
+
+    ``name`` is the address without brackets, which HAProxy does not accept in names.
+    """
 
     address: str
+    name: str
     host: str
     port: int
     properties: Mapping[str, Any]
 
 
-def servers_of(selection: ProviderSelection) -> tuple[tuple[BalancedServer, ...], tuple[str, ...]]:
-    """Return the instances in service by address, and the problems of instances whose address is not HOST:PORT.
+#: The servers of a file, and the problems of omitted instances.
+FoundServers: TypeAlias = "tuple[tuple[BalancedServer, ...], tuple[str, ...]]"
 
-    An address could otherwise add words to a configuration, because the instance chooses it.
+
+def servers_of(selection: ProviderSelection) -> FoundServers:
+    """Return the instances in service by address, each server once, and the problems of other instances.
+
+    An address has to be HOST:PORT: an instance chooses it, and could otherwise add words to a configuration.
     """
-    servers, problems = [], []
+    found: list[tuple[str, BalancedServer]] = []
+    problems: list[str] = []
     for address in selection.addresses:
         try:
-            host, port = split_address(address)
+            found.append((address, _server(address, selection.providers[address])))
         except ValueError as error:
             problems.append(f"instance {printable(address)} of {selection.path} is no server: {error}")
-            continue
-        properties = {
-            printable(name): printable(value) if isinstance(value, str) else value
-            for name, value in selection.providers[address].items()
-        }
-        servers.append(BalancedServer(f"{host}:{port}", host, port, properties))
-    return tuple(servers), tuple(problems)
+    owners: dict[tuple[str, int], str] = {}
+    servers = []
+    for address, server in sorted(found, key=lambda entry: entry[0] != entry[1].address):
+        owner = owners.setdefault((server.host.lower(), server.port), address)
+        if owner == address:
+            servers.append(server)
+        else:
+            problems.append(
+                f"instance {address} of {selection.path} is omitted: instance {owner} is the same server"
+            )
+    return tuple(sorted(servers, key=attrgetter("address"))), tuple(problems)
 
 
-def envoy_endpoints(selection: ProviderSelection) -> tuple[bytes, tuple[str, ...]]:
-    """Return the file of Envoy's endpoint discovery, and the problems of omitted instances.
+def _server(address: str, properties: Properties) -> BalancedServer:
+    """Return the server at an address; raises ``ValueError`` with what was expected."""
+    host, port = split_address(address)
+    try:
+        shown = printable_value(properties)
+    except RecursionError:
+        raise ValueError("expected properties with less depth") from None
+    return BalancedServer(f"{host}:{port}", f"{host.strip('[]')}:{port}", host, port, shown)
 
-    The name of the cluster is that of the list. Servers need IP addresses, because Envoy resolves no names here.
+
+@dataclass(frozen=True, slots=True)
+class BalancerForm:
+    """The form of a file: the ``servers`` that it can have, and the content of a file with some of them.
+
+    ``render`` raises ``UnusableContentError``.
     """
+
+    servers: Callable[[ProviderSelection], FoundServers]
+    render: Callable[[ProviderSelection, Sequence[BalancedServer]], bytes]
+
+
+def _endpoints_of(selection: ProviderSelection) -> FoundServers:
+    """Return the servers with an IP address, because Envoy resolves no names here."""
     servers, problems = servers_of(selection)
     endpoints = []
     for server in servers:
         try:
-            address = str(ipaddress.ip_address(server.host.strip("[]")))
+            ipaddress.ip_address(server.host.strip("[]"))
         except ValueError:
             problems += (f"instance {server.address} of {selection.path} is no endpoint: expected an IP address",)
-            continue
-        place = {"socket_address": {"address": address, "port_value": server.port}}
-        endpoints.append({"endpoint": {"address": place}})
+        else:
+            endpoints.append(server)
+    return tuple(endpoints), problems
+
+
+def _render_endpoints(selection: ProviderSelection, servers: Sequence[BalancedServer]) -> bytes:
+    endpoints = [
+        {
+            "endpoint": {
+                "address": {"socket_address": {"address": server.host.strip("[]"), "port_value": server.port}}
+            }
+        }
+        for server in servers
+    ]
     name = selection.path.rpartition("/")[2]
     resource = {"@type": _ASSIGNMENT, "cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]}
     answer = {"version_info": printable(selection.version or ""), "resources": [resource]}
-    return f"{json.dumps(answer, indent=2)}\n".encode(), problems
+    return f"{json.dumps(answer, indent=2)}\n".encode()
 
 
-def template_renderer(file: Path) -> Callable[[ProviderSelection], tuple[bytes, tuple[str, ...]]]:
-    """Return the function that renders a template of Jinja, and returns the problems of omitted instances.
+#: The file of Envoy's endpoint discovery. The name of the cluster is that of the list.
+ENVOY = BalancerForm(_endpoints_of, _render_endpoints)
 
-    The template has ``servers``, ``version`` and ``path``. Raises ``ConfigurationError`` for an invalid template;
-    the function raises ``ProgramError``.
+
+def template_form(file: Path) -> BalancerForm:
+    """Return the form of a template of Jinja, which has ``servers``, ``version`` and ``path``.
+
+    Raises ``ConfigurationError`` for an invalid template.
     """
     with service_libraries():
-        from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError  # noqa: PLC0415  few filters need it
+        from jinja2 import StrictUndefined, TemplateSyntaxError  # noqa: PLC0415  few filters need it
         from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415  as above
     options: Any = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     environment = SandboxedEnvironment(undefined=StrictUndefined, **options)
@@ -120,17 +181,23 @@ def template_renderer(file: Path) -> Callable[[ProviderSelection], tuple[bytes, 
         raise ConfigurationError(f"cannot read the template {file}: {error.strerror}") from error
     except UnicodeError as error:
         raise ConfigurationError(f"cannot read the template {file}: expected UTF-8, found {error}") from error
+    except Exception as error:  # a template can raise any error
+        raise ConfigurationError(f"cannot compile the template {file}: {_described(error)}; correct it") from error
 
-    def render(selection: ProviderSelection) -> tuple[bytes, tuple[str, ...]]:
-        servers, problems = servers_of(selection)
-        version = printable(selection.version or "")
+    def render(selection: ProviderSelection, servers: Sequence[BalancedServer]) -> bytes:
+        version, path = printable(selection.version or ""), printable(selection.path)
         try:
-            text = template.render(servers=servers, version=version, path=selection.path)
-        except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
-            raise ProgramError(f"cannot render the template {file}: {error}; correct it") from error
-        return text.encode(), problems
+            text: str = template.render(servers=servers, version=version, path=path)
+            return text.encode()
+        except Exception as error:  # a template can raise any error
+            message = f"cannot render the template {file}: {_described(error)}; correct it"
+            raise UnusableContentError(message) from error
 
-    return render
+    return BalancerForm(servers_of, render)
+
+
+def _described(error: Exception) -> str:
+    return printable(f"{type(error).__name__}: {error}")
 
 
 class CheckedFile:
@@ -145,25 +212,38 @@ class CheckedFile:
         self._before = file.with_name(f".{file.name}.before")
         self._loaded: bytes | None = None
 
+    def verify(self, content: bytes) -> None:
+        """Check this content, and restore the former file; raises what ``load`` raises."""
+        with self._errors():
+            self._replace(content)
+            self._restore()
+
     def load(self, content: bytes) -> bool:
         """Replace the file, check it and reload the program; return false if the program has loaded this content.
 
-        Raises ``ProgramError`` if the check fails, after the former file was restored, and if the reload fails;
-        the next call tries again. Raises ``HostFilesError`` if the file cannot be written.
+        Raises ``UnusableContentError`` if the check refuses the file, and another ``ProgramError`` if the check
+        does not run to its end, both after the former file was restored, and if the reload fails; the next call
+        tries again. Raises ``HostFilesError`` if the file cannot be written.
         """
         if content == self._loaded:
             return False
         self._loaded = None
-        try:
+        with self._errors():
             self._replace(content)
-        except OSError as error:
-            raise HostFilesError(
-                f"cannot write {self._file}: {error.strerror}; make its directory writable"
-            ) from error
+            self._before.unlink(missing_ok=True)
         if self._reload:
             process.run(self._reload, timeout=_LIMIT).check()
         self._loaded = content
         return True
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise HostFilesError(
+                f"cannot write {self._file}: {error.strerror}; make its directory writable"
+            ) from error
 
     def _replace(self, content: bytes) -> None:
         self._restore()
@@ -171,13 +251,15 @@ class CheckedFile:
         if former != content:
             files.replace(self._before, former or b"")
             files.replace(self._file, content)
+        error_class: type[ProgramError] = ProgramError
         try:
             if self._check:
-                process.run(self._check, timeout=_LIMIT).check()
+                done = process.run(self._check, timeout=_LIMIT)
+                error_class = UnusableContentError if done.status > 0 else ProgramError
+                done.check()
         except ProgramError as error:
             self._restore()
-            raise ProgramError(f"the new {self._file} is not used: {error}") from error
-        self._before.unlink(missing_ok=True)
+            raise error_class(f"the new {self._file} is not used: {error}") from error
 
     def _restore(self) -> None:
         """Restore the former file, or its absence, if the check of the present file did not succeed."""
@@ -199,6 +281,97 @@ def command(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
+class _Omission(NamedTuple):
+    """A server that a file lacks, because the check refuses it, until it is checked again."""
+
+    server: BalancedServer
+    problem: str
+    until: float
+
+
+class _FruitlessSearch(NamedTuple):
+    """Servers among which too many were refused, and the time until which they are not searched again."""
+
+    servers: Sequence[BalancedServer]
+    until: float
+
+
+class LoadedServers(NamedTuple):
+    """The result of ``ServersFile.load``: whether the file is new, the number of its servers, and the problems."""
+
+    is_new: bool
+    servers: int
+    problems: tuple[str, ...]
+
+
+class ServersFile:
+    """A file with the servers that the check of its load balancer accepts.
+
+    ``is_closed`` ends a search for refused servers; ``monotonic`` returns the seconds of a clock.
+    """
+
+    def __init__(
+        self,
+        form: BalancerForm,
+        file: CheckedFile,
+        is_closed: Callable[[], bool] = lambda: False,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._form, self._file = form, file
+        self._is_closed, self._monotonic = is_closed, monotonic
+        self._omitted: tuple[_Omission, ...] = ()
+        self._fruitless = _FruitlessSearch((), 0.0)
+
+    def load(self, selection: ProviderSelection) -> LoadedServers:
+        """Load the file with all servers that the check accepts, and return the problems of the others.
+
+        Raises what ``CheckedFile.load`` raises; then the former file stays.
+        """
+        servers, problems = self._form.servers(selection)
+        now = self._monotonic()
+        self._omitted = tuple(found for found in self._omitted if found.until > now and found.server in servers)
+        omitted = [found.server for found in self._omitted]
+        given: Sequence[BalancedServer] = [server for server in servers if server not in omitted]
+        try:
+            is_new = self._file.load(self._form.render(selection, given))
+        except UnusableContentError:
+            accepted = self._search(selection, given)
+            if accepted is None:
+                raise
+            is_new = self._file.load(self._form.render(selection, accepted))
+            given = accepted
+        return LoadedServers(is_new, len(given), (*problems, *(found.problem for found in self._omitted)))
+
+    def _search(
+        self, selection: ProviderSelection, servers: Sequence[BalancedServer]
+    ) -> Sequence[BalancedServer] | None:
+        """Omit the servers that the check refuses, and return the others; ``None`` if the servers are no cause."""
+        now = self._monotonic()
+        most = min(_MOST_OMITTED, int(_LARGEST_SHARE * len(servers)))
+        if not most or (servers == self._fruitless.servers and now < self._fruitless.until):
+            return None
+        found = find_acceptable(servers, lambda part: self._objection(selection, part), most)
+        if len(found.rejected) > most:
+            self._fruitless = _FruitlessSearch(servers, now + _OMISSION)
+            return None
+        self._omitted += tuple(
+            _Omission(
+                server, f"instance {server.address} of {selection.path} is omitted: {words}", now + _OMISSION
+            )
+            for server, words in found.rejected
+        )
+        return found.accepted
+
+    def _objection(self, selection: ProviderSelection, servers: Sequence[BalancedServer]) -> str | None:
+        if self._is_closed():
+            raise ProgramError("the filter ends during the search for servers that the check refuses")
+        try:
+            self._file.verify(self._form.render(selection, servers))
+        except UnusableContentError as error:
+            return error_message(error)
+        return None
+
+
 class BalancerFile:
     """Keeps the file of a load balancer equal to the list at ``path``, in a thread of its own.
 
@@ -210,12 +383,12 @@ class BalancerFile:
         reader: ZooKeeperProviderReader,
         path: str,
         majority: Fraction,
-        render: Callable[[ProviderSelection], tuple[bytes, tuple[str, ...]]],
+        form: BalancerForm,
         file: CheckedFile,
     ) -> None:
         self._reader, self._path, self._majority = reader, path, majority
-        self._render, self._file = render, file
         self._changed, self._closed = threading.Event(), threading.Event()
+        self._file = ServersFile(form, file, self._closed.is_set)
         self._problems: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name="balancer-file", daemon=True)
 
@@ -247,8 +420,9 @@ class BalancerFile:
             except Exception:  # noqa: BLE001  the next attempt may succeed
                 get_logger().exception("balancer-file-failed")
                 problems = ("a defect of the program",)
-            if problems and problems != self._problems:
-                get_logger().warning("balancer-file-incomplete", path=self._path, reason=problems[0])
+            for problem in problems:
+                if problem not in self._problems and not self._closed.is_set():
+                    get_logger().warning("balancer-file-incomplete", path=self._path, reason=problem)
             self._problems = problems
             if not self._closed.is_set():
                 self._changed.wait(pause)
@@ -257,8 +431,8 @@ class BalancerFile:
         """Make the file equal to the list; return the problems of instances that it lacks."""
         self._reader.follow(self._path)
         selection = select_providers(self._reader.read(self._path), None, self._majority)
-        content, problems = self._render(selection)
-        if self._file.load(content):
-            servers = len(selection.providers) - len(problems)
-            get_logger().info("balancer-loaded", path=self._path, version=selection.version, servers=servers)
-        return problems
+        loaded = self._file.load(selection)
+        if loaded.is_new:
+            version = selection.version
+            get_logger().info("balancer-loaded", path=self._path, version=version, servers=loaded.servers)
+        return loaded.problems

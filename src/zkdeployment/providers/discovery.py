@@ -5,6 +5,7 @@ All registered instances are targets, also those that a split update has not put
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,10 +97,8 @@ def hosts_of(instances: Collection[Properties]) -> list[str]:
 
 def split_address(address: str) -> tuple[str, int]:
     """Return the host and the port of an instance's address; raises ``ValueError`` with what was expected."""
-    match = _ADDRESS.fullmatch(address)
-    if match is None:
-        raise ValueError("expected an address such as app1:8080 or [2001:db8::1]:8080")
-    return match["host"], _port(match["port"], "a port in its address", "its address")
+    host, port = _host_and_port(address)
+    return host, _port(port, "a port in its address", "its address")
 
 
 def _target(address: str, properties: Properties, port: str | None) -> str:
@@ -107,11 +106,23 @@ def _target(address: str, properties: Properties, port: str | None) -> str:
     if port is None:
         host, number = split_address(address)
         return f"{host}:{number}"
+    host, _ = _host_and_port(address)
+    place = f"the property {port}"
+    return f"{host}:{_port(properties.get(port), f'{place} with a port', place)}"
+
+
+def _host_and_port(address: str) -> tuple[str, str | None]:
+    """Return the host, with an IPv6 address in its shortest form, and the text of the port, if there is one."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ValueError("expected an address such as app1:8080 or [2001:db8::1]:8080")
-    place = f"the property {port}"
-    return f"{match['host']}:{_port(properties.get(port), f'{place} with a port', place)}"
+    host, port = match["host"], match["port"]
+    if host.startswith("["):
+        try:
+            host = f"[{ipaddress.IPv6Address(host[1:-1])}]"
+        except ValueError:
+            raise ValueError(f"expected an IPv6 address in brackets, found {host}") from None
+    return host, port
 
 
 def _port(value: Any, missing: str, place: str) -> int:

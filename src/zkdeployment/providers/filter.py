@@ -41,7 +41,7 @@ from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.config.settings import load, named_configuration
 from zkdeployment.fleet.daemon_failures import FailureRecord
-from zkdeployment.providers.balancers import BalancerFile, CheckedFile, command, envoy_endpoints, template_renderer
+from zkdeployment.providers.balancers import ENVOY, BalancerFile, CheckedFile, command, template_form
 from zkdeployment.providers.reader import (
     FilterRecord,
     ZooKeeperProviderReader,
@@ -415,6 +415,6 @@ def _file_maker(file: Path, template: Path | None, check: str | None, reload: st
     """Return the function that makes the kept file; raises ``ConfigurationError`` for unusable arguments."""
     if not file.parent.is_dir():
         raise ConfigurationError(f"cannot keep {file}: there is no directory {file.parent}; create it")
-    render = envoy_endpoints if template is None else template_renderer(template)
+    form = ENVOY if template is None else template_form(template)
     checked = CheckedFile(file, *(() if given is None else command(given) for given in (check, reload)))
-    return lambda reader, path, majority: BalancerFile(reader, path, majority, render, checked)
+    return lambda reader, path, majority: BalancerFile(reader, path, majority, form, checked)

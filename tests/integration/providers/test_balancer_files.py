@@ -102,6 +102,54 @@ def test_a_load_balancer_forwards_to_the_version_in_service_and_refuses_a_wrong_
         assert log().count("balancer-loaded") >= 2
 
 
+#: Addresses that other instances may register beside the one that answers; the last one has no IP address.
+OTHERS = (
+    "[::1]:9",
+    "[0::1]:9",
+    "127.0.0.2:0009",
+    "127.0.0.2:9",
+    "[1::2::3]:80",
+    "nohost.invalid:80",
+)
+
+
+@pytest.mark.parametrize(
+    ("run", "without", "has_unresolved"),
+    [(running_haproxy, None, True), (running_haproxy, "init-addr", False), (running_nginx, None, False)],
+    ids=["haproxy", "haproxy-without-init-addr", "nginx"],
+)
+def test_no_address_of_an_instance_stops_the_changes_of_a_file(
+    run, without, has_unresolved, zookeeper, start, tmp_path
+):
+    with Session(zookeeper) as session, run(tmp_path) as balancer, server(b"good") as good:
+        session.ensure(SOURCE)
+        for address in (good, *OTHERS):
+            Provider(session, SOURCE, address).register({"version": "1"})
+        file = tmp_path / "web.j2"
+        lines = (MANUAL / "examples" / "load-balancer" / balancer.example).read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if without is None or without not in line))
+        _, log = start(
+            "--file", balancer.file, "--template", file, "--check", balancer.check, "--reload", balancer.reload
+        )
+        wait_until(lambda: "balancer-loaded" in log(), "the file")
+        wait_until(lambda: balancer.answers() and balancer.get()[1] == b"good", "answers of the good instance")
+        text = balancer.file.read_text()
+    counts = {name: sum(name in line for line in text.splitlines()) for name in (good, *OTHERS)}
+    assert counts == dict.fromkeys(OTHERS, 0) | {
+        good: 1,
+        "[::1]:9": 1,
+        "127.0.0.2:9": 1,
+        "nohost.invalid:80": int(has_unresolved),
+    }
+    omitted = [
+        "[0::1]:9",
+        "127.0.0.2:0009",
+        "[1::2::3]:80",
+        *([] if has_unresolved else ["nohost.invalid:80"]),
+    ]
+    assert [address for address in OTHERS if f"instance {address} of {OUTPUT}" in log()] == omitted
+
+
 def test_envoy_gets_a_file_without_a_reload(zookeeper, start, tmp_path):
     file = tmp_path / "web.json"
     with Session(zookeeper) as session:

@@ -11,7 +11,7 @@ import pytest
 
 from support.balancers import environment, program
 from support.manual import MANUAL
-from zkdeployment.providers.balancers import template_renderer
+from zkdeployment.providers.balancers import template_form
 from zkdeployment.providers.selection import ProviderSelection
 
 EXAMPLES = MANUAL / "examples" / "load-balancer"
@@ -87,9 +87,9 @@ def test_the_check_of_a_load_balancer_succeeds_with_the_permissions_of_the_unit(
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text(content)
     root.mkdir()
-    render = template_renderer(EXAMPLES / Path(options["--template"]).name)
+    form = template_form(EXAMPLES / Path(options["--template"]).name)
     selection = ProviderSelection("/in-service/web", "1.4", {"127.0.0.1:8080": {}}, {})
-    (tmp_path / "rendered").write_bytes(render(selection)[0])
+    (tmp_path / "rendered").write_bytes(form.render(selection, form.servers(selection)[0]))
     check = shlex.split(options["--check"])
     libraries = f"LD_LIBRARY_PATH={environment()['LD_LIBRARY_PATH']}"
     checked = shlex.join(["env", libraries, program(check[0]), *check[1:]])
@@ -99,6 +99,14 @@ def test_the_check_of_a_load_balancer_succeeds_with_the_permissions_of_the_unit(
     sandbox = ["unshare", "--mount", "--propagation", "private", "sh", "-c", SANDBOX, "sh", *arguments]
     done = subprocess.run(sandbox, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["haproxy", "nginx"])
+def test_the_changed_unit_runs_the_command_of_the_unit_with_more_options(name):
+    words = shlex.split(settings(UNIT.read_text())["ExecStart"])
+    changed = shlex.split(settings((EXAMPLES / f"{name}-filter.conf").read_text())["ExecStart"])
+    assert changed[: len(words)] == words
+    assert "$OPTIONS" in words
 
 
 @pytest.mark.parametrize("name", ["haproxy", "nginx"])

@@ -121,7 +121,7 @@ def test_a_load_balancer_never_mixes_versions_while_instances_are_updated_and_fi
                 bury(first)
                 bury(second)
         last = '# version "1.4"\nbackend web\n' + "".join(
-            f"    server {name} {name} check\n" for name in ADDRESSES
+            f"    server {name} {name} check init-addr last,libc,none\n" for name in ADDRESSES
         )
         wait_until(lambda: reloads.read_text().endswith(last), "a backend of five again")
     finally:
@@ -137,7 +137,7 @@ def test_a_load_balancer_never_mixes_versions_while_instances_are_updated_and_fi
     assert versions == sorted(versions)  # one switch
     assert len(set(versions)) == 2
     written = re.findall(
-        r"# version \"(\S+)\"\nbackend web\n((?:    server \S+ \S+ check\n)*)", reloads.read_text()
+        r"# version \"(\S+)\"\nbackend web\n((?:    server \S+ \S+ check init-addr \S+\n)*)", reloads.read_text()
     )
     assert [version for version, _ in written] == versions
     third.send_signal(signal.SIGTERM)

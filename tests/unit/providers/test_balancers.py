@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from support.manual import MANUAL
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, ProgramError
-from zkdeployment.providers.balancers import CheckedFile, command, envoy_endpoints, servers_of, template_renderer
+from zkdeployment.providers.balancers import (
+    ENVOY,
+    CheckedFile,
+    ServersFile,
+    command,
+    servers_of,
+    template_form,
+)
 from zkdeployment.providers.selection import ProviderSelection
 
 EXAMPLES = MANUAL / "examples" / "load-balancer"
@@ -23,6 +30,11 @@ def selected(**providers):
     return ProviderSelection("/in-service/web", "1.4", found, {"old:80": {}})
 
 
+def rendered(form, selection):
+    servers, problems = form.servers(selection)
+    return form.render(selection, servers), problems
+
+
 def test_servers_are_the_instances_in_service_by_address():
     servers, problems = servers_of(selected(b_80={"zone": "a\nb"}, a_81={"weight": 2}))
     assert [(server.address, server.host, server.port, dict(server.properties)) for server in servers] == [
@@ -30,6 +42,36 @@ def test_servers_are_the_instances_in_service_by_address():
         ("b:80", "b", 80, {"zone": "a\\nb"}),
     ]
     assert problems == ()
+
+
+def test_no_text_of_an_instance_has_a_second_line_at_any_depth():
+    deep = {"a\nb": ["c\nd", {"e\u2028f": ("g\x1bh", "\ud800", 1, None)}]}
+    ((server,), _) = servers_of(selected(a_80=deep))
+    assert server.properties == {"a\\nb": ["c\\nd", {"e\\u2028f": ["g\\x1bh", "\\ud800", 1, None]}]}
+
+
+def test_an_instance_with_endless_properties_is_omitted():
+    nested = []
+    for _ in range(10_000):
+        nested = [nested]
+    servers, problems = servers_of(selected(a_80={"x": nested}, b_80={}))
+    assert [server.address for server in servers] == ["b:80"]
+    assert problems == ("instance a:80 of /in-service/web is no server: expected properties with less depth",)
+
+
+def test_instances_at_one_address_are_one_server():
+    addresses = ("app1:08001", "app1:8001", "App1:08001", "[2001:DB8:0::1]:80", "[2001:db8::1]:80", "[1::2::3]:80")
+    servers, problems = servers_of(ProviderSelection("/x", "1", {name: {"of": name} for name in addresses}, {}))
+    assert [(server.address, server.name, server.properties["of"]) for server in servers] == [
+        ("[2001:db8::1]:80", "2001:db8::1:80", "[2001:db8::1]:80"),
+        ("app1:8001", "app1:8001", "app1:8001"),
+    ]
+    assert [problem.removeprefix("instance ") for problem in problems] == [
+        "[1::2::3]:80 of /x is no server: expected an IPv6 address in brackets, found [1::2::3]",
+        "App1:08001 of /x is omitted: instance app1:8001 is the same server",
+        "[2001:DB8:0::1]:80 of /x is omitted: instance [2001:db8::1]:80 is the same server",
+        "app1:08001 of /x is omitted: instance app1:8001 is the same server",
+    ]
 
 
 @given(st.text(max_size=12))
@@ -44,7 +86,7 @@ def test_the_examples_have_a_line_for_each_server():
         "haproxy.cfg.j2": ["    server a:81 a:81", "    server b:80 b:80"],
         "nginx.conf.j2": ["    server a:81 max_fails=0;", "    server b:80 max_fails=0;"],
     }.items():
-        content, problems = template_renderer(EXAMPLES / name)(selected(a_81={}, b_80={}))
+        content, problems = rendered(template_form(EXAMPLES / name), selected(a_81={}, b_80={}))
         assert [line for line in content.decode().splitlines() if line.startswith("    server")] == lines
         assert content.decode().startswith("# The instances of /in-service/web in service: version 1.4\n")
         assert problems == ()
@@ -54,6 +96,7 @@ def test_the_examples_have_a_line_for_each_server():
     ("text", "problem"),
     [
         ("{% for server in servers %}", ":1: the template is invalid: Unexpected end of template"),
+        ("{{ " + "(" * 9999, "cannot compile the template .*: RecursionError: "),
         (None, r"cannot read the template .*/web\.j2: No such file or directory$"),
     ],
 )
@@ -62,25 +105,32 @@ def test_a_template_that_cannot_be_used_is_refused(text, problem, tmp_path):
     if text is not None:
         file.write_text(text)
     with pytest.raises(ConfigurationError, match=problem):
-        template_renderer(file)
+        template_form(file)
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ server }}", "{{ servers[9].address }}", "{{ 1 / 0 }}", "{{ ''.__class__.mro }}"]
+    ("text", "cause"),
+    [
+        ("{{ server }}", "UndefinedError: 'server' is undefined"),
+        ("{{ servers[9].address }}", "UndefinedError: "),
+        ("{{ 1 / 0 }}", "ZeroDivisionError: division by zero"),
+        ("{{ ''.__class__.mro }}", "SecurityError: "),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError: "),
+        ("{{ '%(a)s' % {} }}", "KeyError: 'a'"),
+        ("{{ '\\ud800' }}", "UnicodeEncodeError: "),
+        ("{{ servers.nothing() }}", "UndefinedError: "),
+    ],
 )
-def test_a_template_that_cannot_be_rendered_is_an_error(text, tmp_path):
+def test_a_template_that_cannot_be_rendered_is_an_error_with_its_cause(text, cause, tmp_path):
     file = tmp_path / "web.j2"
     file.write_text(text)
-    with pytest.raises(ProgramError, match="cannot render the template"):
-        template_renderer(file)(selected())
+    with pytest.raises(ProgramError, match=f"cannot render the template .*/web.j2: {cause}.*; correct it$"):
+        rendered(template_form(file), selected())
 
 
 def test_envoy_gets_addresses_and_ports_of_endpoints():
-    content, problems = envoy_endpoints(
-        ProviderSelection(
-            "/in-service/web", "1.4", {"192.0.2.1:80": {}, "[2001:db8::1]:81": {}, "app1:80": {}}, {}
-        )
-    )
+    instances = {"192.0.2.1:80": {}, "[2001:db8::1]:81": {}, "app1:80": {}}
+    content, problems = rendered(ENVOY, ProviderSelection("/in-service/web", "1.4", instances, {}))
     answer = json.loads(content)
     (resource,) = answer["resources"]
     assert (answer["version_info"], resource["cluster_name"]) == ("1.4", "web")
@@ -195,3 +245,107 @@ def test_commands_need_an_existing_program():
     for text in ("", "missing-program -t", "sh 'x"):
         with pytest.raises(ConfigurationError):
             command(text)
+
+
+class Checked:
+    """A file whose check refuses the addresses in ``bad``, with a clock that tests set; checks are counted."""
+
+    def __init__(self, place: Path, text="{% for server in servers %}{{ server.address }}\n{% endfor %}") -> None:
+        self.file, self.bad, self.count, self.now = place / "web.cfg", place / "bad", place / "count", 0.0
+        self.bad.touch()
+        template = place / "web.j2"
+        template.write_text(text)
+        check = f"echo >> {self.count}; ! grep -Fxf {self.bad} {self.file}"
+        file = CheckedFile(self.file, ("sh", "-c", check))
+        self.servers = ServersFile(template_form(template), file, monotonic=lambda: self.now)
+
+    def load(self, *hosts, bad=()):
+        self.bad.write_text("".join(f"{host}:80\n" for host in bad))
+        self.count.write_text("")
+        providers = {f"{host}:80": {"weight": 1} for host in hosts}
+        return self.servers.load(ProviderSelection("/x", "1", providers, {}))
+
+    @property
+    def hosts(self):
+        return "".join(line.partition(":")[0] for line in self.file.read_text().splitlines())
+
+    @property
+    def checks(self):
+        return len(self.count.read_text())
+
+
+@pytest.fixture
+def checked(tmp_path):
+    return Checked(tmp_path)
+
+
+def test_an_instance_that_the_check_refuses_is_left_out_and_the_others_are_loaded(checked):
+    loaded = checked.load(*"abcdefgh", bad="c")
+    assert (checked.hosts, loaded.is_new, loaded.servers) == ("abdefgh", True, 7)
+    (problem,) = loaded.problems
+    assert problem.startswith(f"instance c:80 of /x is omitted: the new {checked.file} is not used: sh -c ")
+    assert problem.endswith(" failed with status 1: c:80")
+    assert checked.load(*"abcdefgh", bad="c") == loaded._replace(is_new=False)
+    assert checked.checks == 0
+
+
+def test_an_omitted_instance_is_checked_again_after_a_while_and_after_a_change(checked):
+    checked.load(*"abcd", bad="c")
+    assert checked.load(*"abcd").servers == 3
+    checked.now = 301.0
+    assert checked.load(*"abcd").servers == 4
+    checked.load(*"abcde", bad="c")
+    assert checked.load(*"abde").servers == 4
+    assert checked.load(*"abcde").servers == 5
+
+
+def test_a_list_with_another_new_instance_is_loaded_without_the_omitted_ones(checked):
+    checked.load(*"abcd", bad="c")
+    assert checked.load(*"abcdef", bad="ce").servers == 4
+    assert checked.hosts == "abdf"
+
+
+@pytest.mark.parametrize("bad", ["ab", "abcd"])
+def test_the_former_file_stays_if_the_check_refuses_most_instances(checked, bad):
+    checked.load("a", "x")
+    for _ in range(2):
+        with pytest.raises(ProgramError, match=r"is not used: .* failed with status 1: a:80"):
+            checked.load(*"abc", bad=bad)
+        assert checked.hosts == "ax"
+    assert checked.checks == 1  # the servers are not searched again at once
+    assert checked.load(*"abc").servers == 3
+
+
+def test_a_search_among_many_refused_instances_ends_early(checked):
+    names = [f"h{number:03}" for number in range(500)]
+    with pytest.raises(ProgramError):
+        checked.load(*names, bad=names)
+    assert checked.checks < 50
+    assert not checked.file.exists()
+
+
+def test_a_check_that_cannot_run_is_no_refusal(tmp_path):
+    count = tmp_path / "count"
+    file = CheckedFile(tmp_path / "web.cfg", ("sh", "-c", f"echo >> {count}; kill -9 $$"))
+    with pytest.raises(ProgramError, match="failed with status -9"):
+        ServersFile(ENVOY, file).load(ProviderSelection("/x", "1", {f"192.0.2.{n}:80": {} for n in range(9)}, {}))
+    assert (count.read_text(), (tmp_path / "web.cfg").exists()) == ("\n", False)
+
+
+def test_an_instance_that_a_template_cannot_render_is_left_out(tmp_path):
+    text = "{% for server in servers %}{{ server.address }} {{ server.properties.weight }}\n{% endfor %}"
+    checked = Checked(tmp_path, text)
+    providers = {"a:80": {"weight": 1}, "b:80": {}, "c:80": {"weight": 3}}
+    loaded = checked.servers.load(ProviderSelection("/x", "1", providers, {}))
+    assert checked.file.read_text() == "a:80 1\nc:80 3\n"
+    (problem,) = loaded.problems
+    assert "instance b:80 of /x is omitted: cannot render the template" in problem
+    assert "'dict object' has no attribute 'weight'" in problem
+
+
+def test_a_filter_that_ends_searches_no_longer(tmp_path):
+    template = tmp_path / "web.j2"
+    template.write_text("{% for server in servers %}{{ server.address }}{% endfor %}")
+    file = CheckedFile(tmp_path / "web.cfg", ("false",))
+    with pytest.raises(ProgramError, match="the filter ends"):
+        ServersFile(template_form(template), file, lambda: True).load(selected(a_80={}, b_80={}))

@@ -1,4 +1,4 @@
-"""A batch of changes to the checks of a Nagios, its search for faulty checks, and the requests to the service."""
+"""A batch of changes to the checks of a Nagios, and the requests to the service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zkdeployment.checks.nagios.check import NagiosCheck, read_check
 from zkdeployment.checks.nagios.files import NagiosResult, nagios_host_name, service_description
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +168,6 @@ class BridgeBatch:
     removal_allowed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedBatch:
-    """The changes that Nagios accepts together, and the message about each rejected change."""
-
-    accepted: tuple[ObjectChange, ...] = ()
-    rejected: tuple[tuple[ObjectChange, str], ...] = ()
-
-
 def read_change(
     instance: str, details: Mapping[str, Any] | None, has_plugin: Callable[[str], bool]
 ) -> ObjectChange:
@@ -253,31 +245,6 @@ def changed_checks(base: Mapping[str, NagiosCheck], changes: Iterable[ObjectChan
         else:
             checks[change.instance] = change.check
     return checks
-
-
-def find_acceptable(
-    changes: Sequence[ObjectChange], verify: Callable[[Sequence[ObjectChange]], str | None]
-) -> VerifiedBatch:
-    """Return the changes that Nagios accepts together; bad changes are found by halving.
-
-    ``verify`` returns the message of Nagios about a configuration with these changes, or ``None`` if Nagios
-    accepts it. For each bad change, the number of verifications is about twice the binary logarithm of the number
-    of changes.
-    """
-    accepted: list[ObjectChange] = []
-    rejected: list[tuple[ObjectChange, str]] = []
-    parts = [list(changes)] if changes else []
-    while parts:
-        part = parts.pop()
-        words = verify([*accepted, *part])
-        if words is None:
-            accepted += part
-        elif len(part) == 1:
-            rejected.append((part[0], words))
-        else:
-            middle = len(part) // 2
-            parts += [part[middle:], part[:middle]]
-    return VerifiedBatch(tuple(accepted), tuple(rejected))
 
 
 def _impossible(change: ObjectChange, problem: str) -> ObjectChange:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import NagiosError, ServiceError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.halving import find_acceptable
 from zkdeployment.checks.nagios.batch import (
     CheckAnswer,
     changed_checks,
-    find_acceptable,
     first_run_problem,
     forced_check_command,
     read_change,

@@ -1,17 +1,13 @@
-"""Batches: changes from details, the batch of a synchronization, and the search for bad changes."""
+"""Batches: changes from details, and the batch of a synchronization."""
 
-import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from zkdeployment.checks.nagios.batch import (
     DeployedInstances,
     ObjectChange,
     changed_checks,
-    find_acceptable,
     read_change,
     removal_refusal,
     synchronizing_batch,
@@ -134,32 +130,3 @@ def test_active_checks_of_another_configuration_are_outdated():
     )
     present = {instance(number): "c1" for number in (1, 2, 3, 4, 5)}
     assert deployed.outdated(present) == {instance(2)}
-
-
-@given(st.integers(0, 100), st.sets(st.integers(0, 99), max_size=4))
-def test_halving_finds_each_bad_change_and_keeps_all_others(count, bad):
-    changes = [rollout(number) for number in range(count)]
-    bad = {number for number in bad if number < count}
-    asked = 0
-
-    def verify(part):
-        nonlocal asked
-        asked += 1
-        found = sorted(bad & {int(change.instance[:8]) for change in part})
-        return f"bad: {found[0]}" if found else None
-
-    verified = find_acceptable(changes, verify)
-    assert {int(change.instance[:8]): words for change, words in verified.rejected} == {
-        number: f"bad: {number}" for number in bad
-    }
-    assert [*verified.accepted] == [rollout(number) for number in range(count) if number not in bad]
-    assert asked <= 1 + len(bad) * 2 * math.ceil(math.log2(max(2, count)))
-
-
-def test_of_two_changes_that_exclude_each_other_the_first_is_kept():
-    changes = [rollout(number) for number in range(4)]
-
-    def verify(part):
-        return "duplicate" if {changes[1], changes[3]} <= {*part} else None
-
-    assert find_acceptable(changes, verify).rejected == ((changes[3], "duplicate"),)

@@ -1,0 +1,45 @@
+"""The search for the items that another program refuses, where the program judges only all of them together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedItems(Generic[T]):
+    """The items that a program accepts together, and the message about each rejected item."""
+
+    accepted: tuple[T, ...] = ()
+    rejected: tuple[tuple[T, str], ...] = ()
+
+
+def find_acceptable(
+    items: Sequence[T], verify: Callable[[Sequence[T]], str | None], most_rejected: float = math.inf
+) -> VerifiedItems[T]:
+    """Return the items that a program accepts together; bad items are found by halving.
+
+    ``verify`` returns the message of the program about these items, or ``None`` if it accepts them. For each bad
+    item, the number of verifications is about twice the binary logarithm of the number of items. The search ends
+    early, with one bad item too many, when more than ``most_rejected`` items are bad.
+    """
+    accepted: list[T] = []
+    rejected: list[tuple[T, str]] = []
+    parts = [list(items)] if items else []
+    while parts and len(rejected) <= most_rejected:
+        part = parts.pop()
+        words = verify([*accepted, *part])
+        if words is None:
+            accepted += part
+        elif len(part) == 1:
+            rejected.append((part[0], words))
+        else:
+            middle = len(part) // 2
+            parts += [part[middle:], part[:middle]]
+    return VerifiedItems(tuple(accepted), tuple(rejected))
