@@ -1,4 +1,8 @@
-"""One instance of a service, registered as zc.zk registers instances while its program runs."""
+"""One instance of a service, registered as zc.zk registers instances while its program runs.
+
+If two processes register one address, the later one has the node. The earlier one registers again when the later
+one ends.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import os
 import signal
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import (
     ConfigurationError,
@@ -36,6 +40,18 @@ if TYPE_CHECKING:
 _ATTEMPTS = 10
 
 
+class Registration(NamedTuple):
+    """The node at the address of an instance, and whether it ``is_own`` or that of another process.
+
+    ``replaced`` is the node of another process that a call of ``register`` replaced.
+    """
+
+    path: str
+    node: Node
+    is_own: bool = True
+    replaced: Node | None = None
+
+
 class Provider:
     """One instance at ``address``, registered below the node that ``path`` resolves to."""
 
@@ -47,28 +63,37 @@ class Provider:
         self._path = path
         self._address = address
         self._registered: str | None = None
+        self._sessions: set[int] = set()
+        self._is_late = True  # whether another process that has the address registered before this one
 
     def check(self) -> None:
         """Raise ``LinkError`` if the parent node is missing, ``RefusedError`` if it may not have instances."""
         self._look(self._find())
 
-    def register(self, properties: Properties) -> str:
-        """Create the node in the current session if it does not exist, and return its path.
+    def register(self, properties: Properties, changed: Callable[[object], None] = lambda _: None) -> Registration:
+        """Create the node in the current session if it does not exist.
 
-        A node of another session is replaced. Call this method again whenever the session may have changed.
-        Raises what ``check`` raises.
+        The first registration replaces the node of another process. Later ones leave it, because that process came
+        later. ``changed`` (which must not block) is called when the node changed: call this method again then, and
+        whenever the session may have changed. Raises what ``check`` raises.
         """
         path = self._find()
         data = encode(properties)
+        replaced: Node | None = None
         for _ in range(_ATTEMPTS):
-            node = self._look(path)
-            self._registered = path
+            node = self._look(path, changed)
             if node is not None and node.owner == self._session.id and node.data == data:
-                return path
+                return Registration(path, node, replaced=replaced)
+            self._sessions.add(self._session.id)
+            is_foreign = node is not None and node.owner not in self._sessions
+            if node is not None and is_foreign and not self._is_late:
+                return Registration(path, node, is_own=False)
+            self._registered = path
             create = Create(path, data, ephemeral=True)
             with contextlib.suppress(ConflictError):
                 self._session.commit(*([create] if node is None else [Delete(path, node.version), create]))
-                return path
+                self._is_late = False
+                replaced = node if is_foreign else None
         raise ConflictError(
             f"cannot register {path}: another process registered it during each of {_ATTEMPTS} attempts; stop that"
             " process, or use another address"
@@ -81,9 +106,9 @@ class Provider:
             raise RefusedError(f"nothing may be registered under {parent or '/'}; expected a node of the tree")
         return f"{parent}/{self._address}"
 
-    def _look(self, path: str) -> Node | None:
+    def _look(self, path: str, changed: Callable[[object], None] | None = None) -> Node | None:
         """Return the node at ``path``; raises ``RefusedError`` if it belongs to the tree."""
-        node = self._session.get(path)
+        node = self._session.get(path, changed)
         if node is not None and not node.owner:
             raise RefusedError(f"{path} is a node of the tree: an instance must not take its place")
         return node
@@ -125,11 +150,12 @@ class Instance:
         self._ended = False
         self._status = 0
         self._child: Attached | None = None
+        self._reported = 0  # the birth of the node that was logged last
         self._wake = threading.Event()
         self._over = threading.Event()
 
     def provide(self, properties: Properties) -> int:
-        """Register again after each loss of the session until the instance ends; return its exit status.
+        """Register again after each loss of the session or node until the instance ends; return its exit status.
 
         Raises ``LinkError`` or ``RefusedError`` if the service's path permits no instance.
         """
@@ -161,15 +187,34 @@ class Instance:
 
     def _register(self, properties: Properties) -> bool:
         try:
-            path = self._registration.register(properties)
+            found = self._registration.register(properties, self._changed)
         except RestartError:
             self.end(signal.SIGTERM)
             raise
         except ZkdeploymentError as error:
             get_logger().warning("registration-failed", error=str(error))
             return False
-        get_logger().info("instance-registered", path=path)
+        self._report(found)
         return True
+
+    def _changed(self, _event: object) -> None:
+        self._wake.set()
+
+    def _report(self, found: Registration) -> None:
+        """Log each new node at the address, and each process that displaces another one, once."""
+        if found.replaced is not None:
+            hint = "another process had registered this address; stop one of them, or use another address"
+            pid = found.replaced.properties.get("pid")
+            get_logger().warning("displaced-another-instance", path=found.path, pid=pid, hint=hint)
+        if found.node.born == self._reported:
+            return
+        self._reported = found.node.born
+        if found.is_own:
+            get_logger().info("instance-registered", path=found.path)
+        else:
+            hint = "another process registered this address; this one registers again when the other one ends"
+            pid = found.node.properties.get("pid")
+            get_logger().warning("displaced-by-another-instance", path=found.path, pid=pid, hint=hint)
 
     def _launch(self, start: Callable[[], Attached]) -> int:
         child = self._child = start()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from zkdeployment.base.errors import ConfigurationError, ConflictError, LinkError
-from zkdeployment.providers.instance import Provider
+from zkdeployment.providers.instance import Provider, Registration
+from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from zkdeployment.zookeeper.transactions import Operation
@@ -20,7 +22,7 @@ def test_an_instance_is_registered_once_below_the_target_of_links(session, clien
     client.create("/alias", b'{"web ->": "/shop/web"}')
     provider = Provider(session, "/alias/web/providers", "app1:80")
     provider.check()
-    assert provider.register({"pid": 7}) == f"{PATH}/app1:80"
+    assert provider.register({"pid": 7}).path == f"{PATH}/app1:80"
     before = session.get(f"{PATH}/app1:80")
     assert (before.owner, before.properties) == (session.id, {"pid": 7})
     provider.register({"pid": 7})
@@ -37,12 +39,33 @@ def test_an_instance_that_was_never_registered_is_not_unregistered(session, clie
     assert client.get_children(PATH) == ["app1:80"]
 
 
-def test_the_node_of_another_session_is_replaced(session, other, client):
+def test_the_later_of_two_processes_has_the_address_until_it_ends(session, other, client):
     client.create(PATH, makepath=True)
-    Provider(other, PATH, "app1:80").register({"pid": 1})
-    Provider(session, PATH, "app1:80").register({"pid": 2})
-    node = session.get(f"{PATH}/app1:80")
-    assert (node.owner, node.properties) == (session.id, {"pid": 2})
+    early, late, changed = Provider(other, PATH, "app1:80"), Provider(session, PATH, "app1:80"), threading.Event()
+    first = early.register({"pid": 1}, lambda _: changed.set())
+    taken = late.register({"pid": 2})
+    assert (taken.is_own, taken.node.owner, taken.replaced) == (True, session.id, first.node)
+    assert changed.wait(30)
+    changed.clear()
+    displaced = early.register({"pid": 1}, lambda _: changed.set())
+    assert (displaced.is_own, displaced.node) == (False, taken.node)
+    assert late.register({"pid": 2}) == Registration(taken.path, taken.node)
+    late.unregister()
+    assert changed.wait(30)
+    again = early.register({"pid": 1})
+    assert (again.is_own, again.node.owner, again.replaced) == (True, other.id, None)
+    late.unregister()
+    assert client.get_children(PATH) == ["app1:80"]
+
+
+def test_an_instance_replaces_the_node_of_its_own_former_session(zookeeper, session, client):
+    client.create(PATH, makepath=True)
+    with Session(zookeeper) as former:
+        provider = Provider(former, PATH, "app1:80")
+        provider.register({"pid": 1})
+        provider._session = session
+        again = provider.register({"pid": 1})
+        assert (again.is_own, again.node.owner, again.replaced) == (True, session.id, None)
 
 
 def test_a_missing_path_is_an_error(session):

@@ -114,6 +114,32 @@ def test_the_node_of_a_killed_instance_is_taken_over(provide, client):
     assert second.poll() is None
 
 
+def test_an_instance_that_another_one_displaced_registers_again_and_both_log_what_happens(provide, client):
+    node = f"{PATH}/app1:80"
+
+    def has(process):
+        return client.exists(node) and json.loads(client.get(node)[0])["pid"] == process.pid
+
+    first = provide(PATH, "app1:80")
+    wait_until(lambda: has(first), "the first node")
+    second = provide(PATH, "app1:80")
+    log = [first.stderr.readline()]
+    while "displaced-by-another-instance" not in log[-1]:
+        log.append(first.stderr.readline())
+    second.send_signal(signal.SIGTERM)
+    code, _, log_of_second = ended(second)
+    assert (code, log_of_second.count("instance-registered")) == (0, 1)
+    assert f'"pid": {first.pid}, "hint": "another process had registered this address' in log_of_second
+    wait_until(lambda: has(first), "the first node again")
+    client.delete(node)
+    wait_until(lambda: has(first), "the first node after it was removed by hand")
+    first.send_signal(signal.SIGTERM)
+    text = "".join([*log, *first.stderr])
+    assert (first.wait(), text.count("displaced-by"), text.count("instance-registered")) == (0, 1, 3)
+    assert f'"pid": {second.pid}, "hint": "another process registered this address; this one' in text
+    assert not client.exists(node)
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "message"),
     [
