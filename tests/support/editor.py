@@ -13,7 +13,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 #: Seconds to wait for an answer of the server.
@@ -37,6 +37,7 @@ class Editor:
         self._client = client
         self._changed = asyncio.Event()
         self._diagnostics: dict[str, types.PublishDiagnosticsParams] = {}
+        self.registered: list[types.Registration] = []
         self.uri = path.as_uri()
         self.text = path.read_text(encoding="utf-8") if path.exists() else ""
         self.cursor = 0
@@ -47,6 +48,11 @@ class Editor:
             self._diagnostics[params.uri] = params
             self._changed.set()
 
+        @client.feature(types.CLIENT_REGISTER_CAPABILITY)  # type: ignore[untyped-decorator]
+        def register(params: types.RegistrationParams) -> None:
+            self.registered += params.registrations
+            self._changed.set()
+
     def open(self, language: str = "zkdeployment") -> None:
         """Open the file in the server."""
         document = types.TextDocumentItem(self.uri, language, self.version, self.text)
@@ -55,12 +61,28 @@ class Editor:
     async def diagnostics(self, uri: str | None = None) -> list[types.Diagnostic]:
         """Return the problems of the present text, or of another file, once the server has published them."""
         wanted = uri or self.uri
-        async with asyncio.timeout(_PATIENCE):
-            while self.uri not in self._diagnostics or self._diagnostics[self.uri].version != self.version:
-                self._changed.clear()
-                await self._changed.wait()
+        await self.until(
+            lambda: self.uri in self._diagnostics and self._diagnostics[self.uri].version == self.version
+        )
         params = self._diagnostics.get(wanted)
         return [] if params is None else list(params.diagnostics)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for messages of the server until a condition is true."""
+        async with asyncio.timeout(_PATIENCE):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+    def messages(self) -> list[str]:
+        """Return the messages of the problems that the server published last for the file."""
+        params = self._diagnostics.get(self.uri)
+        return [] if params is None else [one.message for one in params.diagnostics]
+
+    def report_change(self, path: Path) -> None:
+        """Report a file that changed on disk, as an editor does that watches files."""
+        event = types.FileEvent(path.as_uri(), types.FileChangeType.Changed)
+        self._client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
 
     @property
     def files(self) -> frozenset[str]:
@@ -178,15 +200,24 @@ class Editor:
 
 
 @contextlib.asynccontextmanager
-async def open_editor(path: Path, *options: str, language: str = "zkdeployment") -> AsyncIterator[Editor]:
-    """Yield an editor with one open file; its folder is the directory of the file."""
+async def open_editor(
+    path: Path, *options: str, language: str = "zkdeployment", watches: bool = False
+) -> AsyncIterator[Editor]:
+    """Yield an editor with one open file; its folder is the directory of the file.
+
+    ``watches`` is whether the editor can watch files for the server.
+    """
     client = LanguageClient("editor", "1")
     editor = Editor(client, path)
     await client.start_io(sys.executable, "-m", "zkdeployment", "language-server", *options)
     async with asyncio.timeout(_PATIENCE):
         await client.initialize_async(
             types.InitializeParams(
-                capabilities=types.ClientCapabilities(),
+                capabilities=types.ClientCapabilities(
+                    workspace=types.WorkspaceClientCapabilities(
+                        did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(watches)
+                    )
+                ),
                 workspace_folders=[types.WorkspaceFolder(path.parent.as_uri(), path.parent.name)],
             )
         )

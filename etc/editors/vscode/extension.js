@@ -11,7 +11,6 @@ exports.activate = () => {
       { scheme: "file", language: "zkdeployment" },
       { scheme: "file", language: "yaml" },
     ],
-    synchronize: { fileEvents: workspace.createFileSystemWatcher("**/*.{zk,zkx,yaml,yml}") },
   });
   return client.start();
 };

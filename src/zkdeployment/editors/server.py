@@ -30,7 +30,7 @@ from zkdeployment.editors.rules.tree_text import (
     property_line,
     references,
 )
-from zkdeployment.editors.trees import LintOptions, OpenTree, is_source, tree_directory
+from zkdeployment.editors.trees import SOURCE_PATTERN, LintOptions, OpenTree, is_source, tree_directory
 from zkdeployment.tree.links import resolve
 
 if TYPE_CHECKING:
@@ -114,13 +114,19 @@ class TreeLanguageServer(LanguageServer):
     def cursor(
         self, document: types.TextDocumentIdentifier, position: types.Position, *, on_disk: bool = False
     ) -> Cursor | None:
-        """Return a place in a file of a tree, ``None`` in other files; ``on_disk`` reads the files again."""
+        """Return a place in a file of a tree, ``None`` in other files; ``on_disk`` reads the files again.
+
+        Files that changed on disk are read again, and their problems published, also if the editor does not watch
+        files.
+        """
         path = to_fs_path(document.uri)
         if path is None or not is_source(path):
             return None
         tree = self.tree_of(path)
         if on_disk:
             tree.forget()
+        elif tree.refresh():
+            self._check_soon(tree)
         texts = self.texts_of(tree)
         live = Live() if self.published is None else self.published.live()
         context, lines = TreeContext(tree.review(texts), live), tree.lines(path, texts)
@@ -135,6 +141,9 @@ class TreeLanguageServer(LanguageServer):
         tree = self.tree_of(path)
         if on_disk:
             tree.forget()
+        self._check_soon(tree)
+
+    def _check_soon(self, tree: OpenTree) -> None:
         self._changed.add(tree.directory)
         if self._pending is not None:
             self._pending.cancel()
@@ -144,6 +153,7 @@ class TreeLanguageServer(LanguageServer):
         self._pending = None
         changed, self._changed = self._changed, set()
         for directory in changed:
+            self._trees[directory].refresh()
             self._publish(self._trees[directory])
 
     def _publish(self, tree: OpenTree) -> None:
@@ -207,6 +217,7 @@ def build_server(options: LintOptions) -> TreeLanguageServer:
     for method in (types.TEXT_DOCUMENT_DID_OPEN, types.TEXT_DOCUMENT_DID_SAVE, types.TEXT_DOCUMENT_DID_CLOSE):
         server.feature(method)(_read_again)
     server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(_check)
+    server.feature(types.INITIALIZED)(_watch_files)
     server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)(_check_changed_files)
     server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=list(_TRIGGERS)))(
         _complete
@@ -216,6 +227,17 @@ def build_server(options: LintOptions) -> TreeLanguageServer:
     server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(_prepare_renaming)
     server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))(_rename)
     return server
+
+
+def _watch_files(server: TreeLanguageServer, _params: types.InitializedParams) -> None:
+    """Ask the editor to report changes of files, if it can; without reports, requests find the changes."""
+    workspace = server.client_capabilities.workspace
+    watched = None if workspace is None else workspace.did_change_watched_files
+    if watched is None or not watched.dynamic_registration:
+        return
+    method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+    options = types.DidChangeWatchedFilesRegistrationOptions([types.FileSystemWatcher(SOURCE_PATTERN)])
+    server.client_register_capability(types.RegistrationParams([types.Registration(method, method, options)]))
 
 
 def _read_again(

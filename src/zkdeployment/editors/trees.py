@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,10 @@ from zkdeployment.publishing.rules.review import Review, lint_problems, review
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+#: The files that may belong to a tree, as a pattern of the Language Server Protocol.
+SOURCE_PATTERN = f"**/*{{{','.join(TREE_SUFFIXES + DOCUMENT_SUFFIXES)}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,11 @@ def _has_tree(directory: Path) -> bool:
         return False
 
 
+#: Nanoseconds by which the times of files may be coarse: a file that changed so shortly before it was read may
+#: change again without another time.
+_TICK = 20_000_000
+
+
 class OpenTree:
     """The tree in one directory; the files on disk are read again after ``forget``.
 
@@ -63,12 +73,20 @@ class OpenTree:
         self.directory = directory
         self._options = options
         self._on_disk: Sequence[SourceFile] | None = None
+        self._stamps: Mapping[Path, tuple[int, ...]] | None = None
         self._last: Review | None = None
         self.unreadable: Problem | None = None
 
     def forget(self) -> None:
         """Read the files on disk again at the next review."""
         self._on_disk = None
+
+    def refresh(self) -> bool:
+        """Forget the files if one of them, or the list in one of their directories, changed; return whether."""
+        if self._on_disk is None or self._stamps == self._stamped():
+            return False
+        self.forget()
+        return True
 
     def review(self, texts: Mapping[str, str]) -> Review:
         """Return the review of the tree with the open ``texts``, by the path of their file."""
@@ -95,10 +113,26 @@ class OpenTree:
         """Read the files on disk; those that were read before stay if one of them cannot be read."""
         # Any directory may have a YAML file of another program, and millions of files below.
         read = read_trees if _has_tree(self.directory) else read_files
+        begin = time.time_ns()
         try:
             self._on_disk, self.unreadable = read([str(self.directory)]), None
         except ConfigurationError as error:
             self._on_disk, self.unreadable = self._on_disk or (), Problem(str(error))
+        stamps = self._stamped()
+        is_certain = all(max(times) < begin - _TICK for *times, _, _ in stamps.values())
+        self._stamps = stamps if is_certain else None
+
+    def _stamped(self) -> dict[Path, tuple[int, ...]]:
+        """Return the times, the inode and the size of each file that was read, and of the directories of these."""
+        files = [Path(file.name) for file in self._on_disk or ()]
+        stamps: dict[Path, tuple[int, ...]] = {}
+        for path in {self.directory, *files, *(file.parent for file in files)}:
+            try:
+                found = path.stat()
+            except OSError:
+                continue
+            stamps[path] = found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size
+        return stamps
 
     def _files(self, texts: Mapping[str, str]) -> list[SourceFile]:
         files = {file.name: file for file in self._on_disk or ()}

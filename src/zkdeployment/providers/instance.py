@@ -63,7 +63,7 @@ class Provider:
         self._path = path
         self._address = address
         self._registered: str | None = None
-        self._sessions: set[int] = set()
+        self._sessions: set[int | None] = set()
         self._is_late = True  # whether another process that has the address registered before this one
 
     def check(self) -> None:
@@ -81,10 +81,10 @@ class Provider:
         data = encode(properties)
         replaced: Node | None = None
         for _ in range(_ATTEMPTS):
+            self._sessions.add(self._session.id)
             node = self._look(path, changed)
             if node is not None and node.owner == self._session.id and node.data == data:
                 return Registration(path, node, replaced=replaced)
-            self._sessions.add(self._session.id)
             is_foreign = node is not None and node.owner not in self._sessions
             if node is not None and is_foreign and not self._is_late:
                 return Registration(path, node, is_own=False)

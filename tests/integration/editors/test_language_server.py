@@ -364,6 +364,46 @@ def test_a_tree_with_errors_is_not_renamed(tree):
     asyncio.run(session())
 
 
+def test_an_editor_that_can_watch_files_is_asked_to_and_sees_problems_of_changed_files(tree):
+    (tree / "check.yaml").write_text(CHECK)
+
+    async def session() -> None:
+        async with open_editor(tree / "check.yaml", language="yaml", watches=True) as editor:
+            assert await editor.diagnostics() == []
+            await editor.until(lambda: bool(editor.registered))
+            (registered,) = editor.registered
+            assert registered.method == "workspace/didChangeWatchedFiles"
+            (watcher,) = registered.register_options["watchers"]
+            assert watcher["globPattern"] == "**/*{.zk,.zkx,.yaml,.yml}"
+            (tree / "main.zk").write_text(TREE.replace("/hello", "/hallo"))
+            editor.report_change(tree / "main.zk")
+            await editor.until(lambda: any("/demo/hello" in message for message in editor.messages()))
+
+    asyncio.run(session())
+
+
+def test_an_editor_that_cannot_watch_files_sees_changed_files_after_its_next_request(tree):
+    (tree / "check.yaml").write_text(CHECK)
+
+    async def session() -> None:
+        async with open_editor(tree / "check.yaml", language="yaml") as editor:
+            assert await editor.diagnostics() == []
+            (tree / "main.zk").write_text(TREE.replace("/hello", "/hallo"))
+            editor.go_to("/demo/hello", end=True)
+            await editor.hover()
+            await editor.until(lambda: any("/demo/hello" in message for message in editor.messages()))
+            (tree / "main.zk").unlink()
+            (tree / "other.zk").write_text(TREE)
+            assert (await editor.hover()).startswith("**/demo/hello**")
+            await editor.until(lambda: editor.messages() == [])
+            (tree / "other.zk").write_text(TREE.replace("/hello", "/hallo"))
+            editor.type("")
+            assert any("/demo/hello" in problem.message for problem in await editor.diagnostics())
+            assert editor.registered == []
+
+    asyncio.run(session())
+
+
 def test_a_renaming_reads_the_files_again(tree):
     """Some editors do not report files that other programs changed."""
     (tree / "check.yaml").write_text(CHECK)
