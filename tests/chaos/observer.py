@@ -153,8 +153,9 @@ class Observer:
         whole = stops if before.changed == after.changed else None
         text = None if version is None else str(version)
         recorded = None if whole is None else tuple(whole)
-        retry = after.properties.get("retry")
-        order = (str(retry.get("host")), str(retry.get("revision"))) if isinstance(retry, dict) else None
+        retry, order = after.properties.get("retry"), None
+        if isinstance(retry, dict) and retry.get("stamp") == after.version and not retry.get("succeeded"):
+            order = str(retry.get("host")), str(retry.get("revision"))
         self.see(ClusterSeen(since, uptime(), text, after.changed, recorded, order))
         self.see(ReportsSeen(uptime(), frozenset(self._reports())))
         self.see(read_registrations(self._session, self._world.hosts))

@@ -49,18 +49,41 @@ _HOSTS_AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """An operator's order that one host of a stopped fleet, named by its id, deploys the revision again."""
+    """An operator's order that one host of a stopped fleet, named by its id, deploys the revision again.
+
+    A retry that has ``succeeded`` permits nothing more.
+    """
 
     host: str
     revision: Revision
+    succeeded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mandate:
+    """The revision that one host may deploy now; ``is_retry``: only because an operator retries the host.
+
+    A deployment belongs to the mandate with which it began: a host that was retried needs a grant of the rollout
+    as soon as the fleet is resumed, although the revision stays the same.
+    """
+
+    revision: Revision
+    is_retry: bool = False
+
+    def __str__(self) -> str:
+        return f"a retry of {self.revision}" if self.is_retry else str(self.revision)
 
 
 @dataclass(frozen=True)
 class Cluster:
     """``/hosts``: the cluster version and, during a large publication, the coming revision.
 
-    While the fleet is stopped, a ``retry`` lets one host continue. When ``/hosts`` was read, ``hosts`` was the
-    number of registered hosts, and ``stamp`` the data version of the node, which changes with each write.
+    While the fleet is stopped, a ``retry`` lets one host continue. A retry belongs to the stop in which it was
+    given: its record names the data version of ``/hosts``. A write by anybody who does not renew that, such as a
+    person who sets the version by hand and keeps all other properties, ends the retry.
+
+    When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the
+    node, which changes with each write.
     """
 
     version: Revision | Literal[False] | None
@@ -90,29 +113,31 @@ class Cluster:
         """The seconds over which hosts spread their starts after a change wakes them all; 0 for a small fleet."""
         return max(0, self.hosts - _HOSTS_AT_ONCE) / _HOSTS_PER_SECOND
 
-    def properties(self, former: Properties) -> dict[str, Value]:
-        """Return the properties of ``/hosts`` for this cluster; ``former`` are the properties that it replaces."""
+    def properties(self, former: Properties, *, stamp: int) -> dict[str, Value]:
+        """Return the properties of ``/hosts`` for this cluster.
+
+        ``former`` are the properties that they replace, ``stamp`` is the data version of the node after the write.
+        """
         kept = {name: value for name, value in former.items() if name not in {"importing", "retry"}}
         importing = {} if self.importing is None else {"importing": self.importing}
-        retry: dict[str, Value] = (
-            {} if self.retry is None else {"retry": {"host": self.retry.host, "revision": self.retry.revision}}
-        )
+        retry = {} if self.retry is None else {"retry": _retry_properties(self.retry, stamp)}
         return kept | {"version": self.version} | importing | retry
 
-    def seen_by(self, host_id: str) -> Cluster:
-        """Return the cluster as an agent has to follow it: a retry of its host is the cluster version for it."""
-        if self.retry is None or self.retry.host != host_id:
-            return self
-        return replace(self, version=self.retry.revision)
+    def mandate(self, host_id: str) -> Mandate | None:
+        """Return what a host may deploy now; ``None`` if it may start nothing.
 
-    @property
-    def is_retry(self) -> bool:
-        """Whether the version is that of a retry: it applies to one host, and no rollout governs it."""
-        return self.retry is not None and self.version == self.retry.revision
+        Nobody else decides whether a host may act on a retry.
+        """
+        if self.revision is not None:
+            return Mandate(self.revision)
+        retry = self.retry
+        if retry is None or retry.succeeded or retry.host != host_id:
+            return None
+        return Mandate(retry.revision, is_retry=True)
 
     @classmethod
-    def from_properties(cls, properties: Properties, *, hosts: int = 0, stamp: int = 0) -> Cluster:
-        """Return the cluster that the properties of ``/hosts`` describe.
+    def from_properties(cls, properties: Properties, *, stamp: int, hosts: int = 0) -> Cluster:
+        """Return the cluster that the properties of ``/hosts`` describe at the data version ``stamp``.
 
         A missing or malformed version reads as null: all stop.
         """
@@ -123,17 +148,25 @@ class Cluster:
         return cls(
             version=known,
             importing=coming,
-            retry=_retry(properties.get("retry")) if known is None and coming is None else None,
+            retry=_retry(properties.get("retry"), stamp) if known is None and coming is None else None,
             hosts=hosts,
             stamp=stamp,
         )
 
 
-def _retry(value: object) -> Retry | None:
-    if not isinstance(value, dict):
+def _retry_properties(retry: Retry, stamp: int) -> Value:
+    properties: dict[str, Value] = {"host": retry.host, "revision": retry.revision, "stamp": stamp}
+    return properties | {"succeeded": True} if retry.succeeded else properties
+
+
+def _retry(value: object, stamp: int) -> Retry | None:
+    """Return the retry of a record; ``None`` if it is malformed, or ended with a write since."""
+    if not isinstance(value, dict) or value.get("stamp") != stamp:
         return None
     host, revision = value.get("host"), value.get("revision")
-    return Retry(host, revision) if isinstance(host, str) and is_revision(revision) else None
+    if not isinstance(host, str) or not is_revision(revision):
+        return None
+    return Retry(host, revision, succeeded=value.get("succeeded") is True)
 
 
 def is_revision(value: object) -> TypeGuard[Revision]:
@@ -227,6 +260,13 @@ def retrying(cluster: Cluster, host_id: str, revision: Revision | None) -> Clust
     if revision is None or cluster.importing is not None:
         raise RefusedError(_UNPUBLISHED)
     return replace(cluster, retry=Retry(host_id, revision))
+
+
+def succeeding(cluster: Cluster, host_id: str, revision: Revision) -> Cluster | None:
+    """Return the cluster after the retry of a host for a revision succeeded; ``None`` if it is not in force."""
+    if cluster.retry is None or cluster.mandate(host_id) != Mandate(revision, is_retry=True):
+        return None
+    return replace(cluster, retry=replace(cluster.retry, succeeded=True))
 
 
 #: What an operator can do for a failed host, by the state of a fleet that is not stopped.

@@ -10,7 +10,7 @@ from zkdeployment.base.records import Key, Record, invalid
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.base.cluster import Cluster, Revision
+    from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.base.deployment import Assignment
 
 
@@ -55,6 +55,10 @@ class Published:
     def governs(self, cluster: Cluster | None) -> bool:
         """Whether the strategy governs the cluster version; it never governs a version that was set by hand."""
         return self.strategy is not None and cluster is not None and cluster.revision == self.ordered
+
+    def permits(self, mandate: Mandate) -> bool:
+        """Whether a host may act on a mandate: a retry is only for the revision that is completely published."""
+        return not mandate.is_retry or mandate.revision == self.revision
 
     def is_wanted(self, cluster: Cluster, revision: Revision, sequence: int) -> bool:
         """Whether the fleet still has to deploy ``revision`` of the publication ``sequence`` (0: set by hand).

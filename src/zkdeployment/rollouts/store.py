@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from zkdeployment.base.cluster import Cluster, ClusterEvent
+from zkdeployment.base.cluster import ClusterEvent
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import RESTART, Facts, Host, is_host_name
 from zkdeployment.base.log import get_logger
-from zkdeployment.publishing.store.cluster import changing_cluster, decode_published, recording_stop
+from zkdeployment.publishing.store.cluster import changing_cluster, cluster_of, decode_published, recording_stop
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.strategies.criteria import proving as proving_hosts
@@ -215,7 +215,7 @@ class ZooKeeperRollouts:
         hosts, targets, rollouts = self._session.get_many([paths.HOSTS, paths.TARGETS, paths.ROLLOUTS])
         publication = decode_published(targets)
         return RolloutSnapshot(
-            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            cluster=None if hosts is None else cluster_of(hosts),
             published=publication,
             state=self._read_state(current_id(rollouts), publication.effective_since),
         )
@@ -349,7 +349,7 @@ class ZooKeeperRollouts:
         node, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
         if node is None:
             return
-        cluster, published = Cluster.from_properties(node.properties), decode_published(targets)
+        cluster, published = cluster_of(node), decode_published(targets)
         if published.is_wanted(cluster, state.revision, state.sequence):
             yield changing_cluster(node, ClusterEvent.STOP)
             yield from recording_stop(self._session, stop)

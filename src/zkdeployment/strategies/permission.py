@@ -122,6 +122,14 @@ class PhaseReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RolloutPart(Record):
+    """A phase of a rollout, which is named by its id."""
+
+    rollout: str
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
 class Permission:
     """The grant of one host in a rollout and the host's own reports; ``rollout`` is ``None`` before it begins."""
 
@@ -132,6 +140,12 @@ class Permission:
     def allows(self, phase: Phase) -> bool:
         """Whether the host may run a phase; a grant to deploy includes preparing."""
         return self.grant is not None and self.grant.phase in {phase, Phase.DEPLOY}
+
+    @property
+    def part(self) -> RolloutPart | None:
+        """The part in which a failure belongs now: the first phase without a report; ``None`` before a rollout."""
+        phase = Phase.DEPLOY if Phase.PREPARE in self.reports else Phase.PREPARE
+        return None if self.rollout is None else RolloutPart(self.rollout, phase)
 
     @property
     def is_excluded(self) -> bool:
@@ -160,22 +174,16 @@ class Permission:
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutPart(Record):
-    """A phase of a rollout, which is named by its id."""
-
-    rollout: str
-    phase: Phase
-
-
-@dataclass(frozen=True, slots=True)
 class Failure(Record):
     """A failure of a host, and its effect: the fleet, only the host in a rollout, or only a group.
 
     ``failed`` is the failure in the form for programs. With ``part``, the failure concerns only the host; with
-    ``group``, it stops that group.
+    ``group``, it stops that group. ``retried``: the host deployed because of a retry. If the fleet was resumed
+    meanwhile, the failure is a part of the present rollout.
     """
 
     stop: Stop
     failed: DeploymentFailure
     part: Annotated[RolloutPart | None, Key(flat=True, omit=True)] = None
     group: Annotated[str | None, OMITTED] = None
+    retried: Annotated[bool, OMITTED] = False

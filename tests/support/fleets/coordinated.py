@@ -214,12 +214,14 @@ class CoordinatorHandle:
 
 
 class ScriptedRollout:
-    """A rollout of ``revision``, whose records the test writes."""
+    """A rollout of ``revision``, whose records the test writes; a syncer may have ``published`` the revision."""
 
-    def __init__(self, fleet: Fleet, revision: str, *, sequence: int = 1) -> None:
+    def __init__(self, fleet: Fleet, revision: str, *, sequence: int = 1, published: bool = False) -> None:
         self._client = fleet.client
         self._sequence = sequence
         self.id = ""
+        if published:
+            return
         publication = {"version": None, "sequence": sequence, "strategy": "played", "ordered": revision}
         self._put(paths.TARGETS, publication)
         fleet.set_version(revision)

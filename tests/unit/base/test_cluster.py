@@ -19,7 +19,7 @@ from zkdeployment.base.cluster import Cluster, ClusterState, is_revision
     ],
 )
 def test_the_cluster_version_determines_the_state(properties, state, revision):
-    cluster = Cluster.from_properties(properties)
+    cluster = Cluster.from_properties(properties, stamp=1)
     assert cluster.state is state
     assert cluster.revision == revision
 

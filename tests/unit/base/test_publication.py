@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import Cluster, Mandate
 from zkdeployment.base.publication import Published, is_sequence, next_sequence
 
 #: The revision r2, which changed only documents, after r1.
@@ -62,3 +62,11 @@ def test_a_large_publication_under_way_leaves_the_last_one_wanted():
     interrupted = Published(None, sequence=30, since=30, ordered="r2")
     assert interrupted.is_wanted(Cluster("r2", importing="r3"), "r2", 30)
     assert not interrupted.is_wanted(Cluster("r2", importing="r3"), "r1", 20)
+
+
+def test_a_retry_is_only_for_the_revision_that_is_completely_published():
+    retry = Mandate("r2", is_retry=True)
+    assert Published("r2").permits(retry)
+    assert not Published("r1").permits(retry)
+    assert not Published(None, ordered="r2").permits(retry)  # after an import by hand
+    assert Published(None).permits(Mandate("by hand"))

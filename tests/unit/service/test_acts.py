@@ -74,10 +74,15 @@ def test_another_retry_names_the_one_that_it_ends():
 
 
 @pytest.mark.parametrize(
-    ("host", "labels"), [("h1", ["Resume", "Stop"]), ("h9", ["Resume", "Stop"]), ("h3", ["Resume"])]
+    ("retry", "labels"),
+    [
+        (Retry("h1", "r2"), ["Resume", "Stop"]),
+        (Retry("h9", "r2"), ["Resume", "Stop"]),
+        (Retry("h3", "r2", succeeded=True), ["Resume"]),
+    ],
 )
-def test_a_stop_is_offered_while_one_host_of_a_stopped_fleet_tries_again(host, labels):
-    found = FleetSnapshot(Cluster(None, retry=Retry(host, "r2")), published="r2", hosts=HOSTS)
+def test_a_stop_is_offered_while_one_host_of_a_stopped_fleet_tries_again(retry, labels):
+    found = FleetSnapshot(Cluster(None, retry=retry), published="r2", hosts=HOSTS)
     assert [link.label for link in fleet_acts(found, "/", ANN)] == labels
 
 

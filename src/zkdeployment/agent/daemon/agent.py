@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
-    from zkdeployment.base.cluster import Cluster, Revision
+    from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.config.settings import Settings
 
@@ -106,7 +106,7 @@ class PublicationReader:
         self._reporting = reporting
         self._watermark = Watermark(reporting.adapters.run.published)
 
-    def read(self, cluster: Cluster | None) -> Published | CycleEvent:
+    def read(self, mandate: Mandate | None) -> Published | CycleEvent:
         """Return the last publication, or the event that ends the cycle if the host must not act on it.
 
         The cause of such an event has been reported already. Raises ``StalePublicationError`` if ZooKeeper has
@@ -116,10 +116,10 @@ class PublicationReader:
             published = self._reporting.retry_until_reachable(self._adapters.fleet.published)
             self._watermark.check(published)
             self._watermark.note(published)
-        elif cluster is None or cluster.revision is None:
+        elif mandate is None:
             return Published()  # nothing may start
         else:
-            verified = self._read_trusted(self._adapters.trusted, cluster.revision)
+            verified = self._read_trusted(self._adapters.trusted, mandate.revision)
             if isinstance(verified, CycleEvent):
                 return verified
             published = verified
@@ -144,6 +144,9 @@ class PublicationReader:
 
 #: The events of cycles in which a running host has nothing to do.
 _IDLE = frozenset({CycleEvent.VERSION_PRESENT, CycleEvent.HOST_EXCLUDED})
+
+#: The events of cycles after which the host has the revision.
+_REACHED = frozenset({CycleEvent.VERSION_PRESENT, CycleEvent.ONLY_DOCUMENTS_CHANGED, CycleEvent.STEPS_SUCCEEDED})
 
 
 class AgentCycle:
@@ -210,13 +213,14 @@ class AgentCycle:
         if not self._read_lease():
             return
         cluster = self._reporting.read_cluster()
+        mandate = self._reporting.mandate(cluster)
         # This is read after the cluster version, so that a version never lacks its strategy.
-        published = self._publications.read(cluster)
+        published = self._publications.read(mandate)
         if isinstance(published, CycleEvent):
             self._advance(published)
             return
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
-        if cluster is None or cluster.revision is None:
+        if mandate is None or not published.permits(mandate):
             self._hold(cluster)
             self.lease.forget_failure()
             self.lease.show_waiting(ClusterState.STOPPED if cluster is None else cluster.state)
@@ -224,26 +228,34 @@ class AgentCycle:
             self._reporting.inventory.refresh()
             return
         self._held = None
-        # A host needs no grant to follow its lease, nor to try again when an operator asked for that.
-        needs_grant = self.lease.is_reached and not (cluster.is_retry or self._has_been_granted(published))
-        is_gated = published.governs(cluster) and needs_grant
         gate = None
-        if is_gated:
+        # A host needs no grant to follow its lease, nor for a retry: no strategy governs a stopped fleet.
+        if published.governs(cluster) and self.lease.is_reached and not self._has_been_granted(published):
             sequence = published.effective_since
             gate = RolloutGate(
                 self._reporting,
                 self._waits,
                 sequence=sequence,
-                revision=cluster.revision,
+                revision=mandate.revision,
                 spread=self.start_spread,
             )
-        with bound(revision=cluster.revision):
-            event = self._compare(cluster.revision, published, gate)
+        with bound(revision=mandate.revision):
+            self._follow(mandate, published, gate)
+
+    def _follow(self, mandate: Mandate, published: Published, gate: RolloutGate | None) -> None:
+        """Deploy the revision of the mandate if the host lacks it; end a retry that succeeded."""
+        event = self._compare(mandate.revision, published, gate)
+        if event in _IDLE:
+            self._reporting.inventory.refresh()
+        if event is CycleEvent.VERSION_WANTED:
             self._advance(event)
-            if event in _IDLE:
-                self._reporting.inventory.refresh()
-            if self._state is CycleState.DEPLOYING:
-                self._advance(self._deploy(cluster.revision, published, gate))
+            event = self._deploy(mandate, published, gate)
+        if mandate.is_retry and event in _REACHED:
+            # If the agent is killed before this, its next cycle finds the version, and repeats it.
+            fleet, identity = self._adapters.fleet, self._reporting.host.identity
+            with failpoints("complete-retry"):
+                self._reporting.retry_until_reachable(lambda: fleet.complete_retry(identity, mandate.revision))
+        self._advance(event)
 
     def _compare(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
         """Compare the host's version and its rollout with the revision; update the host's status accordingly."""
@@ -311,7 +323,7 @@ class AgentCycle:
         self.lease.note_failure()
         self._reporting.hand_on_work()
 
-    def _deploy(self, revision: Revision, published: Published, gate: RolloutGate | None) -> CycleEvent:
+    def _deploy(self, mandate: Mandate, published: Published, gate: RolloutGate | None) -> CycleEvent:
         try:
             self.lease.take_role()
         except HostFilesError as error:
@@ -320,7 +332,7 @@ class AgentCycle:
         self._hand_on_former_roles()
         supervision = Supervision(
             self._reporting,
-            revision,
+            mandate,
             gate,
             published=published,
             lease=self.lease,
@@ -332,7 +344,7 @@ class AgentCycle:
             self._may_be_queued = may_be_queued  # the deployment released the lock that it acquired
             self._leave_locks()
             return CycleEvent.STEPS_SUCCEEDED
-        self.lease.fail(revision, is_gated=gate is not None)
+        self.lease.fail(mandate.revision, is_gated=gate is not None)
         return CycleEvent.STEP_FAILED
 
     def _leave_locks(self) -> None:
@@ -416,7 +428,9 @@ class AgentWaits:
 #: The errors of a cycle that end the agent. All other errors, such as those of damaged nodes, fail only the cycle.
 _ENDING = (DuplicateError, RestartError, ShutdownError)
 
-_SETTLE = 0.05  # seconds until the cluster version is read again after it changed during a cycle
+#: Seconds until the cluster version is read again after it changed during a cycle: at first, and after many such
+#: cycles in a row. A further change ends the wait.
+_SETTLE, _LONGEST_SETTLE = 0.05, 5.0
 
 
 class Agent:
@@ -431,6 +445,7 @@ class Agent:
             reporting, self._waits, commands=commands, lease=lease, is_disturbed=self._is_disturbed
         )
         self._backoff = Backoff(first=5.0, most=60.0)
+        self._settle = Backoff(first=_SETTLE, most=_LONGEST_SETTLE)
         self._following = False
         self._succeeded = False
 
@@ -457,7 +472,9 @@ class Agent:
                 outcome = self._guarded_cycle()
                 if self._backoff.seconds:
                     self._waits.hold_back(self._backoff.seconds)
-                elif outcome is CycleState.MOVED or self._adapters.outdated():
+                elif outcome is CycleState.MOVED:
+                    self._waits.wait_for_wake(self._settle.fail())
+                elif self._adapters.outdated():
                     self._waits.wait_for_wake(_SETTLE)
                 elif self._waits.wait_for_cycle() and not self._cycle.lease.is_outdated:
                     self._waits.hold_back(spread(self._cycle.start_spread))  # a change woke all hosts
@@ -477,7 +494,7 @@ class Agent:
                 self._control.check()
                 outcome = self._cycle.run()
                 if outcome is CycleState.MOVED:
-                    self._control.wait(_SETTLE)
+                    self._control.wait(self._settle.fail())
         return outcome
 
     def _reload(self, reread: Callable[[], Settings | None]) -> Settings | None:
@@ -532,4 +549,6 @@ class Agent:
             self._backoff.fail()
             return self._cycle.fail(error)
         self._backoff.reset()
+        if outcome is not CycleState.MOVED:
+            self._settle.reset()
         return outcome

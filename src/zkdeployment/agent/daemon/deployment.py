@@ -32,7 +32,7 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.host import WAITING_PREFIX
 from zkdeployment.base.log import bound, get_logger
 from zkdeployment.base.publication import DeploymentBasis
-from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
+from zkdeployment.strategies.permission import Permission, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
-    from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.publication import Published
+    from zkdeployment.strategies.permission import RolloutPart
 
 
 class RolloutGate:
@@ -73,9 +74,9 @@ class RolloutGate:
         return self._permission.rollout or ""
 
     @property
-    def phase(self) -> Phase:
-        """The phase of a failure: the first phase that was not reported."""
-        return Phase.DEPLOY if Phase.PREPARE in self._permission.reports else Phase.PREPARE
+    def part(self) -> RolloutPart | None:
+        """The part of the rollout in which the host fails now; ``None`` if no rollout is under way."""
+        return self._permission.part
 
     def failure(self) -> str | None:
         """Return why the rollout excludes this host, ``None`` if it does not; watch for another rollout."""
@@ -189,6 +190,7 @@ _OF_GROUP = (AwaitedServiceError, ScriptError)
 class Supervision:
     """Permits, shows and reports the steps of one deployment of one revision.
 
+    The deployment belongs to its ``mandate``, and ends when the host no longer has that.
     ``published`` is the last publication that was read before the deployment: it gives the deployment its
     ``sequence`` (0: the revision was set by hand) and the order between services. Without a ``gate`` no rollout
     delays the deployment. A deployment that waits at the gate is abandoned when ``disturbed`` returns true.
@@ -199,7 +201,7 @@ class Supervision:
     def __init__(
         self,
         reporting: HostReporting,
-        revision: Revision,
+        mandate: Mandate,
         gate: RolloutGate | None,
         *,
         published: Published,
@@ -208,7 +210,8 @@ class Supervision:
     ) -> None:
         self._adapters = adapters = reporting.adapters
         self._reporting = reporting
-        self.revision = revision
+        self._mandate = mandate
+        self.revision = revision = mandate.revision
         is_published = published.revision == revision
         self.sequence = published.sequence if is_published else 0
         self._since = published.effective_since if is_published else 0
@@ -355,10 +358,7 @@ class Supervision:
                 raise
             except Exception as error:  # a defect of this program must not spread over the fleet
                 is_untrusted = isinstance(error, UntrustedError)  # this concerns all hosts
-                part = None
-                # No rollout tolerates a failure before its first permission.
-                if self.gate is not None and self.gate.rollout and not is_untrusted:
-                    part = RolloutPart(self.gate.rollout, self.gate.phase)
+                part = None if self.gate is None or is_untrusted else self.gate.part
                 path, number = (None, None) if deployment is None else (deployment.path, deployment.number)
                 failed = DeploymentFailure(self.sequence, step, path, number, frozenset(packages))
                 if group is not None and not self.lease.is_leasable and isinstance(error, _OF_GROUP):
@@ -367,7 +367,8 @@ class Supervision:
                 if part is None and self.lease.is_leasable and not is_untrusted:
                     self._reporting.failures.fail_alone(self.revision, failed, error)
                 else:
-                    self._reporting.failures.fail(self.revision, failed, error, part)
+                    retried = self._mandate.is_retry and not is_untrusted
+                    self._reporting.failures.fail(self.revision, failed, error, part, retried=retried)
                 raise FailedError(step) from error
 
     @property
@@ -391,14 +392,20 @@ class Supervision:
         self._reporting.control.check()
         cluster = self._reporting.read_cluster(changed)
         self._reporting.refresh_session()
-        if midway and cluster is not None and cluster.state in {ClusterState.STOPPED, ClusterState.HELD}:
-            return
-        if cluster is None or cluster.revision != self.revision:
+        mandate = self._reporting.mandate(cluster)
+        if cluster is None or mandate != self._mandate:
+            if midway and cluster is not None and self._may_finish(cluster):
+                return
             now = "missing" if cluster is None else f"{cluster.version} ({cluster.state.value})"
-            raise ConflictError(f"the cluster version changed: expected {self.revision}, found {now}")
+            raise ConflictError(f"the cluster version changed: expected {self._mandate}, found {now}")
         if cluster.stamp != self._stamp:
             self.groups.read()
         self._stamp = cluster.stamp
+
+    def _may_finish(self, cluster: Cluster) -> bool:
+        """Whether actions that belong together are completed, although the host has another mandate or none."""
+        is_halted = cluster.state in {ClusterState.STOPPED, ClusterState.HELD}
+        return is_halted or cluster.revision == self.revision
 
 
 @dataclass(frozen=True)
@@ -469,8 +476,7 @@ class DeploymentRun:
             get_logger().warning("deployment-abandoned", reason=str(conflict))
             if self._supervision.changed:
                 self._reporting.inventory.publish()
-                cluster = self._reporting.read_cluster()
-                if cluster is None or cluster.revision is None:
+                if self._reporting.mandate(self._reporting.read_cluster()) is None:
                     self._run_after(len(plan.steps))
             raise
         if plan.steps:

@@ -127,10 +127,11 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     if adapters.trusted is None:
         Watermark(adapters.run.published).check(published)
     cluster = adapters.fleet.cluster()
-    if cluster is None or cluster.revision is None:
+    mandate = None if cluster is None else cluster.mandate(identity.id)
+    if mandate is None or not published.permits(mandate):
         state = ClusterState.STOPPED if cluster is None else cluster.state
         raise RefusedError(f"nothing starts: the cluster is {state.value}")
-    revision = cluster.revision
+    revision = mandate.revision
     host = adapters.run.read_host(identity)
     has_role = True
     if leasable and identity.role is not None:

@@ -117,7 +117,8 @@ class TrustedPublications:
     def _verified(self, identity: Identity, revision: Revision) -> tuple[SignedSnapshot, Published]:
         with _advising():
             snapshot = self._publications.snapshot(identity)
-        if snapshot.cluster is None or snapshot.cluster.seen_by(identity.id).revision != revision:
+        mandate = None if snapshot.cluster is None else snapshot.cluster.mandate(identity.id)
+        if mandate is None or mandate.revision != revision:
             raise ConflictError(f"the cluster version changed while the publication was read: expected {revision}")
         if snapshot.signed is None:
             return snapshot, self._unsigned(revision)

@@ -133,14 +133,17 @@ class FailureReporter:
         failed: DeploymentFailure,
         error: Exception,
         part: RolloutPart | None = None,
+        *,
+        retried: bool = False,
     ) -> None:
         """Stop the fleet because of ``error``; return when the failure is in ZooKeeper.
 
         The fleet is not stopped if it has another publication by now. With ``part``, the
-        failure is reported to that rollout and no other host stops. Raises ``ShutdownError`` or ``RestartError``
-        if this process has to end before; then the next agent reports the failure.
+        failure is reported to that rollout and no other host stops. The failure of a host that was ``retried`` is
+        reported to the present rollout if the fleet was resumed meanwhile. Raises ``ShutdownError`` or
+        ``RestartError`` if this process has to end before; then the next agent reports the failure.
         """
-        self._report(Failure(self._show(revision, failed, error), failed, part), error)
+        self._report(Failure(self._show(revision, failed, error), failed, part, retried=retried), error)
 
     def fail_group(self, revision: Revision, failed: DeploymentFailure, group: str, error: Exception) -> str:
         """Stop one deployment intent group because of ``error``, and return the recorded reason.
@@ -166,6 +169,7 @@ class FailureReporter:
                 reported = True
         finally:  # operators are informed although ZooKeeper does not answer
             output = getattr(error, "tail", "")
+            failure = self._unreported  # with the part that was found
             self._adapters.mailer.send(*failure_mail(failure, output, reported=reported, obsolete=obsolete))
         if not reported:
             self._presence.retry_until_overdue(lambda: self._attempt(failure))
@@ -256,10 +260,12 @@ class FailureReporter:
 
         Raises ``UnreachableError`` if the call has to be repeated.
         """
-        if failure.part is not None:
-            self._send(
-                failure.part.rollout, failure.part.phase, PhaseReport(failure.stop.time, failure.stop.reason)
-            )
+        part = failure.part
+        if failure.retried and failure.failed is not None:
+            part = self._adapters.fleet.resumed_part(self._presence.host.identity, failure.failed)
+            self._unreported = replace(failure, part=part)
+        if part is not None:
+            self._send(part.rollout, part.phase, PhaseReport(failure.stop.time, failure.stop.reason))
             return True
         try:
             if failure.group is not None:

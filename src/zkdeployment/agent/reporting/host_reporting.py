@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from zkdeployment.agent.adapters import AgentAdapters
-    from zkdeployment.base.cluster import Cluster, Revision
+    from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.host import Host
     from zkdeployment.base.inventory import Inventory
@@ -104,6 +104,10 @@ class HostPresence:
         cluster = self.retry_until_reachable(lambda: self.adapters.fleet.cluster(changed))
         self.telemetry.observe(cluster)
         return cluster
+
+    def mandate(self, cluster: Cluster | None) -> Mandate | None:
+        """Return what this host may deploy in a cluster; ``None`` if it may start nothing."""
+        return None if cluster is None else cluster.mandate(self.host.identity.id)
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
         attempt = 0

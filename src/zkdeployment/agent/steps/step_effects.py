@@ -206,7 +206,7 @@ class StepEffects:
         if self._adapters.trusted is not None:
             return True
         try:
-            return self._adapters.fleet.is_current(self._basis.revision, self._basis.stamp)
+            return self._adapters.fleet.is_current(self._identity, self._basis.revision, self._basis.stamp)
         except (DeniedError, RestartError, UnreachableError):
             return False
 

@@ -16,14 +16,16 @@ from zkdeployment.agent.store.service_locks import (
     any_free,
     remove_work,
 )
-from zkdeployment.base.cluster import Cluster, ClusterEvent
+from zkdeployment.base.cluster import Cluster, ClusterEvent, succeeding
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.errors import TreeError
 from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
+    cluster_of,
     decode_published,
     recording_stop,
+    setting_cluster,
     stopped_groups,
     stopping_group,
     write_output,
@@ -56,11 +58,12 @@ if TYPE_CHECKING:
     from zkdeployment.agent.files.run_directory import SessionFile
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.deployment import Deployment, DesiredState
+    from zkdeployment.base.deployment import Deployment, DeploymentFailure, DesiredState
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Published
     from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
+    from zkdeployment.strategies.permission import RolloutPart
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
@@ -98,28 +101,26 @@ class ZooKeeperFleet(HostRegistration):
         self._delay = LockDelay(lock_delay)
 
     def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
-        """Read the cluster version as it applies to this host; ``None`` if ``/hosts`` does not exist.
+        """Read the cluster version; ``None`` if ``/hosts`` does not exist.
 
         ``changed`` (which must not block) is called once, when the cluster version may have changed.
         """
         node = self._session.get(paths.HOSTS, watch=None if changed is None else WatchHandler(changed))
-        if node is None:
-            return None
-        return self._seen(Cluster.from_properties(node.properties, hosts=node.children, stamp=node.version))
+        return None if node is None else cluster_of(node)
 
     def published(self) -> Published:
         """Read the revision and the sequence of the last publication."""
         return decode_published(self._session.get(paths.TARGETS))
 
-    def is_current(self, revision: Revision, stamp: int) -> bool:
-        """Whether ``revision`` is the cluster version, and nothing was published or imported since ``stamp``.
+    def is_current(self, identity: Identity, revision: Revision, stamp: int) -> bool:
+        """Whether this host may deploy ``revision``, and nothing was published or imported since ``stamp``.
 
         ``stamp`` belongs to the last publication that was read. The answer includes all writes before this call.
         """
         self._session.sync()
         hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
-        cluster = None if hosts is None else self._seen(Cluster.from_properties(hosts.properties))
-        return cluster is not None and cluster.revision == revision and decode_published(targets).stamp == stamp
+        mandate = None if hosts is None else cluster_of(hosts).mandate(identity.id)
+        return mandate is not None and mandate.revision == revision and decode_published(targets).stamp == stamp
 
     def watch_cluster(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
@@ -135,6 +136,31 @@ class ZooKeeperFleet(HostRegistration):
         """
         make_skeleton(self._session)
         return commit_afresh(self._session, lambda: self._stopping(host, stop), "stop the fleet")
+
+    def complete_retry(self, identity: Identity, revision: Revision) -> None:
+        """Record that this host's retry for ``revision`` succeeded, after which the host may start nothing more.
+
+        Nothing is written if the retry has ended meanwhile.
+        """
+
+        def make() -> list[Operation] | None:
+            hosts = self._session.get(paths.HOSTS)
+            after = None if hosts is None else succeeding(cluster_of(hosts), identity.id, revision)
+            return None if hosts is None or after is None else [setting_cluster(hosts, after)]
+
+        commit_afresh(self._session, make, "record the success of the retry")
+
+    def resumed_part(self, identity: Identity, failed: DeploymentFailure) -> RolloutPart | None:
+        """Return the part of the present rollout that judges the failure of a host that was retried.
+
+        ``None`` while the fleet is not resumed, if no rollout of the failed publication is under way, and if the
+        strategy does not govern the cluster version.
+        """
+        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
+        published, cluster = decode_published(targets), None if hosts is None else cluster_of(hosts)
+        if not published.governs(cluster) or failed.sequence < published.effective_since:
+            return None
+        return self.permission(published.effective_since, identity).part
 
     def stop_group(self, stop: GroupStop) -> bool:
         """Record a failure that stops one group, unless the group is stopped already.
@@ -274,9 +300,6 @@ class ZooKeeperFleet(HostRegistration):
                 retried = result.after(HostResult.from_json(node.properties))
                 self._session.commit(Set(mine, encode(retried.to_json()), node.version))
 
-    def _seen(self, cluster: Cluster) -> Cluster:
-        return cluster if self._identity is None else cluster.seen_by(self._identity.id)
-
     def _stopping(self, host: Host, stop: Stop) -> list[Operation] | None:
         """Return the operations that set the cluster version to null and record the stop and the host's error.
 
@@ -285,15 +308,14 @@ class ZooKeeperFleet(HostRegistration):
         """
         hosts, targets, node = self._session.get_many([paths.HOSTS, paths.TARGETS, host_path(host)])
         if hosts is None:
-            stopping: Operation = Create(paths.HOSTS, encode(Cluster(None).properties({})))
+            stopping: Operation = Create(paths.HOSTS, encode(Cluster(None).properties({}, stamp=0)))
         else:
-            cluster = Cluster.from_properties(hosts.properties)
+            cluster = cluster_of(hosts)
             sequence = 0 if host.failed is None else host.failed.sequence
             if not decode_published(targets).is_wanted(cluster, stop.revision, sequence):
                 return None
             # A failure ends the retry of this host, which therefore fails once.
-            is_retried = cluster.retry is not None and cluster.retry.host == host.identity.id
-            is_stopped = cluster.version is None and not is_retried
+            is_stopped = cluster.version is None and cluster.mandate(host.identity.id) is None
             stopping = (
                 Check(paths.HOSTS, hosts.version) if is_stopped else changing_cluster(hosts, ClusterEvent.STOP)
             )

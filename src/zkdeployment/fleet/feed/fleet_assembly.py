@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from urllib.parse import unquote
 
-from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host
@@ -15,7 +14,13 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.daemon_failures import failure_of
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
-from zkdeployment.publishing.store.cluster import decode_published, group_stop_of, published_revision, stop_of
+from zkdeployment.publishing.store.cluster import (
+    cluster_of,
+    decode_published,
+    group_stop_of,
+    published_revision,
+    stop_of,
+)
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.publishing.store.requests import current_refusal, report_of, request_of
 from zkdeployment.strategies.store.agent_records import current_id
@@ -191,7 +196,7 @@ class FleetAssembly:
     def reading(self, *, started: int, finished: int, number: int) -> FleetReading:
         """Return the reading; ``started``, ``finished`` and ``number`` as in ``FleetReading``."""
         hosts, targets = self._nodes.node(paths.HOSTS), self._nodes.node(paths.TARGETS)
-        cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
+        cluster = None if hosts is None else cluster_of(hosts)
         last = decode_published(targets)
         syncer = self._nodes.node(paths.SYNCER)
         request = self._nodes.node(paths.REQUEST)

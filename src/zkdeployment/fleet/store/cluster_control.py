@@ -11,7 +11,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, cast
 
-from zkdeployment.base.cluster import INITIAL, Cluster, ClusterEvent, retrying
+from zkdeployment.base.cluster import INITIAL, ClusterEvent, retrying
 from zkdeployment.base.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.stop import Stop
@@ -19,6 +19,7 @@ from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
+    cluster_of,
     few_stops,
     forgetting_stops,
     published_revision,
@@ -95,9 +96,9 @@ class ZooKeeperClusterControl:
     def retry(self, host_id: str, act: Act) -> Revision:
         """Let one host of a stopped fleet deploy the published revision again, and return the revision.
 
-        The fleet stays stopped. If the host fails again, the retry ends; every other change of the cluster version
-        ends it, too. Raises ``RefusedError`` if the cluster is not stopped, if an operator stopped it, if no
-        revision is completely published, and for a host that is not registered, or has not failed.
+        The fleet stays stopped. The retry ends when the host succeeds or fails again, and with every other write
+        of the cluster version. Raises ``RefusedError`` if the cluster is not stopped, if an operator stopped it,
+        if no revision is completely published, and for a host that is not registered, or has not failed.
         """
         published: Revision | None = None
 
@@ -109,7 +110,7 @@ class ZooKeeperClusterControl:
             if hosts is None:
                 raise _no_cluster("retry")
             published = published_revision(targets)
-            cluster = retrying(Cluster.from_properties(hosts.properties), host_id, published)
+            cluster = retrying(cluster_of(hosts), host_id, published)
             host = None if node is None else Host.from_properties(host_id, node.properties)
             reason = retry_objection(host, read_stops(self._session), published)
             if reason:
@@ -167,7 +168,7 @@ class ZooKeeperClusterControl:
     def _request_state(self) -> RequestState:
         stops = recorded_stops(self._session)
         hosts = self._session.get(paths.HOSTS)
-        version = INITIAL if hosts is None else Cluster.from_properties(hosts.properties).version
+        version = INITIAL if hosts is None else cluster_of(hosts).version
         return RequestState(version, stops.version)
 
     def _wait_for_answer(self, request: PublicationRequest, timeout: float) -> Revision:

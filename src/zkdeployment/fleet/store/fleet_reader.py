@@ -7,7 +7,6 @@ from urllib.parse import unquote
 
 from zkdeployment.agent.store.role_locks import read_out_of_service, requests_of
 from zkdeployment.agent.store.service_locks import works_of
-from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
@@ -16,6 +15,7 @@ from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
 from zkdeployment.publishing.store.cluster import (
+    cluster_of,
     decode_published,
     published_revision,
     read_group_stops,
@@ -61,7 +61,7 @@ class ZooKeeperFleetReader:
         cluster_node, targets, request, refusals, *host_nodes = self._session.get_many(
             [paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.REFUSALS, *host_paths]
         )
-        cluster = None if cluster_node is None else Cluster.from_properties(cluster_node.properties)
+        cluster = None if cluster_node is None else cluster_of(cluster_node)
         last = decode_published(targets)
         return FleetSnapshot(
             cluster=cluster,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import Cluster, ClusterState
+from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.publishing.store.cluster import read_stops
+from zkdeployment.publishing.store.cluster import cluster_of, read_stops
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def read_host(session: Session, host_id: str) -> tuple[FleetSnapshot, Properties | None]:
     """Return the cluster with its stops, and the properties of one host's node; ``None`` if it does not exist."""
     node, host = session.get_many([paths.HOSTS, f"{paths.HOSTS}/{host_id}"])
-    cluster = None if node is None else Cluster.from_properties(node.properties)
+    cluster = None if node is None else cluster_of(node)
     halted = cluster is not None and cluster.state in (ClusterState.STOPPED, ClusterState.HELD)
     snapshot = FleetSnapshot(
         cluster=cluster,

@@ -9,13 +9,12 @@ from urllib.parse import unquote
 
 import tenacity
 
-from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError, RefusedError, TreeError, UntrustedError
 from zkdeployment.publishing.keys.ssh_signatures import check_keys, verify_text
 from zkdeployment.publishing.signing.snapshot import Deviation, SignedFleet, fleet_deviations, services_of
 from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement, Statement
 from zkdeployment.publishing.store.assignments import read_left
-from zkdeployment.publishing.store.cluster import decode_published
+from zkdeployment.publishing.store.cluster import cluster_of, decode_published
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.zookeeper import paths
@@ -45,7 +44,7 @@ def read_signed_fleet(session: Session) -> SignedFleet:
     with contextlib.suppress(TreeError):
         left = read_left(session)
     fleet = SignedFleet(
-        cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+        cluster=None if hosts is None else cluster_of(hosts),
         published=decode_published(targets),
         tree=ZooKeeperLiveTree(session).live_tree().tree,
         signed=None if signed is None else signed.data,

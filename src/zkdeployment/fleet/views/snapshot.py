@@ -64,10 +64,10 @@ def retried_host(snapshot: FleetSnapshot) -> Host | None:
 def is_retry_pending(snapshot: FleetSnapshot) -> bool:
     """Whether an operator ordered a retry of one host that has not succeeded yet.
 
-    The order stays in ``/hosts`` until the fleet is resumed, also after the host has succeeded.
+    The record of the retry stays until the next write of the cluster version, also after the host has succeeded.
     """
-    retry, host = None if snapshot.cluster is None else snapshot.cluster.retry, retried_host(snapshot)
-    return retry is not None and (host is None or host.error is not None or not host.has(retry.revision))
+    retry = None if snapshot.cluster is None else snapshot.cluster.retry
+    return retry is not None and not retry.succeeded
 
 
 def describe_retry(snapshot: FleetSnapshot) -> str:
@@ -75,10 +75,10 @@ def describe_retry(snapshot: FleetSnapshot) -> str:
     retry, host = None if snapshot.cluster is None else snapshot.cluster.retry, retried_host(snapshot)
     if retry is None:
         return ""
-    if host is None:
+    if host is None and not retry.succeeded:
         return f"the retry of {retry.host} begins when its agent is registered"
-    name = host.identity.name
-    return f"only {name} tries again" if is_retry_pending(snapshot) else f"the retry of {name} succeeded"
+    name = retry.host if host is None else host.identity.name
+    return f"the retry of {name} succeeded" if retry.succeeded else f"only {name} tries again"
 
 
 def _sentence(group: Sequence[Stop]) -> str:

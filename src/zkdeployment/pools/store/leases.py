@@ -8,13 +8,13 @@ from urllib.parse import unquote
 
 from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.agent.store.fleet import decode_lease
-from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, UntrustedError
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import unknown_keys
 from zkdeployment.pools.rules.host_lease import LeaseObservation, SignedLease, lease_text, next_signed_number
 from zkdeployment.publishing.signing.statement import SignedStatement
+from zkdeployment.publishing.store.cluster import cluster_of
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Set, TransactionError
@@ -197,7 +197,7 @@ class ZooKeeperLeases:
         return LeaseObservation(
             lease=decode_lease(path, lease),
             host=None if host is None else Host.from_properties(host_id, host.properties),
-            cluster=None if cluster is None else Cluster.from_properties(cluster.properties),
+            cluster=None if cluster is None else cluster_of(cluster),
             has_acted=lease is not None and host is not None and host.changed > lease.changed,
         )
 

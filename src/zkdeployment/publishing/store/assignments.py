@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.base.names import RESERVED
 from zkdeployment.base.publication import LeftService
+from zkdeployment.publishing.store.cluster import cluster_of
 from zkdeployment.publishing.targets.compiler import (
     wanted_for,
     wanted_from_tree,
@@ -175,7 +175,7 @@ def _changed(node: Node | None) -> int | None:
 
 
 def _check_cluster(node: Node | None, revision: Revision) -> None:
-    current = None if node is None else Cluster.from_properties(node.properties)
+    current = None if node is None else cluster_of(node)
     if current is None or current.revision != revision:
         state = "gone" if current is None else current.state.value
         version = None if current is None else current.version

@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, ClusterEvent, a
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.section import After, Before
 from zkdeployment.publishing.store.assignments import walk
-from zkdeployment.publishing.store.cluster import changing_cluster, decode_published, setting_cluster
+from zkdeployment.publishing.store.cluster import changing_cluster, cluster_of, decode_published, setting_cluster
 from zkdeployment.publishing.store.sections import existing, invalidation, opened_managed, tree_operations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import (
@@ -67,7 +67,7 @@ def read_before(session: Session, publication: Publication, sections: Sequence[S
 def _require_expected(before: Before, publication: Publication) -> None:
     hosts, targets, stops = (existing(before, path) for path in (paths.HOSTS, paths.TARGETS, paths.STOPS))
     expected = publication.expected or Cluster(INITIAL)  # the state in which /hosts is created
-    current = Cluster.from_properties(hosts.properties)
+    current = cluster_of(hosts)
     if current != expected:
         raise ConflictError(f"the cluster version changed: expected {expected}, found {current}")
     if publication.published is not None and publication.published.stamp != targets.version:
@@ -127,9 +127,10 @@ def import_transactions(
 
     ``nodes`` are ``/hosts``, the targets' node and the node of managed names; ``withholding`` writes the services
     that are withheld. The first transaction invalidates the targets, which no longer match the tree: agents then
-    read the tree itself. The retry of a host ends, because no revision is wholly published any more. If there are
-    several transactions, the first one also sets the mark ``importing`` and lists the new top-level nodes, and the
-    last one reverts that. After a crash in between, the next publication removes those nodes.
+    read the tree itself. The retry of a host ends, because no revision is wholly published any more; of an import
+    and a retry at the same time, the later one fails. If there are several transactions, the first one also sets
+    the mark ``importing`` and lists the new top-level nodes, and the last one reverts that. After a crash in
+    between, the next publication removes those nodes.
     """
     work = list(tree_operations(change, versions))
     if not work:
@@ -137,10 +138,13 @@ def import_transactions(
     check_data(work)
     hosts, targets, managed = (nodes[path] for path in (paths.HOSTS, paths.TARGETS, paths.MANAGED))
     first = [*withholding, *([] if targets is None else [invalidation(targets)])]
-    cluster = Cluster.from_properties({} if hosts is None else hosts.properties)
-    ending = [] if hosts is None or cluster.retry is None else [changing_cluster(hosts, ClusterEvent.STOP)]
-    pieces = list(chunks([*ending, *first, *work], acl))
-    if len(pieces) < 2 or hosts is None:
+    if hosts is None:
+        return list(chunks([*first, *work], acl))
+    cluster = cluster_of(hosts)
+    is_retried = cluster.retry is not None
+    guard = changing_cluster(hosts, ClusterEvent.STOP) if is_retried else Check(paths.HOSTS, hosts.version)
+    pieces = list(chunks([guard, *first, *work], acl))
+    if len(pieces) < 2:
         return pieces
     opened = advance(cluster, ClusterEvent.BEGIN, cluster.importing or BY_HAND)
     # The mark of an interrupted publication stays: only the next publication removes it.

@@ -5,8 +5,8 @@ previous stop in its node, and the node's version counts them. Creating a node, 
 changes the parent node, so that a transaction that forgets the stops fails if it does not know all of them.
 
 Each stopped group of deployment intents has a node until it changes or is resumed. Each change of these nodes
-also writes ``/hosts`` with unchanged data. A transaction that begins a step checks the version of ``/hosts``, so
-no step of the group begins after the stop; and the watches on ``/hosts`` wake all hosts.
+also writes ``/hosts`` with the same cluster version. A transaction that begins a step checks the version of
+``/hosts``, so no step of the group begins after the stop; and the watches on ``/hosts`` wake all hosts.
 """
 
 from __future__ import annotations
@@ -35,14 +35,20 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.transactions import Operation
 
 
+def cluster_of(hosts: Node) -> Cluster:
+    """Return the cluster in the node ``/hosts``."""
+    return Cluster.from_properties(hosts.properties, stamp=hosts.version, hosts=hosts.children)
+
+
 def changing_cluster(hosts: Node, event: ClusterEvent, revision: Revision | None = None) -> Operation:
     """Return the operation that changes ``/hosts`` for an event; raises ``RefusedError`` as ``advance`` does."""
-    return setting_cluster(hosts, advance(Cluster.from_properties(hosts.properties), event, revision))
+    return setting_cluster(hosts, advance(cluster_of(hosts), event, revision))
 
 
 def setting_cluster(hosts: Node, cluster: Cluster) -> Operation:
     """Return the operation that writes ``cluster`` to ``/hosts``, unless that has changed since it was read."""
-    return Set(paths.HOSTS, encode(cluster.properties(hosts.properties)), hosts.version)
+    properties = cluster.properties(hosts.properties, stamp=hosts.version + 1)
+    return Set(paths.HOSTS, encode(properties), hosts.version)
 
 
 FIRST = 64
@@ -191,10 +197,9 @@ def stopping_group(session: Session, stop: GroupStop) -> list[Operation] | None:
     session.ensure(paths.GROUP_STOPS)
     path = paths.group_stop_path(stop.group)
     hosts, targets, node = session.get_many([paths.HOSTS, paths.TARGETS, path])
-    cluster = None if hosts is None else Cluster.from_properties(hosts.properties)
-    if hosts is None or cluster is None:
+    if hosts is None:
         return None
-    if not decode_published(targets).is_wanted(cluster, stop.stop.revision, stop.sequence):
+    if not decode_published(targets).is_wanted(cluster_of(hosts), stop.stop.revision, stop.sequence):
         return None
     return [] if node is not None else [Create(path, encode(stop.to_json())), _touch_hosts(hosts)]
 
@@ -214,7 +219,7 @@ def ending_stops(session: Session, groups: Collection[str]) -> list[Operation]:
 
 
 def _touch_hosts(hosts: Node) -> Operation:
-    return Set(paths.HOSTS, hosts.data, hosts.version)
+    return setting_cluster(hosts, cluster_of(hosts))  # a retry stays in force
 
 
 _NAMES = "names"

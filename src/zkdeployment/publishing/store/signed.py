@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConfigurationError, ConflictError, TreeError, UntrustedError
 from zkdeployment.publishing.signing.snapshot import SignedSnapshot
 from zkdeployment.publishing.signing.statement import SignedStatement, bucket_of
+from zkdeployment.publishing.store.cluster import cluster_of
 from zkdeployment.publishing.store.documents import decode_strategy
 from zkdeployment.tree.links import resolved_properties
 from zkdeployment.tree.values import PROPERTY_LINK
@@ -82,7 +82,7 @@ class ZooKeeperSignedPublications:
             raise ConflictError(f"the cluster version changed while the publication was read for {identity}")
         found = decode_signed(names, signed)
         return SignedSnapshot(
-            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            cluster=None if hosts is None else cluster_of(hosts),
             changed=0 if hosts is None else hosts.changed,
             signed=found.statement,
             buckets=found.buckets,

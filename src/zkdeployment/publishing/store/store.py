@@ -8,7 +8,6 @@ import socket
 from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
-from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.errors import ConflictError, DeniedError, ZkdeploymentError
 from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.log import get_logger
@@ -17,7 +16,7 @@ from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
 from zkdeployment.publishing.section import NO_CHANGE
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
 from zkdeployment.publishing.store.builder import chunks, final_publication, read_before, transactions_for
-from zkdeployment.publishing.store.cluster import decode_published, remove_outputs
+from zkdeployment.publishing.store.cluster import cluster_of, decode_published, remove_outputs
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
 from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
@@ -114,7 +113,7 @@ class ZooKeeperPublications:
         wanted = [paths.STOPS, paths.HOSTS, paths.TARGETS, paths.MANAGED, paths.REFUSALS, paths.SIGNED]
         (stops, hosts, targets, managed, refusals, signed), (tops,) = self.session.look(wanted, ["/"])
         return PublishedState(
-            cluster=None if hosts is None else Cluster.from_properties(hosts.properties),
+            cluster=None if hosts is None else cluster_of(hosts),
             published=decode_published(targets, managed, tops or ()),
             stops=0 if stops is None else stops.version,
             refused=refused_revision(refusals),

@@ -90,7 +90,8 @@ def test_a_failed_host_tries_the_signed_publication_again_and_nothing_that_is_no
         host.wait_for_error()
         wait_until(lambda: world.fleet.version is None, "the fleet stops")
         cause.unlink()
-        world.fleet.set_version(None, retry={"host": "h1", "revision": "1" * 40})
+        stamp = world.client.get("/hosts")[1].version + 1
+        world.fleet.set_version(None, retry={"host": "h1", "revision": "1" * 40, "stamp": stamp})
         wait_until(lambda: "1" * 12 in host.node.get("error", ""), "it refuses what is not signed")
         assert invoke("retry", "-z", world.fleet.connection, "h1", "--reason", "repaired").returncode == 0
         host.wait_for_version(revision)

@@ -212,17 +212,18 @@ def test_a_stop_names_all_failures_and_the_host_to_inspect():
 
 
 @pytest.mark.parametrize(
-    ("retried", "fact"),
+    ("retried", "succeeded", "fact"),
     [
         (
             host(2, version=None, former="r1", step="deploy /web 0"),
+            False,
             "only app2 tries again, as an operator ordered",
         ),
-        (host(2, version="r2"), "the retry of app2 succeeded, as an operator ordered"),
+        (host(2, version="r2"), True, "the retry of app2 succeeded, as an operator ordered"),
     ],
 )
-def test_a_host_that_tries_again_needs_no_other_retry_and_is_not_its_own_cause(retried, fact):
-    cluster = Cluster(None, retry=Retry("h2", "r2"))
+def test_a_host_that_tries_again_needs_no_other_retry_and_is_not_its_own_cause(retried, succeeded, fact):
+    cluster = Cluster(None, retry=Retry("h2", "r2", succeeded=succeeded))
     explanation = explain(cluster, retried, stops=(FAILURE,), name="h2")
     assert explanation.facts[0] == fact
     assert [advice.target for advice in explanation.advice] == ["resume"]

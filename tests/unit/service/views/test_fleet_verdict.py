@@ -67,7 +67,8 @@ def test_a_retry_is_named_while_the_fleet_is_stopped():
 
 def test_a_retry_that_succeeded_or_whose_host_is_away_is_not_shown_as_under_way():
     cluster = Cluster(None, retry=Retry("h1", "r2"))
-    found = verdict(cluster, host("h1"), host("h2", "r1"), stops=(FAILURE,))
+    succeeded = Cluster(None, retry=Retry("h1", "r2", succeeded=True))
+    found = verdict(succeeded, host("h1"), host("h2", "r1"), stops=(FAILURE,))
     assert found.sentence.endswith("resumes the fleet. The retry of h1.example.com succeeded.")
     away = FleetSnapshot(cluster, published="r2", hosts=(host("h2", "r1"),), stops=(FAILURE,))
     summary = fleet_status(away).summary
