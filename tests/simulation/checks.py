@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation.analyses import AnalysisChecks
 from simulation.bracket_checks import BracketChecks
+from simulation.grant_checks import GrantChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.order_checks import OrderChecks
@@ -71,7 +72,8 @@ class Checks:
         self.order = OrderChecks(world, self.fail)
         self.brackets = BracketChecks(self.fail)
         self.analyses = AnalysisChecks(world, self.fail)
-        self._retries = RetryChecks(world, self.fail)
+        self.retries = RetryChecks(world, self.fail)
+        self._grants = GrantChecks(world, self.fail, self._is_late)
 
     def fail(self, sentence: str) -> None:
         """Record a violation."""
@@ -94,6 +96,8 @@ class Checks:
             self.fail(f"{machine.name} runs {call} while its file says version {machine.recorded_version}")
         self._check_wanted(call)
         self._check_stop(call)
+        if not (self._world.theme.signed or call.is_bracket or self._controller_of(call) is not None):
+            self._grants.script_started(call)
         self.order.script_started(call, self._commit(call.revision))
         self.brackets.script_started(call, is_controlled=self._controller_of(call) is not None)
         if self._world.theme.signed:
@@ -157,6 +161,7 @@ class Checks:
 
         The agent's successor tries the same deployment again.
         """
+        self.retries.agent_ended(process)
         for number, (machine, owner, _) in list(self._unreported.items()):
             is_kept = f"boom-{number}-".encode() in machine.disk.files.get("failure", b"")
             if owner is process and not is_kept and (was_killed or machine.disk.is_full):
@@ -258,12 +263,12 @@ class Checks:
         self.commits += 1
         judged = False
         self._check_failed(changes)
+        if not self._world.theme.signed:
+            self._grants.committed(changes)
         for change in changes:
+            judged |= change.path.startswith((paths.HOSTS, paths.STOPS, paths.TARGETS))
             if change.path.startswith(paths.HOSTS):
                 self._host_written(change)
-                judged |= change.path == paths.HOSTS
-            elif change.path.startswith(paths.STOPS):
-                judged = True
             elif change.path == paths.TARGETS:
                 self._targets_written(_properties(change.data))
             elif change.path in self._world.repository.published_tops or change.path in self.pruned:
@@ -273,7 +278,7 @@ class Checks:
                     self._unreported.pop(int(number), None)
         if judged:
             self._check_stops()
-            self._retries.committed(changes)
+            self.retries.committed(changes)
         self.order.committed(changes)
         if self._world.theme.analyses:
             self.analyses.committed(changes)
@@ -404,17 +409,22 @@ class Checks:
     def _check_stop(self, call: ScriptCall) -> None:
         if self._stopped_since is None or call.is_bracket or self._controller_of(call) is not None:
             return  # a stop does not interrupt the work under a role's lock
-        if self._retries.permits(call):
+        if self.retries.permits(call):
+            self.retries.script_started(call)
             return
-        stopped_since = max(self._stopped_since, self._retries.ended(call.machine.name))
+        stopped_since = max(self._stopped_since, self.retries.ended(call.machine.name))
+        if self._is_late(call, stopped_since):
+            self.fail(f"{call.machine.name} starts {call} {self._world.now - stopped_since:.0f} s after the stop")
+
+    def _is_late(self, call: ScriptCall, since: float) -> bool:
+        """Whether a script starts too long after a moment for its agent not to have seen it."""
         network, process = self._world.network, call.machine.process()
         disturbed = network.disturbed_until(process)
         if disturbed > self._world.now:
-            since, grace = max(stopped_since, process.frozen_until), GRACE_DISTURBED
+            since, grace = max(since, process.frozen_until), GRACE_DISTURBED
         else:
-            since, grace = max(stopped_since, disturbed), GRACE + GRACE_FOR_DISTANCE * network.distance
-        if self._world.now - since > grace:
-            self.fail(f"{call.machine.name} starts {call} {self._world.now - stopped_since:.0f} s after the stop")
+            since, grace = max(since, disturbed), GRACE + GRACE_FOR_DISTANCE * network.distance
+        return self._world.now - since > grace
 
     def _lock_of(self, call: ScriptCall) -> str | None:
         """Return the lock under which a script has to run; ``None`` if it needs none."""

@@ -122,6 +122,15 @@ class Faults:
         if daemon.name in self._world.machines:
             self._world.machines[daemon.name].switch_off()
 
+    def _lost_run_directory(self, daemon: Daemon, _process: Process) -> None:
+        """Reboot a machine without its run directory, unless a failure is kept there, which would be lost."""
+        daemon.kill()
+        machine = self._world.machines.get(daemon.name)
+        if machine is not None:
+            machine.switch_off()
+            if "failure" not in machine.disk.files:
+                machine.disk.files.clear()
+
     def _drop(self, _daemon: Daemon, process: Process) -> None:
         self._network.drop(process)
 

@@ -19,15 +19,17 @@ from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
 from zkdeployment.agent.steps.step_effects import StepEffects
 from zkdeployment.agent.store import fleet as agent_fleet
 from zkdeployment.agent.store import role_locks
+from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.registration import HostRegistration
 from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
-from zkdeployment.base.cluster import Cluster, ClusterEvent
+from zkdeployment.base import cluster as base_cluster
+from zkdeployment.base.cluster import Cluster, ClusterEvent, Mandate
 from zkdeployment.base.plan import Plan
 from zkdeployment.base.publication import OrderEntry, Published
 from zkdeployment.fleet.store import cluster_control
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
-from zkdeployment.publishing.store import cluster, sections
+from zkdeployment.publishing.store import builder, cluster, sections
 from zkdeployment.rollouts import daemon as coordinator
 from zkdeployment.rollouts import measuring
 from zkdeployment.strategies import group_analysis, phases
@@ -336,6 +338,41 @@ def gaps_measured() -> Iterator[None]:
         yield
 
 
+def deployments_outlive_retries() -> contextlib.AbstractContextManager[Any]:
+    """Let a deployment that began with a retry continue without a grant when the fleet is resumed."""
+    return mock.patch.object(Mandate, "__eq__", lambda self, other: other and self.revision == other.revision)
+
+
+def failures_stop_resumed_fleets() -> contextlib.AbstractContextManager[Any]:
+    """Let the failure of a retried host stop the fleet, although a rollout judges the host since the resume."""
+    return mock.patch.object(ZooKeeperFleet, "resumed_part", return_value=None)
+
+
+def retries_outlive_hands() -> contextlib.AbstractContextManager[Any]:
+    """Let a retry outlive a version that is set by hand, as if its record did not name the stop."""
+    read = base_cluster._retry
+    named = mock.Mock(side_effect=lambda value, _stamp: read(value, value.get("stamp")) if value else None)
+    return mock.patch.object(base_cluster, "_retry", named)
+
+
+@contextlib.contextmanager
+def imports_ignore_retries() -> Iterator[None]:
+    """Import a small tree by hand without a look at ``/hosts``, where an operator may order a retry meanwhile."""
+    transactions = builder.import_transactions
+
+    def loose(*arguments: Any) -> Any:
+        made = transactions(*arguments)
+        return [[one for one in each if one.path != paths.HOSTS] for each in made] if len(made) == 1 else made
+
+    with mock.patch.object(builder, "import_transactions", loose):
+        yield
+
+
+def retries_outlive_successes() -> contextlib.AbstractContextManager[Any]:
+    """Let a retry permit further deployments after its success."""
+    return mock.patch.object(ZooKeeperFleet, "complete_retry")
+
+
 @contextlib.contextmanager
 def retries_outlive_stops() -> Iterator[None]:
     """Let a retry outlive the next failure of its host, and the stop by an operator."""
@@ -358,10 +395,12 @@ def retries_outlive_stops() -> Iterator[None]:
 def retries_for_all() -> contextlib.AbstractContextManager[Any]:
     """Let every host of a stopped fleet follow the retry of one host."""
 
-    def seen_by(self: Any, _host_id: str) -> Any:
-        return self if self.retry is None else replace(self, version=self.retry.revision)
+    mandate = Cluster.mandate
 
-    return mock.patch.object(Cluster, "seen_by", seen_by)
+    def of_all(self: Any, host_id: str) -> Any:
+        return mandate(self, host_id if self.retry is None else self.retry.host)
+
+    return mock.patch.object(Cluster, "mandate", of_all)
 
 
 def retries_forget_stops() -> contextlib.AbstractContextManager[Any]:
@@ -401,6 +440,11 @@ MUTATIONS = {
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries"),
     "a retry forgets the stops": Mutation(retries_forget_stops, "retries"),
+    "a retried host continues without a grant": Mutation(deployments_outlive_retries, "retries"),
+    "a retried host stops the resumed fleet": Mutation(failures_stop_resumed_fleets, "retries"),
+    "a retry outlives a version by hand": Mutation(retries_outlive_hands, "retries"),
+    "an import ignores a retry": Mutation(imports_ignore_retries, "retries"),
+    "a retry outlives its success": Mutation(retries_outlive_successes, "retries"),
 }
 
 DEFECTS = {

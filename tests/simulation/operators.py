@@ -81,7 +81,7 @@ class Operators:
         else:
             if chance.random() < 0.5:
                 self._plan.controllers[chance.choice(self._world.roles)] = chance.choice(VERSIONS)
-            if chance.random() < 0.3:
+            if self._world.theme.retries or chance.random() < 0.3:
                 self._choose_strategy()
         self._push()
 
@@ -309,6 +309,28 @@ class Operators:
             self._world.take_time(0.0, 20 * self._world.network.latency())
         self._acts.tree.import_tree(TreeChange(update=update), roles=(), versions=live.versions)
 
+    def _version_by_hand(self) -> None:
+        """Set the version by hand, and keep the other properties: mostly to stop the fleet at the end."""
+        chance, session = self._world.chance, self._session
+        for version in chance.choice([[None], [None], [False, None], [f"by-hand-{self._world.now:.0f}", None]]):
+            hosts = session.get(paths.HOSTS)
+            if hosts is not None:
+                session.commit(Set(paths.HOSTS, encode({**hosts.properties, "version": version}), hosts.version))
+                self._world.take_time(0.0, chance.choice([0.1, 5.0]))
+
+    def _import_beside_a_retry(self) -> None:
+        """Import a node by hand while another operator retries a host."""
+        world = self._world
+
+        def retry() -> None:
+            with Session("zk1:2181", session_timeout=10.0) as session:
+                self._attempt(lambda: self._retry_any(operator_adapters(session)))
+
+        change = TreeChange(create={f"/by-hand-{world.now:.0f}": {}})
+        world.network.scheduler.spawn(world.new_process("another operator"), retry)
+        world.take_time(0.0, 20 * world.network.latency())
+        self._acts.tree.import_tree(change, roles=(), versions={})
+
     def resume_at_once(self) -> None:
         """Resume at about the time of a stop, while other hosts may still record theirs."""
         with Session("zk1:2181", session_timeout=10.0) as session:
@@ -323,12 +345,16 @@ class Operators:
             world.network.scheduler.spawn(world.new_process("hasty"), at_once)
 
     def retry_again_and_again(self) -> None:
-        """Order retries of failed hosts as long as the fleet is stopped, also while one is under way."""
+        """Order retries of failed hosts until one resumes the fleet, both also while a retry is under way."""
         world = self._world
         with Session("zk1:2181", session_timeout=10.0) as session:
+            acts = operator_adapters(session)
             while world.faults.are_active and world.checks.is_stopped:
                 world.take_time(0.0, world.chance.choice([1.0, 20.0]))
-                self._attempt(lambda: self._retry_any(operator_adapters(session)))
+                self._attempt(lambda: self._retry_any(acts))
+                if world.chance.random() < 0.1:
+                    world.take_time(0.0, 10.0)
+                    self._attempt(lambda: acts.cluster.resume(self._act_of("resume")))
 
     def take_back(self) -> None:
         """Take the last push back, at about the time at which a syncer died while it published it."""
@@ -456,8 +482,9 @@ class Operators:
         if rollout is not None and rollout.ending is None and waiting_reason(rollout, CANARY):
             self._acts.rollouts.direct(Directive.PROMOTE, self._act_of("rollout promote"), CANARY)
         nodes = world.network.ensemble.leader.nodes
-        running = _value(nodes, paths.HOSTS, "version") == world.repository.fetch()
-        over = rollout is not None and rollout.ending is not None
+        tip = world.repository.fetch()
+        running = _value(nodes, paths.HOSTS, "version") == tip
+        over = rollout is not None and rollout.ending is not None and rollout.revision == tip
         if self._awaits_rollback() or world.now - self._last_repair < 4 * _LOOK:
             return
         if not running:

@@ -32,6 +32,7 @@ FAULTS = {
     "restart all": 0,
     "metrics": 0,
     "no coordinator": 0,
+    "lost run directory": 0,
 }
 
 #: Kinds of acts and how often they come.
@@ -55,6 +56,8 @@ ACTS = {
     "prune": 0,
     "rename": 0,
     "retry": 0,
+    "version by hand": 0,
+    "import beside a retry": 0,
 }
 
 
@@ -72,7 +75,8 @@ class Theme:
     back after a failed rollout, and at the end a rollout fails. In ``controlled`` fleets most hosts have a role,
     and each role has a controller. With ``long_scripts``, some scripts run for longer than a session and the lock
     delay last, and agents that have to end cut them off. With ``analyses``, a metric decides whether the canary of
-    the strategy is healthy. With ``retries``, hasty operators let failed hosts try again. ``pace`` multiplies the
+    the strategy is healthy. With ``retries``, hasty operators let failed hosts try again,
+    and resume the fleet meanwhile. ``pace`` multiplies the
     times between acts and between faults.
     """
 
@@ -183,8 +187,18 @@ THEMES = {
         pace=10.0,
     ),
     "retries": Theme(
-        acts={"retry": 10, "resume": 20, "resume latest": 20, "stop": 4, "hold": 0, "by hand": 3},
-        faults={"failing scripts": 20},
+        acts={
+            "strategy": 15,
+            "retry": 10,
+            "resume": 20,
+            "resume latest": 20,
+            "stop": 4,
+            "hold": 0,
+            "by hand": 3,
+            "version by hand": 8,
+            "import beside a retry": 4,
+        },
+        faults={"failing scripts": 20, "lost run directory": 40},
         distances=(1.0, 20.0, 100.0),
         hasty=0.9,
         failing=0.2,

@@ -79,8 +79,8 @@ class Cluster:
     """``/hosts``: the cluster version and, during a large publication, the coming revision.
 
     While the fleet is stopped, a ``retry`` lets one host continue. A retry belongs to the stop in which it was
-    given: its record names the data version of ``/hosts``. A write by anybody who does not renew that, such as a
-    person who sets the version by hand and keeps all other properties, ends the retry.
+    given: its record names the data version of ``/hosts``. Each write that does not renew the record ends the
+    retry, for example if a person sets the version by hand and keeps all other properties.
 
     When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the
     node, which changes with each write.
@@ -124,9 +124,9 @@ class Cluster:
         return kept | {"version": self.version} | importing | retry
 
     def mandate(self, host_id: str) -> Mandate | None:
-        """Return what a host may deploy now; ``None`` if it may start nothing.
+        """Return the mandate of a host; ``None`` if the host may start nothing.
 
-        Nobody else decides whether a host may act on a retry.
+        Only this function decides whether a host may act on a retry.
         """
         if self.revision is not None:
             return Mandate(self.revision)

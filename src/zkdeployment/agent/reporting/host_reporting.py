@@ -106,7 +106,7 @@ class HostPresence:
         return cluster
 
     def mandate(self, cluster: Cluster | None) -> Mandate | None:
-        """Return what this host may deploy in a cluster; ``None`` if it may start nothing."""
+        """Return the mandate of this host in a cluster; ``None`` if the host may start nothing."""
         return None if cluster is None else cluster.mandate(self.host.identity.id)
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
