@@ -29,7 +29,7 @@ class _Order(NamedTuple):
 
 
 class RetryChecks:
-    """Follows the retries that operators order, and how they end."""
+    """Follows the retries that operators order. ``succeeded`` is the host that last succeeded with one."""
 
     def __init__(self, world: World, fail: Callable[[str], None]) -> None:
         self._world = world
@@ -37,6 +37,7 @@ class RetryChecks:
         self._order: _Order | None = None
         self._ended: dict[str, float] = {}
         self._reached: float | None = None  # when the retried host had the revision
+        self.succeeded: str | None = None
 
     def permits(self, call: ScriptCall) -> bool:
         """Whether a retry permits a script while the fleet is stopped."""
@@ -69,6 +70,7 @@ class RetryChecks:
                 self._ended[before.host] = self._world.now
         if self._order is not None and self._has_revision(self._order):
             self._reached = self._world.now if self._reached is None else self._reached
+            self.succeeded = self._order.host
         if self._order is not None:
             for problem in self._problems(self._order, before, changes, version):
                 self._fail(f"a retry of {self._order.host} {problem}")

@@ -198,7 +198,7 @@ THEMES = {
             "version by hand": 8,
             "import beside a retry": 4,
         },
-        faults={"failing scripts": 20, "lost run directory": 40},
+        faults={"failing scripts": 20, "lost run directory": 20},
         distances=(1.0, 20.0, 100.0),
         hasty=0.9,
         failing=0.2,
