@@ -13,6 +13,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import math
 import os
 import re
 import shutil
@@ -32,7 +33,7 @@ from zkdeployment.base.stop import MAX_OUTPUT_BYTES, end_of_output
 from zkdeployment.base.text import printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.process import Child
@@ -50,7 +51,8 @@ class ScriptOutput:
     """The output of a script in ``file``, to which the script appends; a context manager.
 
     The first and the last megabytes of a long output are kept: when the file grows larger, its middle is removed
-    in place. ``show`` is called with each line, up to the first cut. Raises ``OSError``.
+    in place. ``show`` is called with each line, up to the first cut. Only opening the file raises ``OSError``: a
+    later error is logged once, because the script runs whether its output can be kept or not.
     """
 
     def __init__(self, file: Path, show: Callable[[str], None] | None = None) -> None:
@@ -58,6 +60,7 @@ class ScriptOutput:
         self._show = show
         self._shown = 0
         self._line = b""
+        self._has_failed = False
         self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
 
     def __enter__(self) -> Self:
@@ -68,25 +71,41 @@ class ScriptOutput:
 
     def follow(self) -> None:
         """Show the new lines, then cut the file if it is too long."""
+        with self._logged_errors():
+            self._show_new()
+            self._cut_above(HEAD + len(_CUT) + 2 * TAIL)
+
+    def finish(self) -> None:
+        """Show the remaining lines, then cut the file to its final size."""
+        with self._logged_errors():
+            self._show_new()
+            if self._line and self._show is not None:
+                self._show_lines(b"\n")
+            self._cut_above(HEAD + len(_CUT) + TAIL)
+
+    def tail(self, size: int) -> str:
+        """Return the end of the output, at most ``size`` bytes, as ``end_of_output`` does; after an error none."""
+        ending = b""
+        with self._logged_errors():
+            start = max(0, os.fstat(self._descriptor).st_size - size - 1)
+            ending = os.pread(self._descriptor, size + 1, start)
+        return end_of_output(ending, size)
+
+    @contextlib.contextmanager
+    def _logged_errors(self) -> Iterator[None]:
+        """Log the first error of the file, and suppress all."""
+        try:
+            yield
+        except OSError as error:
+            if not self._has_failed:
+                get_logger().error("output-not-followed", file=str(self.file), reason=error.strerror)
+            self._has_failed = True
+
+    def _show_new(self) -> None:
         if self._show is not None:
             while self._shown < HEAD and (new := self._read(self._shown, HEAD)):
                 self._shown += len(new)
                 self._show_lines(new)
-        if os.fstat(self._descriptor).st_size > HEAD + len(_CUT) + 2 * TAIL:
-            self._cut()
-
-    def finish(self) -> None:
-        """Show the remaining lines, then cut the file to its final size."""
-        self.follow()
-        if self._line and self._show is not None:
-            self._show_lines(b"\n")
-        if os.fstat(self._descriptor).st_size > HEAD + len(_CUT) + TAIL:
-            self._cut()
-
-    def tail(self, size: int) -> str:
-        """Return the end of the output, at most ``size`` bytes, as ``end_of_output`` does."""
-        start = max(0, os.fstat(self._descriptor).st_size - size - 1)
-        return end_of_output(os.pread(self._descriptor, size + 1, start), size)
 
     def _read(self, start: int, limit: int) -> bytes:
         return os.pread(self._descriptor, min(_CHUNK, limit - start), start)
@@ -101,8 +120,10 @@ class ScriptOutput:
                 piece = line[start : start + _LONGEST_LINE]
                 self._show(printable_lines(piece.decode("utf-8", errors="replace").rstrip("\r")))  # type: ignore[misc]
 
-    def _cut(self) -> None:
-        """Move the end of the file directly behind its head, while the script continues to append."""
+    def _cut_above(self, limit: int) -> None:
+        """Move the end of a file above a size directly behind its head, while the script continues to append."""
+        if os.fstat(self._descriptor).st_size <= limit:
+            return
         source = os.fstat(self._descriptor).st_size - TAIL
         target = HEAD + os.pwrite(self._descriptor, _CUT, HEAD)
         while chunk := os.pread(self._descriptor, _CHUNK, source):
@@ -112,9 +133,12 @@ class ScriptOutput:
 
 
 def cap(file: Path) -> None:
-    """Limit the size of an output file to which a daemon started by a script may append; raises ``OSError``."""
-    with ScriptOutput(file) as output:
-        output.follow()
+    """Limit the size of an output file to which a daemon started by a script may append; errors are logged."""
+    try:
+        with ScriptOutput(file) as output:
+            output.follow()
+    except OSError as error:
+        get_logger().warning("output-not-capped", file=str(file), reason=error.strerror)
 
 
 def is_written(file: Path) -> bool:
@@ -150,15 +174,21 @@ class OrphanedScript:
 
     @property
     def is_running(self) -> bool:
-        """Whether the script still runs."""
-        started = _started(self.pid)
+        """Whether the script still runs; true if the system does not answer."""
+        try:
+            started = _started(self.pid)
+        except OSError:
+            return True
         return started is not None and started == self.started
 
-    def wait(self, seconds: float) -> None:
-        """Wait until the script has ended, at most ``seconds``."""
+    def wait(self, seconds: float) -> bool:
+        """Wait until the script has ended, at most ``seconds``; return whether it has ended."""
         end = time.monotonic() + seconds
-        while self.is_running and time.monotonic() < end:
+        while is_running := self.is_running:
+            if time.monotonic() >= end:
+                break
             time.sleep(_RECORD_POLL)
+        return not is_running
 
     @property
     def age(self) -> float:
@@ -245,11 +275,12 @@ def _leads_session(pid: int) -> bool:
 def _started(pid: int) -> float | None:
     """Return when a process was started, in seconds since the machine's boot; ``None`` if the process has ended.
 
-    psutil's start time depends on the wall clock, which may be changed.
+    psutil's start time depends on the wall clock, which may be changed. Raises ``OSError`` if the system does not
+    answer.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text.rpartition(")")[2].split()  # the program's name, in parentheses, may contain any characters
     return None if fields[0] in {"Z", "X"} else int(fields[19]) * _TICK
@@ -257,6 +288,25 @@ def _started(pid: int) -> float | None:
 
 def _since_boot() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def wait_for_end(is_over: Callable[[], bool], beside: Sequence[Callable[[], None]]) -> None:
+    """Call ``is_over``, which waits a moment, until a script has ended, and each function ``beside`` in between.
+
+    Only ``ShutdownError`` ends the wait earlier: as long as a script runs, its host has to hold the lock and to
+    know of the script. Any other error is logged once for each function.
+    """
+    failed: set[int] = set()
+    while not is_over():
+        for number, call in enumerate(beside):
+            try:
+                call()
+            except ShutdownError:
+                raise
+            except Exception:  # noqa: BLE001  neither a full disk nor a defect may end the wait
+                if number not in failed:
+                    get_logger().exception("script-not-watched")
+                failed.add(number)
 
 
 _KEPT_LOGS = 200
@@ -323,9 +373,6 @@ class ScriptRunner:
                 status = self._wait(child, run, output)
             finally:
                 child.abandon()
-            output.finish()
-            self.follow(run.revision, name, output, True)
-            self._record.clear()
             seconds = round(time.monotonic() - started, 3)
             if status:
                 tail = output.tail(_TAIL)
@@ -336,12 +383,14 @@ class ScriptRunner:
             log.info("script-completed", seconds=seconds, file=str(output.file))
 
     def cap_outputs(self) -> None:
-        """Limit the output files of programs that scripts left running; never raises."""
+        """Limit the output files of programs that scripts left running; errors are logged."""
         try:
-            for file in sorted(self.logs.glob("*.log")):
-                cap(file)
+            outputs = sorted(self.logs.glob("*.log"))
         except OSError as error:
-            get_logger().warning("output-not-capped", directory=str(self.logs), reason=error.strerror)
+            get_logger().warning("outputs-not-listed", directory=str(self.logs), reason=error.strerror)
+            return
+        for file in outputs:
+            cap(file)
 
     def wait_for_predecessor(self, announce: Callable[[str, str], None] = lambda _, __: None) -> None:
         """Wait for the script that a killed agent left running: two scripts must never change one host.
@@ -353,12 +402,13 @@ class ScriptRunner:
             announce(orphan.revision, orphan.name)
             log = get_logger().bind(pid=orphan.pid)
             log.warning("orphaned-script-awaited", record=str(self.record))
-            while orphan.is_running:
-                self.tick()
-                time.sleep(_POLL)
+
+            def end_if_late() -> None:
                 if self.timeout and orphan.age > self.timeout:
                     log.error("script-timed-out", seconds=self.timeout)
                     _terminate(orphan.scope, orphan.pid, orphan.wait)
+
+            wait_for_end(lambda: orphan.wait(_POLL), (self.tick, end_if_late))
             log.info("orphaned-script-ended")
         self._record.clear()
 
@@ -414,29 +464,47 @@ class ScriptRunner:
         return child
 
     def _wait(self, child: Child, run: RecordedRun, output: ScriptOutput) -> int:
-        deadline = time.monotonic() + self.timeout if self.timeout else None
+        """Return the exit status of a script when it has ended; its record then does not exist any more.
+
+        Raises ``ScriptError`` if the script exceeded the timeout. An agent that has to end terminates the script,
+        then passes on ``ShutdownError``; if the script survives that, its record stays for the next agent.
+        """
+        end = time.monotonic() + self.timeout if self.timeout else math.inf
         due = time.monotonic() + _CAP_INTERVAL
-        while (status := child.wait(_POLL)) is None:
+        is_late = False
+
+        def end_if_late() -> None:
+            nonlocal is_late
+            if time.monotonic() > end:
+                is_late = True
+                _terminate(run.scope, child.pid, child.wait)
+
+        def cap_if_due() -> None:
+            nonlocal due
+            if time.monotonic() >= due:
+                due = time.monotonic() + _CAP_INTERVAL
+                self.cap_outputs()
+
+        def follow() -> None:
             output.follow()
             self.follow(run.revision, run.name, output, False)
-            if time.monotonic() >= due:
-                self.cap_outputs()
-                due = time.monotonic() + _CAP_INTERVAL
-            if deadline is not None and time.monotonic() > deadline:
-                _terminate(run.scope, child.pid, child.wait)
-                output.finish()
+
+        try:
+            wait_for_end(lambda: child.wait(_POLL) is not None, (follow, cap_if_due, end_if_late, self.tick))
+        except ShutdownError:
+            get_logger().warning("script-terminated", run=run.name, reason="the agent is stopping")
+            _terminate(run.scope, child.pid, child.wait)
+            if child.wait(0) is not None:
                 self._record.clear()
-                raise ScriptError(
-                    f"{run.name} did not end within {self.timeout:g} s and was killed", output.tail(_TAIL)
-                )
-            try:
-                self.tick()
-            except ShutdownError:
-                get_logger().warning("script-terminated", run=run.name, reason="the agent is stopping")
-                _terminate(run.scope, child.pid, child.wait)
-                self._record.clear()
-                raise
-        return status
+            raise
+        self._record.clear()
+        output.finish()
+        self.follow(run.revision, run.name, output, True)
+        if is_late:
+            raise ScriptError(
+                f"{run.name} did not end within {self.timeout:g} s and was killed", output.tail(_TAIL)
+            )
+        return child.wait(0) or 0
 
 
 def _terminate(scope: Scope, pid: int, wait: Callable[[float], object]) -> None:

@@ -11,14 +11,26 @@ from pathlib import Path
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from support.waiting import wait_until
 from zkdeployment.agent import scripts
 from zkdeployment.agent import scripts as script_output
 from zkdeployment.agent.scripts import RecordedRun, ScriptRecord, ScriptRunner
-from zkdeployment.base.errors import LockLostError, ScriptError, ShutdownError
+from zkdeployment.base.errors import LockLostError, ScriptError, ShutdownError, UnreachableError
 from zkdeployment.base.machine.systemd import Scope
 from zkdeployment.base.stop import MAX_OUTPUT_BYTES
+
+
+class AgentDied(BaseException):
+    """The end of an agent in the middle of a wait, which nothing may catch."""
+
+
+def _raising(error: Exception):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
 
 
 @pytest.fixture
@@ -111,6 +123,77 @@ def test_a_missing_script_and_an_unwritable_log_directory_are_errors(tmp_path, m
         make(logs=tmp_path / "file" / "log").run(["/bin/true"], name="x", revision="r")
 
 
+class TestAnErrorWhileAScriptRuns:
+    """Whatever fails beside a running script, the wait ends with the script, and its exit status counts."""
+
+    @pytest.mark.parametrize("place", ["tick", "follow"])
+    def test_is_logged_once_and_ends_no_wait(self, tmp_path, make, place):
+        errors = [RuntimeError("a defect"), OSError(errno.EMFILE, "too many open files"), UnreachableError("away")]
+
+        def fail(*_: object) -> None:
+            if errors:
+                raise errors.pop(0)
+            (tmp_path / "go").touch()
+
+        text = "#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\ntouch $HERE/done\n"
+        with capture_logs() as logs:
+            make(**{place: fail}).run([script(tmp_path, text)], name="x", revision="r")
+        assert (tmp_path / "done").exists()
+        assert not (tmp_path / "script").exists()
+        assert [line["event"] for line in logs] == ["script-not-watched", "script-completed"]
+
+    @pytest.mark.parametrize("call", ["pread", "pwrite"])
+    def test_in_its_output_changes_neither_its_result_nor_the_other_duties(
+        self, tmp_path, make, monkeypatch, call
+    ):
+        text = f"#!/bin/sh\nhead -c {3 * script_output.HEAD + script_output.TAIL} /dev/zero\ntouch $HERE/long\n"
+        waiting = "while [ ! -e $HERE/go ]; do sleep 0.02; done\nexit 3\n"
+        ticks: list[bool] = []
+
+        def tick() -> None:
+            ticks.append((tmp_path / "long").exists())
+            if ticks.count(True) == 3:
+                (tmp_path / "go").touch()
+
+        monkeypatch.setattr(os, call, _raising(OSError(errno.ENOSPC, "No space left on device")))
+        with capture_logs() as logs, pytest.raises(ScriptError, match="failed with exit status 3"):
+            make(tick=tick).run([script(tmp_path, text + waiting)], name="x", revision="r")
+        failed = [line["reason"] for line in logs if line["event"] == "output-not-followed"]
+        assert failed == ["No space left on device"]
+
+    def test_in_a_vanished_directory_of_outputs_is_none(self, tmp_path, make):
+        text = "#!/bin/sh\nrm -r $HERE/log\necho done > $HERE/done\nsleep 0.5\n"
+        make(verbose=True).run([script(tmp_path, text)], name="x", revision="r")
+        assert (tmp_path / "done").exists()
+
+    def test_that_ends_the_agent_leaves_the_record_of_a_script_that_survives(self, tmp_path, make, monkeypatch):
+        def stop() -> None:
+            if (tmp_path / "started").exists():
+                raise ShutdownError("stopping")
+
+        monkeypatch.setattr(scripts, "_terminate", lambda *_: None)  # as for a script that waits for a dead disk
+        text = "#!/bin/sh\ntouch $HERE/started\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+        with pytest.raises(ShutdownError):
+            make(tick=stop).run([script(tmp_path, text)], name="x", revision="r")
+        assert ScriptRecord(tmp_path / "script").orphan() is not None
+        make(tick=(tmp_path / "go").touch).wait_for_predecessor()
+        assert not (tmp_path / "script").exists()
+
+    def test_of_the_process_table_does_not_count_as_the_end_of_an_orphan(self, tmp_path, make, monkeypatch):
+        def die() -> None:
+            raise AgentDied
+
+        text = "#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\n"
+        with pytest.raises(AgentDied):
+            make(tick=die).run([script(tmp_path, text)], name="x", revision="r")
+        orphan = ScriptRecord(tmp_path / "script").orphan()
+        with monkeypatch.context() as patch:
+            patch.setattr(scripts.Path, "read_text", _raising(OSError(errno.EMFILE, "too many files")))
+            assert orphan.is_running
+        (tmp_path / "go").touch()
+        assert orphan.wait(30)
+
+
 class TestOutputOfADaemon:
     """The output of a daemon that a script started; the test plays the daemon and has the output file open."""
 
@@ -197,9 +280,9 @@ def test_the_next_agent_waits_for_the_recorded_script(tmp_path, make):
     def tick() -> None:
         if (tmp_path / "script").exists():
             records.append(json.loads((tmp_path / "script").read_text()))
-            raise RuntimeError("the agent dies")
+            raise AgentDied
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(AgentDied):
         make(tick=tick).run([path], name="x", revision="r")
     assert records[0]["argv"] == [path]
     ticks = []
@@ -313,17 +396,15 @@ def test_a_damaged_record_and_a_record_of_another_process_are_ignored(tmp_path, 
     assert not (tmp_path / "script").exists()
 
 
-def test_a_script_waits_for_an_earlier_script_that_an_error_left_running(tmp_path, make, monkeypatch):
-    def fail(_output) -> None:
-        raise OSError(errno.EIO, "the disk is broken")
+def test_a_script_waits_for_an_earlier_script_that_the_end_of_a_wait_left_running(tmp_path, make):
+    def die() -> None:
+        raise AgentDied
 
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\nwhile [ ! -e $HERE/go ]; do sleep 0.02; done\necho slow >> $HERE/journal\n")
     slow.chmod(0o755)
-    with monkeypatch.context() as patch:
-        patch.setattr(script_output.ScriptOutput, "follow", fail)
-        with pytest.raises(OSError, match="the disk is broken"):
-            make().run([str(slow)], name="slow", revision="r")
+    with pytest.raises(AgentDied):
+        make(tick=die).run([str(slow)], name="slow", revision="r")
     make(tick=(tmp_path / "go").touch).run(
         [script(tmp_path, "#!/bin/sh\necho next >> $HERE/journal\n")], name="x", revision="r"
     )

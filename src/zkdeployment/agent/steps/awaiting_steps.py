@@ -307,14 +307,15 @@ class LockedSteps:
     def _run_under(self, lock: ZooKeeperServiceLock, steps: Sequence[Step]) -> int:
         """Run steps until the lock is lost, release the lock, and return how many steps ran.
 
-        If the agent has to end before the steps are complete, the lock is kept for this host; a lock that was
-        already kept stays kept.
+        If the agent ends before the steps are complete, the lock is kept for this host, because a script may still
+        run. A lock that was already kept stays kept.
         """
-        done, release = 0, lock.release
+        done, release = 0, lock.keep
         try:
             for step in steps:
                 self._runner.run(step, lock=lock)
                 done += 1
+            release = lock.release
         except (LockLostError, UnreachableError) as error:
             get_logger().warning("lock-lost", step=steps[done].title, reason=str(error))
             release = lock.give_back
@@ -322,7 +323,9 @@ class LockedSteps:
             release = lock.give_back
             raise
         except ShutdownError:
-            release = lock.keep
+            raise
+        except Exception:
+            release = lock.release  # the step is over, and its failure is reported
             raise
         finally:
             with failpoints("release"):

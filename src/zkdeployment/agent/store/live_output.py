@@ -63,7 +63,7 @@ class LiveOutputWriter:
                 text = output.tail(MAX_LIVE_BYTES)
                 if (step, text) != self._written or waited >= _CONFIRMED:
                     self._write(LiveOutput(self._host_id, revision, step, self._clock.now(), text))
-        except (OSError, ZkdeploymentError) as error:
+        except ZkdeploymentError as error:
             self._next_at = self._clock.monotonic() + _PACE
             get_logger().debug("output-not-shown", reason=str(error))
 

@@ -13,10 +13,13 @@ from structlog.testing import capture_logs
 from support.agents import AgentHost, Fleet, called, put_script, wait_for_versions
 from support.waiting import UNLIMITED, wait_until
 from support.web.servers import MailServer
+from zkdeployment.agent.reporting.host_reporting import HostReporting
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
 from zkdeployment.base.daemon.cycles import Backoff
 from zkdeployment.base.errors import ConfigurationError, RefusedError, RestartError, UnreachableError
+from zkdeployment.config.settings import load
+from zkdeployment.programs.agent import build_agent
 
 
 @pytest.fixture
@@ -615,6 +618,27 @@ def test_a_deployment_that_zookeeper_interrupted_is_removed_from_the_hosts_node(
     with host.agent():
         wait_until(lambda: host.status == "plan" and "deploying" not in host.node, "nothing is shown")
         assert fleet.version is None
+
+
+def test_an_agent_that_dies_while_its_script_runs_keeps_the_lock_for_its_host(fleet, monkeypatch):
+    host = fleet.ready_host()
+    block = host.block()
+
+    def die(_reporting: HostReporting) -> None:
+        if fleet.calls():
+            raise KeyboardInterrupt
+
+    with build_agent(load(host.config), packages=host.packages) as (agent, _), monkeypatch.context() as dying:
+        dying.setattr(HostReporting, "tick", die)
+        with pytest.raises(KeyboardInterrupt):
+            agent.run_once()
+    work = fleet.get("/zkdeployment/busy/who,myfoo")
+    assert (work["host"], work["step"], work["kept"]) == ("h1", "deploy /who/myfoo 0", True)
+    assert fleet.calls() == ["h1 start /who/myfoo 0"]
+    block.unlink()
+    with host.agent():
+        host.wait_for_version("r1")
+    assert fleet.calls() == [*called("/who/myfoo 0"), *called("/who/myfoo 0")]
 
 
 def test_a_removed_node_is_created_again_in_the_next_cycle(fleet, host):
