@@ -27,7 +27,12 @@ from zkdeployment.intents.rules.approvals import (
     with_objections,
 )
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.intents.rules.governance import IntentGovernanceChange, governed_services, intents_of
+from zkdeployment.intents.rules.governance import (
+    IntentGovernanceChange,
+    governed_services,
+    intents_of,
+    stopping_groups,
+)
 from zkdeployment.intents.rules.instances import InstanceChange, IntentRecord
 from zkdeployment.intents.rules.revisions import (
     awaiting_reports,
@@ -54,9 +59,10 @@ from zkdeployment.publishing.section import (
     standing_list,
 )
 from zkdeployment.publishing.signing.statement import NOTHING_LEFT, left_digest
-from zkdeployment.publishing.store.assignments import read_left
+from zkdeployment.publishing.store.assignments import group_operations, read_left
 from zkdeployment.publishing.store.cluster import ending_stops
 from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -267,7 +273,12 @@ class PublishedIntents(SectionWriter):
         operations = intent_operations(records, nodes, publication.withheld, publication.left)
         removed = removed_histories(session, nodes.indexes.keys() - set(map(subject_name, change.after)))
         changed = map(subject_text, {*records, *(change.before.keys() - change.after.keys())})
+        groups = stopping_groups(snapshot.intent for snapshot in change.after.values())
         return SectionOperations(
             (*operations.parts, *archive_operations(session, removed)),
-            (*operations.closing, *ending_stops(session, [*changed])),
+            (
+                *operations.closing,
+                *group_operations(groups, session.get(paths.GROUPS)),
+                *ending_stops(session, [*changed]),
+            ),
         )

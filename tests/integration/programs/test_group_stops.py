@@ -243,6 +243,29 @@ def test_a_host_that_is_killed_around_its_failure_stops_the_group_and_completes_
     assert not any("/z/two" in call for call in site.fleet.calls())
 
 
+def test_no_host_undeploys_a_service_of_a_stopped_group_although_the_service_is_older_than_the_group(site: Site):
+    site.stops = "fleet"
+    site.deploy()
+    site.h1.fail("/z/one 0")
+    tree = TREE.format(foo="2.0", bar="2.0")
+    tree = tree.replace("      /h2\n  /two", "  /two")  # /z/one leaves h2
+    site.publishing.push(
+        tree, shop_yaml=document(tree, "shop", "/z", "group"), web_yaml=document(tree, "web", "/b", "fleet")
+    )
+    site.publishing.sync()
+    assert site.fleet.get("/zkdeployment/groups") == {GROUP: ["/z"]}
+    with site.h1.agent():
+        wait_until(lambda: site.fleet.get(NODE), "h1 has stopped the group")
+        with site.h2.agent():
+            wait_until(lambda: "lacking" in site.h2.node, "h2 has reached the publication")
+            assert site.h2.node["lacking"] == {GROUP: {"services": ["/z/one", "/z/two"]}}
+    assert site.calls(site.h2) == called("/b/web 0", host="h2")
+    assert versions(site.h2) == {"foo": "1.0", "bar": "2.0"}
+    site.stops = "fleet"
+    site.publish(foo="2.0", bar="2.0")
+    assert site.fleet.get("/zkdeployment/groups") == {}
+
+
 def test_an_invented_stop_only_withholds_steps_and_a_removed_stop_deploys_only_published_services(
     site: Site,
 ):

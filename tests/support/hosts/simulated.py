@@ -292,6 +292,7 @@ class SimulatedHost:
             properties=wanted.properties if wanted.rerun is Rerun.CHANGED else None,
             packages=packages,
             files=(step.deployment.marker_name, *step.stale_files),
+            group=wanted.group,
         )
         self.markers[key] = marker
         yield

@@ -115,6 +115,9 @@ OPERATOR = Stop.of_operator(Act("ann", "stop", "the network is down", 3.0))
         (make_host("h1", "r1", error="exit status 1"), (FAILED,), ""),
         (make_host("h1", "r1", error="exit status 1"), (FAILED, ROLLOUT), ""),
         (make_host("h1", "r1"), (FAILED,), ""),  # its agent was restarted since the failure
+        (make_host("h1", "r1"), (FAILED, ROLLOUT), ""),
+        (make_host("h1", "r2", error="exit status 1"), (FAILED,), ""),  # it failed when it deployed r2 again
+        (make_host("h2", "r1", error="exit status 1"), (FAILED,), ""),  # its rollout tolerated the failure
         (make_host("h1", "r2"), (FAILED,), "it has the published revision"),  # its retry succeeded
         (make_host("h2", "r1"), (FAILED,), "it has not failed"),
         (make_host("h1", "r1", error="exit status 1"), (FAILED, OPERATOR), "stopped by ann: the network is down"),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.lease import Lease, first_record
-from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services, without_stopped_groups
+from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services
 from zkdeployment.agent.rules.undeploying import leaving_services
 from zkdeployment.agent.store.service_orders import PublicationOrder
 from zkdeployment.base.cluster import INITIAL, ClusterState
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.plan import Deploy, Plan
-from zkdeployment.publishing.store.assignments import read_services
+from zkdeployment.publishing.store.assignments import read_groups, read_services
 from zkdeployment.publishing.watermark import Watermark
 
 if TYPE_CHECKING:
@@ -109,12 +110,20 @@ def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState,
     leaving = leaving_services(wanted.assignments, inventory) if sequence else frozenset()
     entries = PublicationOrder(adapters.session, sequence).entries(leaving) if leaving else {}
     lasting = [path for path, entry in entries.items() if entry.gaining]
-    services = read_services(adapters.session, unwanted_services(wanted.assignments, inventory))
-    made = plan(
-        wanted.assignments, inventory, wanted.controller, identity=identity, services=services, lasting=lasting
+    unwanted = unwanted_services(wanted.assignments, inventory)
+    make = partial(
+        plan,
+        wanted.assignments,
+        inventory,
+        wanted.controller,
+        identity=identity,
+        services=read_services(adapters.session, unwanted),
+        lasting=lasting,
+        groups=read_groups(adapters.session, unwanted),
     )
-    stopped = adapters.fleet.stopped_groups() if made.groups else frozenset()
-    return without_stopped_groups(made, stopped, wanted.assignments, inventory)
+    made = make()
+    stopped = made.groups & adapters.fleet.stopped_groups() if made.groups else frozenset()
+    return make(stopped=stopped) if stopped else made
 
 
 def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> tuple[Revision, Plan]:

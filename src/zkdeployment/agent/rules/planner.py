@@ -1,14 +1,15 @@
 """The planner: the steps from a host's inventory to its wanted assignments, in the order of their execution.
 
 Plans have no memory. A step that a crash interrupted shows in the inventory, and the next plan completes it. The
-other modules of this folder decide each step. The planner decides the order of the steps, and omits the steps of
-stopped deployment intent groups and the software that only these groups need.
+other modules of this folder decide each step. The planner decides the order of the steps, and withholds the steps
+of stopped deployment intent groups.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.software import (
@@ -23,9 +24,11 @@ from zkdeployment.agent.rules.software import (
     reinstall_scripts,
     remove_checkout,
     remove_software,
+    software_of,
 )
 from zkdeployment.agent.rules.undeploying import (
     end_deployments,
+    groups_of_services,
     markers_by_deployment,
     reason_to_run,
     unchanged_deployments,
@@ -33,13 +36,10 @@ from zkdeployment.agent.rules.undeploying import (
     without_software_of,
 )
 from zkdeployment.base.plan import (
-    ChangePackages,
     CheckOut,
     Deploy,
     EndDeployments,
     Plan,
-    RemoveCheckout,
-    RemoveSoftware,
     StartDeployments,
     Undeploy,
     group_of,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.plan import Step
 
 
-def plan(
+def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     wanted: Sequence[Assignment],
     inventory: Inventory,
     controller: Assignment | None = None,
@@ -64,6 +64,8 @@ def plan(
     identity: Identity | None = None,
     services: Collection[str] = (),
     lasting: Collection[str] = (),
+    groups: Mapping[str, str] = MappingProxyType({}),
+    stopped: Collection[str] = (),
 ) -> Plan:
     """Return the steps from a host's inventory to the ``wanted`` assignments, each with its reason.
 
@@ -84,13 +86,37 @@ def plan(
     ``services`` are the paths of services that the tree still has, perhaps for other hosts only; the plan uses
     those in ``unwanted_services``. Their deployments are undeployed under their locks, after the deployments
     of services that left the tree. ``lasting`` are the paths of services that other hosts gain: this host
-    undeploys them after the deployments and the controller's scripts, before software is removed.
+    undeploys them after the deployments and the controller's scripts, before software is removed. ``groups`` are
+    the groups of services in ``unwanted_services``, by path, as far as the publication has them.
+
+    ``stopped`` are the stopped groups, whose steps are withheld. If there are such steps, the plan is that of the
+    other services: it installs and changes their software only, removes no software, and gives no package its
+    original version back, because the instances of the stopped groups still use what the host has.
 
     Raises ``HostFilesError`` if the host has two controllers, if deployments occupy the controller's directory,
     or if the script of an undeployment is lost and cannot be reinstalled.
     """
-    difference = compare_software(WantedSoftware.of(wanted, controller, identity), inventory)
-    ending = end_deployments(wanted, difference, services, lasting)
+    locked = {assignment.path for assignment in wanted}.union(services)
+    group_of_service = groups_of_services(wanted, inventory, groups)
+    software = WantedSoftware.of(wanted, controller, identity)
+    whole = _plan(compare_software(software, inventory), locked, lasting, group_of_service)
+    withheld = _withheld(whole.steps, stopped)
+    if not withheld:
+        return whole
+    theirs = {path for path, group in group_of_service.items() if group in stopped}
+    software = WantedSoftware.of([one for one in wanted if one.path not in theirs], controller, identity)
+    have = replace(inventory, markers=tuple(one for one in inventory.markers if one.deployment.path not in theirs))
+    difference = compare_software(software, have, software_of(theirs, wanted, inventory))
+    return replace(_plan(difference, locked, lasting, group_of_service), withheld=withheld)
+
+
+def _plan(
+    difference: SoftwareDifference,
+    services: Collection[str],
+    lasting: Collection[str],
+    groups: Mapping[str, str | None],
+) -> Plan:
+    ending = end_deployments(difference, services, lasting, groups)
     ended = frozenset(step.deployment for step in (*ending.undeploys, *ending.last))
     unchanged = unchanged_deployments(difference, ended)
     steps = _steps(without_software_of(unchanged, difference), ending, unchanged)
@@ -101,6 +127,16 @@ def unwanted_services(wanted: Sequence[Assignment], inventory: Inventory) -> fro
     """Return the paths of services that a host has but should not have; other hosts may still have them."""
     deployed = frozenset(marker.deployment.path for marker in inventory.markers)
     return deployed.difference(assignment.path for assignment in wanted)
+
+
+def _withheld(steps: Iterable[Step], stopped: Collection[str]) -> dict[str, frozenset[str]]:
+    """Return the services of the steps that belong to ``stopped`` groups, by group."""
+    withheld: dict[str, frozenset[str]] = defaultdict(frozenset)
+    for step in steps:
+        group = group_of(step)
+        if isinstance(step, Deploy | Undeploy) and group is not None and group in stopped:
+            withheld[group] |= {step.deployment.path}
+    return dict(withheld)
 
 
 def is_repetition(step: Step) -> bool:
@@ -176,6 +212,8 @@ def _deploying_steps(
 
 def _removal_steps(difference: SoftwareDifference, undeploys: Collection[Undeploy]) -> Iterator[Step]:
     """Yield the steps that remove software without a deployment that needs it."""
+    if difference.in_use is not None:
+        return
     wanted = difference.wanted
     unneeded_checkouts = [name for name in _old_checkouts(difference) if name not in wanted.needs]
     ended = {step.application for step in undeploys}.union(
@@ -227,87 +265,3 @@ def _deploys(
                     stale_files=tuple(file for file in files if file != deployment.marker_name),
                     unrecorded=without_record(marker),
                 )
-
-
-def without_stopped_groups(
-    made: Plan, stopped: Collection[str], wanted: Collection[Assignment], inventory: Inventory
-) -> Plan:
-    """Return a plan without the steps of the ``stopped`` groups; the software of other groups still changes.
-
-    No software is removed, because a stopped group may still use it.
-    """
-    withheld: dict[str, set[str]] = defaultdict(set)
-    for step in made.steps:
-        group = group_of(step)
-        if isinstance(step, Deploy | Undeploy) and group is not None and group in stopped:
-            withheld[group].add(step.deployment.path)
-    if not withheld:
-        return made
-    of_stopped = [one for one in wanted if one.group in stopped]
-    kept = _software(one for one in wanted if one.group not in stopped)
-    software = _software(of_stopped).union(_managed(of_stopped, inventory)) - kept
-    return replace(
-        made,
-        steps=tuple(_kept_steps(made.steps, stopped, software, kept)),
-        handover=None if made.handover in set().union(*withheld.values()) else made.handover,
-        withheld={group: frozenset(services) for group, services in withheld.items()},
-    )
-
-
-def _managed(assignments: Iterable[Assignment], inventory: Inventory) -> set[str]:
-    """Return the names of the host's packages that belong to the applications of these assignments."""
-    applications = {one.application for one in assignments}
-    return {name for name, application in inventory.managed.items() if application in applications}
-
-
-def _software(assignments: Iterable[Assignment]) -> frozenset[str]:
-    """Return the names of all packages, patches and checkouts of assignments."""
-    return frozenset(name for one in assignments for name in (one.package, *one.patches))
-
-
-def _kept_steps(
-    steps: Iterable[Step], stopped: Collection[str], software: frozenset[str], kept: Collection[str]
-) -> Iterator[Step]:
-    """Yield the steps of a plan without those of ``stopped`` groups, and without changes of their ``software``."""
-    for step in steps:
-        left = _without(step, software) if isinstance(step, ChangePackages) else step
-        if left is not None and not _is_left_out(step, stopped, software, kept):
-            yield left
-
-
-def _is_left_out(step: Step, stopped: Collection[str], software: frozenset[str], kept: Collection[str]) -> bool:
-    match step:
-        case CheckOut():
-            return step.package in software
-        case RemoveCheckout():
-            return step.package not in kept
-        case RemoveSoftware():
-            return True
-        case _:
-            return group_of(step) in stopped
-
-
-def _without(step: ChangePackages, software: frozenset[str]) -> ChangePackages | None:
-    """Return a change of packages without those of ``software``; ``None`` if nothing is left."""
-
-    def others(names: Mapping[str, str]) -> dict[str, str]:
-        return {name: value for name, value in names.items() if name not in software}
-
-    change = replace(
-        step.change,
-        want={name: version for name, version in step.change.want.items() if name not in software},
-        remove=step.change.remove.difference(software),
-        managed=step.change.managed.difference(software),
-        reinstall=step.change.reinstall.difference(software),
-        preserve=step.change.preserve.difference(software),
-    )
-    if not change:
-        return None
-    names = ", ".join(sorted(step.change.names & software))
-    return replace(
-        step,
-        change=change,
-        applications=others(step.applications),
-        originals=others(step.originals),
-        reason=f"{step.reason}; without {names} of a stopped group" if names else step.reason,
-    )

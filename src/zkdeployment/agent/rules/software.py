@@ -185,6 +185,9 @@ class SoftwareDifference:
     - ``displaced``: removable packages in the place of a wanted checkout;
     - ``originals``: the versions of the system's own packages before their first change;
     - ``put_back``: the original versions of the system's own packages that deployments no longer need.
+
+    ``in_use`` is the software of stopped groups; ``None`` if no steps are withheld. Otherwise the host keeps all
+    software that no deployment needs: ``unneeded``, ``dropped_patches`` and ``put_back`` are empty.
     """
 
     wanted: WantedSoftware
@@ -199,6 +202,7 @@ class SoftwareDifference:
     displaced: frozenset[str]
     originals: Mapping[str, str]
     put_back: Mapping[str, str]
+    in_use: frozenset[str] | None = None
 
     def application_of(self, package: str) -> str:
         """Return a package's application by registry, need or marker, else by its name (``foo-1.4``: ``foo``)."""
@@ -215,12 +219,16 @@ class SoftwareDifference:
         return package_change(name, self.wanted.needs[name].version, self.inventory.packages.get(name, ()))
 
 
-def compare_software(wanted: WantedSoftware, inventory: Inventory) -> SoftwareDifference:
+def compare_software(
+    wanted: WantedSoftware, inventory: Inventory, in_use: frozenset[str] | None = None
+) -> SoftwareDifference:
     """Return the difference between the wanted and the present software of a host.
 
-    Raises ``HostFilesError`` if the host has two controllers, or if deployments occupy the controller's directory.
+    ``in_use`` is the software of stopped groups whose steps are withheld: the host then keeps all software that no
+    deployment needs, and changes that of the groups only where another deployment needs it, too. Raises
+    ``HostFilesError`` if the host has two controllers, or if deployments occupy the controller's directory.
     """
-    controller_change = change_controller(wanted.controller, wanted.names, inventory)
+    controller_change = change_controller(wanted.controller, wanted.names | (in_use or frozenset()), inventory)
     changed = frozenset() if controller_change is None else controller_change.change.managed
     want = {
         name: need.version
@@ -232,9 +240,11 @@ def compare_software(wanted: WantedSoftware, inventory: Inventory) -> SoftwareDi
     # A directory with a script that no package owns may be a person's copy, so it is never removed.
     scripts = (inventory.scripts.keys() | inventory.lost_scripts) - inventory.checkouts.keys()
     replaceable = removable_packages(inventory.managed.keys() | scripts | changed, inventory)
-    removable = replaceable - changed - wanted.controller_packages
-    unneeded = sorted(removable - wanted.names)
     kept = wanted.names | changed | wanted.controller_packages
+    foreign = frozenset() if in_use is None else in_use - kept
+    removable = replaceable - changed - wanted.controller_packages - foreign
+    unneeded = sorted(removable - wanted.names) if in_use is None else []
+    originals = inventory.originals if in_use is None else {}
     return SoftwareDifference(
         wanted=wanted,
         inventory=inventory,
@@ -252,7 +262,8 @@ def compare_software(wanted: WantedSoftware, inventory: Inventory) -> SoftwareDi
             if len(inventory.packages.get(name, ())) == 1
             and name not in replaceable | inventory.originals.keys() | {AGENT_PACKAGE}
         },
-        put_back={name: version for name, version in sorted(inventory.originals.items()) if name not in kept},
+        put_back={name: version for name, version in sorted(originals.items()) if name not in kept},
+        in_use=in_use,
     )
 
 
@@ -279,6 +290,31 @@ def _is_dropped_patch(name: str, wanted: WantedSoftware, inventory: Inventory) -
         and name not in inventory.lost_scripts
         and name not in _marked_packages(inventory)
         and inventory.managed[name] in wanted.applications
+    )
+
+
+def software_of(services: Collection[str], wanted: Iterable[Assignment], inventory: Inventory) -> frozenset[str]:
+    """Return the names of the packages and patches that some services use on a host, or should use.
+
+    Which patches an instance uses is known from the registry of managed packages and from the marker's record.
+    """
+    assignments = [assignment for assignment in wanted if assignment.path in services]
+    markers = [marker for marker in inventory.markers if marker.deployment.path in services]
+    applications = {*(one.application for one in assignments), *(marker.application for marker in markers)}
+    recorded = {nevra for marker in markers for nevra in marker.packages}
+    present = {**dict.fromkeys(inventory.scripts), **inventory.managed}
+    return frozenset(
+        {
+            *(name for assignment in assignments for name in (assignment.package, *assignment.patches)),
+            *(marker.package for marker in markers if marker.package is not None),
+            *(name for name, owner in present.items() if (owner or application_of(name)) in applications),
+            *(
+                package.name
+                for each in inventory.packages.values()
+                for package in each
+                if package.nevra in recorded
+            ),
+        }
     )
 
 

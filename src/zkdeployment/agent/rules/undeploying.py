@@ -133,17 +133,18 @@ class EndingDeployments:
 
 
 def end_deployments(
-    wanted: Collection[Assignment],
     difference: SoftwareDifference,
     services: Collection[str],
-    lasting: Collection[str] = (),
+    lasting: Collection[str],
+    groups: Mapping[str, str | None],
 ) -> EndingDeployments:
-    """Return the undeployments of recorded deployments that are not ``wanted``.
+    """Return the undeployments of recorded deployments that are not wanted.
 
     ``services`` are the paths of services in the tree, ``lasting`` the paths of services that the host keeps until
-    other hosts have them. Deployments without a lock come first, the one whose lock is handed over comes last. A
-    service that becomes another application, or whose software is replaced by other software, is not kept. Raises
-    ``HostFilesError`` if a script is lost and cannot be reinstalled.
+    other hosts have them, and ``groups`` the groups of all services by path. Deployments without a lock come
+    first, the one whose lock is handed over comes last. A service that becomes another application, or whose
+    software is replaced by other software, is not kept. Raises ``HostFilesError`` if a script is lost and cannot
+    be reinstalled.
     """
     assignments, inventory = difference.wanted.assignments, difference.inventory
     kept = {
@@ -152,24 +153,39 @@ def end_deployments(
     ending = [marker for marker in inventory.markers if (marker.application, marker.deployment) not in kept]
     handovers = () if difference.wanted.controller is not None else _handovers(assignments, inventory, ending)
     handover = max(handovers, default=None)
-    locked = {assignment.path for assignment in wanted}.union(services)
 
     def order(marker: Marker) -> tuple[bool, bool, Deployment, str]:
         path = marker.deployment.path
-        return path in locked, path == handover, marker.deployment, marker.application
+        return path in services, path == handover, marker.deployment, marker.application
 
     applications = {assignment.path: assignment.application for assignment in assignments}
     undeploys: list[Undeploy] = []
     last: list[Undeploy] = []
     for marker in sorted(ending, key=order):
         path = marker.deployment.path
-        step = _undeploy(marker, difference, is_locked=path in locked)
+        step = replace(_undeploy(marker, difference), locked=path in services, group=groups[path])
         is_kept = path in lasting and applications.get(path, marker.application) == marker.application
         if is_kept and _keeps_script(step.package, difference):
             last.append(replace(step, last=True, locked=True))
         else:
             undeploys.append(step)
     return EndingDeployments(tuple(undeploys), handover, tuple(last))
+
+
+def groups_of_services(
+    wanted: Iterable[Assignment], inventory: Inventory, published: Mapping[str, str]
+) -> Mapping[str, str | None]:
+    """Return the deployment intent group of each service that a host has or should have, by path.
+
+    The publication decides: by the assignment of the host, or by ``published``, the groups of services that the
+    host should not have. The group that the markers record only counts for a service that the publication does not
+    name any more: the marker may be older than the group.
+    """
+    groups: dict[str, str | None] = {}
+    for marker in inventory.markers:
+        path = marker.deployment.path
+        groups[path] = published.get(path, marker.group or groups.get(path))
+    return groups | {assignment.path: assignment.group for assignment in wanted}
 
 
 def leaving_services(wanted: Iterable[Assignment], inventory: Inventory) -> frozenset[str]:
@@ -206,7 +222,7 @@ def _handovers(assignments: Iterable[Assignment], inventory: Inventory, ending: 
     )
 
 
-def _undeploy(marker: Marker, difference: SoftwareDifference, *, is_locked: bool) -> Undeploy:
+def _undeploy(marker: Marker, difference: SoftwareDifference) -> Undeploy:
     script, package = _find_script(marker, difference.inventory, difference.application_of)
     return Undeploy(
         deployment=marker.deployment,
@@ -214,10 +230,8 @@ def _undeploy(marker: Marker, difference: SoftwareDifference, *, is_locked: bool
         script=script,
         files=marker.files,
         reason=why_undeployed(marker, difference.wanted.assignments),
-        locked=is_locked,
         package=package,
         unrecorded=without_record(marker),
-        group=marker.group,
     )
 
 

@@ -65,14 +65,14 @@ class GroupStops:
         """Whether a step must not run, because its group is stopped; the host then lacks its service.
 
         After such a step, the host removes no software either. Raises ``ConflictError`` if the step changes
-        software and a group of the plan was stopped: the host then plans again, without the software of that
-        group.
+        software before the deployments and a group of the plan was stopped: the host then plans again, without the
+        software of that group.
         """
         newly_stopped = self._stopped & self._plan.groups
         if not newly_stopped:
             return False
         match step:
-            case ChangePackages() | CheckOut():
+            case _ if isinstance(step, ChangePackages | CheckOut) or self._makes_room(step):
                 names = ", ".join(sorted(newly_stopped))
                 raise ConflictError(f"{names} was stopped; the host plans again without it")
             case RemoveSoftware() | RemoveCheckout():
@@ -86,6 +86,11 @@ class GroupStops:
                 return True
             case _:
                 return False
+
+    def _makes_room(self, step: Step) -> bool:
+        """Whether a step removes a checkout in whose place a later step installs a package."""
+        changes = (later.change.want for later in self._plan.steps if isinstance(later, ChangePackages))
+        return isinstance(step, RemoveCheckout) and any(step.package in want for want in changes)
 
     def lacks(self, service: str) -> bool:
         """Whether this deployment skipped steps of a service, or failed at them, so that its group is stopped."""

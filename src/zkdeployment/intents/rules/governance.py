@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import LinkError
@@ -17,6 +18,7 @@ from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE, Servic
 from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.publishing.section import FormerGovernance, Governance, GovernanceChange
+from zkdeployment.publishing.targets.groups import GoverningGroups, paths_to
 from zkdeployment.tree.links import resolve
 from zkdeployment.tree.values import SYMBOLIC_LINK, Properties, Tree, parent_path
 
@@ -86,17 +88,15 @@ class IntentGovernance(Governance):
 
     def with_groups(self, targets: Targets) -> Targets:
         """Return the targets, each assignment with the group that a failure stops instead of the fleet."""
-        groups = [intent for intent in self.intents if intent.fleet_stop is FleetStop.GROUP]
+        groups = stopping_groups(self.intents)
         if not groups:
             return targets
-        owners = _Owners(groups)
         grouped: dict[int, Assignment] = {}  # targets of one service share its assignment
 
         def group(assignment: Assignment, target: str) -> Assignment:
-            found = None if target.startswith("/") else owners.of(assignment.path, target)
-            if not found:
+            subject = None if target.startswith("/") else groups.of(assignment.path)
+            if subject is None:
                 return assignment
-            subject = subject_text(found[0].intent.subject)
             return grouped.setdefault(id(assignment), replace(assignment, group=subject))
 
         return {name: tuple(group(one, name) for one in assignments) for name, assignments in targets.items()}
@@ -134,6 +134,14 @@ class IntentGovernance(Governance):
                 path = assignment.path
                 if any(one.covers(path, target) for one in left.get(path, ())) and not owners.of(path, target):
                     yield path, target
+
+
+def stopping_groups(intents: Iterable[Intent]) -> GoverningGroups:
+    """Return the groups that a failure of their services stops, instead of the fleet."""
+    groups = (intent for intent in intents if intent.fleet_stop is FleetStop.GROUP)
+    return GoverningGroups(
+        {subject_text(group.subject): sorted({*chain.from_iterable(group.apps.values())}) for group in groups}
+    )
 
 
 def intents_of(governance: Governance) -> tuple[Intent, ...]:
@@ -247,20 +255,11 @@ class _Owners:
         ``None`` stands for all targets.
         """
         found: dict[IntentSubject, _Owner] = {}
-        for above in _paths_to(path):
+        for above in paths_to(path):
             for owner in self._by_path.get(above, ()):
                 if owner.intent.target in {None, target}:
                     found.setdefault(owner.intent.subject, owner)
         return list(found.values())
-
-
-def _paths_to(path: str) -> Iterator[str]:
-    """Yield the paths of the nodes above a node, from the top, and then its own path."""
-    end = path.find("/", 1)
-    while end > 0:
-        yield path[:end]
-        end = path.find("/", end + 1)
-    yield path
 
 
 def _order(service: GovernedService) -> tuple[str, str, str]:

@@ -22,6 +22,7 @@ from zkdeployment.publishing.targets.compiler import (
     withheld_from_json,
     withheld_to_json,
 )
+from zkdeployment.publishing.targets.groups import GoverningGroups
 from zkdeployment.publishing.targets.services import decode_target, deploy_node
 from zkdeployment.tree.values import Tree
 from zkdeployment.zookeeper import paths
@@ -205,6 +206,27 @@ def decode_withheld(node: Node | None) -> frozenset[ServiceTarget]:
 def withheld_operations(withheld: Collection[ServiceTarget], node: Node | None) -> Iterator[Operation]:
     """Yield the operation that writes the withheld services, if they changed."""
     yield from writing(paths.WITHHELD, encode_content(withheld_to_json(withheld)) if withheld else b"", node)
+
+
+def read_groups(session: Session, services: Collection[str]) -> dict[str, str]:
+    """Return the groups of those of these services that belong to one, by path; without paths no request is sent.
+
+    The groups are those of the last publication. Raises ``TreeError`` for damage.
+    """
+    node = session.get(paths.GROUPS) if services else None
+    if node is None or not node.data:
+        return {}
+    try:
+        listed: Any = unpack(node.data)
+        groups = GoverningGroups({str(subject): tuple(governed) for subject, governed in listed.items()})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise TreeError(f"{paths.GROUPS} cannot be read: {error}; publish again") from error
+    return {path: group for path in services if (group := groups.of(path)) is not None}
+
+
+def group_operations(groups: GoverningGroups, node: Node | None) -> Iterator[Operation]:
+    """Yield the operation that writes the groups that failures stop, with their paths, if they changed."""
+    yield from writing(paths.GROUPS, encode_content(groups.paths) if groups else b"", node)
 
 
 def writing(path: str, data: bytes, node: Node | None) -> Iterator[Operation]:
