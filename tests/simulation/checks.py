@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.analyses import AnalysisChecks
 from simulation.bracket_checks import BracketChecks
 from simulation.grant_checks import GrantChecks
+from simulation.group_stops import GOVERNED, SYSTEM, GroupStopChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
 from simulation.order_checks import OrderChecks
@@ -73,6 +74,7 @@ class Checks:
         self.brackets = BracketChecks(self.fail)
         self.analyses = AnalysisChecks(world, self.fail)
         self.retries = RetryChecks(world, self.fail)
+        self.groups = GroupStopChecks(world, self.fail)
         self._grants = GrantChecks(world, self.fail, self._is_late)
 
     def fail(self, sentence: str) -> None:
@@ -98,6 +100,7 @@ class Checks:
         self._check_stop(call)
         if not (self._world.theme.signed or call.is_bracket or self._controller_of(call) is not None):
             self._grants.script_started(call)
+        self.groups.script_started(call, self._commit(call.revision), lambda since: self._is_late(call, since))
         self.order.script_started(call, self._commit(call.revision))
         self.brackets.script_started(call, is_controlled=self._controller_of(call) is not None)
         if self._world.theme.signed:
@@ -125,6 +128,7 @@ class Checks:
         """Note that a script has ended."""
         self._world.trace(f"script ends{' with a failure' if call.fails else ''}: {call} on {call.machine.name}")
         self.brackets.script_ended(call)
+        self.groups.script_ended(call, self._commit(call.revision))
         for lock, active in list(self._active.items()):
             if active is call:
                 del self._active[lock]
@@ -150,8 +154,13 @@ class Checks:
         return noted
 
     def failure_seen(self, call: ScriptCall) -> str:
-        """Return the message with which an agent hears of a failure, which has to be reported from now on."""
+        """Return the message with which an agent hears of a failure, which has to be reported from now on.
+
+        A failure that may stop only a group need not be reported: another host may have stopped the group already.
+        """
         self._failures += 1
+        if self._world.theme.group_stops and not call.is_bracket and call.path in GOVERNED:
+            return f"{call} failed"
         process = call.machine.process()
         self._unreported[self._failures] = (call.machine, process, self._world.now)
         return f"boom-{self._failures}- {call} failed"
@@ -207,10 +216,12 @@ class Checks:
         except TreeError:
             return ["its tree is not valid"]
         problems = []
+        lacked = self.groups.lacked(machine)
         deployments = {
             (deployment.path, deployment.number): assignment
             for assignment in wanted.assignments
             for deployment in assignment.deployments
+            if assignment.path not in lacked
         }
         left = {
             application
@@ -220,20 +231,18 @@ class Checks:
         marked = {
             (deployment.path, deployment.number)
             for _, deployment in machine.markers
-            if not self._is_left(deployment.path, commit, sequence)
+            if not self._is_left(deployment.path, commit, sequence) and deployment.path not in lacked
         }
         problems += [f"{path} {number} has no marker" for path, number in deployments.keys() - marked]
         problems += [f"{path} {number} is still marked" for path, number in marked - deployments.keys()]
-        needed = {assignment.package: assignment.version for assignment in wanted.assignments}
-        if wanted.controller is not None:
-            needed[wanted.controller.package] = wanted.controller.version
+        needed = self._needed(wanted, lacked)
         for package, exact in needed.items():
             if machine.version_of(package) != exact:
                 problems.append(f"{package} is {machine.version_of(package)}, not {exact}")
         problems += [
             f"{name} is still installed"
             for name in (*machine.packages.installed(), *machine.checkouts)
-            if name not in {*needed, *left}
+            if name not in {*needed, *left} and not lacked
         ]
         for key, assignment in deployments.items():
             instance = machine.instances.get(key)
@@ -244,6 +253,18 @@ class Checks:
             elif instance.identity != machine.identity:
                 problems.append(f"{key[0]} {key[1]} runs for {instance.identity}, not for {machine.identity}")
         return sorted(problems)
+
+    def _needed(self, wanted: DesiredState, lacked: Collection[str]) -> dict[str, str | None]:
+        """Return the packages of a machine with their versions; ``lacked`` services need none."""
+        needed: dict[str, str | None] = {}
+        if self._world.theme.group_stops and not lacked:
+            needed[SYSTEM.name] = SYSTEM.version
+        for assignment in wanted.assignments:
+            if assignment.path not in lacked:
+                needed |= {assignment.package: assignment.version, **assignment.patches}
+        if wanted.controller is not None:
+            needed[wanted.controller.package] = wanted.controller.version
+        return needed
 
     def _commit(self, revision: object) -> Commit | None:
         """Return the commit of a revision; ``None`` for a version set by hand."""
@@ -280,6 +301,8 @@ class Checks:
             self._check_stops()
             self.retries.committed(changes)
         self.order.committed(changes)
+        self.groups.committed(changes)
+        self._check_work(changes)
         if self._world.theme.analyses:
             self.analyses.committed(changes)
         self._trees.note(self._world.network.ensemble.leader.nodes, changes)
@@ -293,7 +316,7 @@ class Checks:
 
     def read_plan(self, adapters: Any, identity: Identity, revision: object, **facts: Any) -> HostPlan:
         """Plan a deployment, as agents do, and note by which publication."""
-        sequence, before = facts["sequence"], self.order.plans.get(identity.id, 0)
+        sequence, before, begun = facts["sequence"], self.order.plans.get(identity.id, 0), self._world.now
         if self._world.theme.signed and sequence < before:
             self.fail(f"{identity.id} plans for publication {sequence} after it verified {before}")
         self.order.plans[identity.id] = sequence
@@ -303,6 +326,7 @@ class Checks:
             for step in made.plan.steps
             if isinstance(step, Undeploy) and step.last
         }
+        self.groups.planned(self._world.machines[identity.id], self._commit(revision), made.plan, begun)
         return made
 
     def _targets_written(self, properties: Mapping[str, Any]) -> None:
@@ -425,6 +449,15 @@ class Checks:
         else:
             since, grace = max(since, disturbed), GRACE + GRACE_FOR_DISTANCE * network.distance
         return self._world.now - since > grace
+
+    def _check_work(self, changes: Sequence[Change]) -> None:
+        """Check that no host releases the lock of a service while its script runs under the lock."""
+        for change in changes:
+            if change.kind == "delete" and change.path.startswith(f"{paths.BUSY}/"):
+                path = "/" + change.path.rpartition("/")[2].replace(",", "/")
+                call = self._active.get(f"service {path}")
+                if call is not None:
+                    self.fail(f"the lock of {path} is released while {call.machine.name} runs {call}")
 
     def _lock_of(self, call: ScriptCall) -> str | None:
         """Return the lock under which a script has to run; ``None`` if it needs none."""

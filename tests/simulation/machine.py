@@ -7,12 +7,16 @@ directory are written by the agent's own code, to memory.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulation.green import Event, Killed
+from simulation.group_stops import SYSTEM
 from simulation.memory_files import Disk, MemoryPath
 from support.hosts.packages import Crash, FakePackageManager
+from zkdeployment.agent import scripts
 from zkdeployment.agent.files.run_directory import RunDirectory, VersionFiles
 from zkdeployment.base.errors import ScriptError, ShutdownError
 from zkdeployment.base.inventory import Inventory, Marker
@@ -40,7 +44,7 @@ class MachinePackages(FakePackageManager):
     """The packages of a machine: changes take time, and a killed agent leaves a transaction half done."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__()
+        super().__init__(installed=[SYSTEM] if machine.world.theme.group_stops else [])
         self._machine = machine
         self._known = machine.world.repository.packages
 
@@ -151,6 +155,7 @@ class MachineScripts:
         """Run a script to its end; ``name``, ``directory`` and ``facts`` have no effect."""
         del name, directory, facts
         machine, world = self._machine, self._machine.world
+        self.wait_for_predecessor()
         machine.point("script")
         last_check()
         call = ScriptCall(machine, argv, revision, fails=world.script_fails(machine))
@@ -170,18 +175,22 @@ class MachineScripts:
         call = self._machine.running
         if call is not None:
             announce(str(call.revision), str(call))
-            while not call.ended.wait(_POLL if self._ticks else None):
-                self.tick()
+            scripts.wait_for_end(lambda: call.ended.wait(self._poll), (self.tick,))
 
     @property
-    def _ticks(self) -> bool:
-        return self._machine.world.theme.long_scripts
+    def _poll(self) -> float | None:
+        theme = self._machine.world.theme
+        return _POLL if theme.long_scripts or theme.group_stops else None
+
+    def _follow(self) -> None:
+        """Follow the output of a script, which a full disk makes impossible."""
+        if self._machine.disk.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _await(self, call: ScriptCall) -> None:
         """Wait for the end of a script; cut the script off if the agent has to end."""
         try:
-            while not call.ended.wait(_POLL if self._ticks else None):
-                self.tick()
+            scripts.wait_for_end(lambda: call.ended.wait(self._poll), (self._follow, self.tick))
         except ShutdownError:
             self._machine.cut_off()
             raise

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from simulation.group_stops import unguarded_wait
 from zkdeployment.agent.daemon import plans
 from zkdeployment.agent.daemon.agent import AgentCycle
 from zkdeployment.agent.daemon.deployment import DeploymentRun
+from zkdeployment.agent.rules import planner
 from zkdeployment.agent.rules.waiting import OrderProgress, OrderWait
 from zkdeployment.agent.steps.step_effects import StepEffects
 from zkdeployment.agent.store import fleet as agent_fleet
@@ -416,6 +418,35 @@ def retries_forget_stops() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(ZooKeeperClusterControl, "retry", forgetting)
 
 
+def errors_end_waits() -> contextlib.AbstractContextManager[Any]:
+    """Let any error beside a running script, such as a full disk, end the wait for the script."""
+    return mock.patch("zkdeployment.agent.scripts.wait_for_end", unguarded_wait)
+
+
+@contextlib.contextmanager
+def software_of_stopped_groups_changes() -> Iterator[None]:
+    """Remove patches, and put versions of the system back, although instances of stopped groups use them."""
+    compare = planner.compare_software
+
+    def loose(wanted: Any, inventory: Any, in_use: Any = None) -> Any:
+        whole = compare(wanted, inventory)
+        patches, put_back = whole.dropped_patches, whole.put_back
+        return replace(compare(wanted, inventory, in_use), dropped_patches=patches, put_back=put_back)
+
+    with mock.patch.object(planner, "compare_software", loose):
+        yield
+
+
+def groups_from_markers() -> contextlib.AbstractContextManager[Any]:
+    """Let hosts know the group of a service that they should not have only from its marker."""
+    return mock.patch.object(plans, "read_groups", return_value={})
+
+
+def group_stops_ignored() -> contextlib.AbstractContextManager[Any]:
+    """Run the steps of stopped groups."""
+    return mock.patch("zkdeployment.agent.store.fleet.ZooKeeperFleet.stopped_groups", return_value=frozenset())
+
+
 @dataclass(frozen=True)
 class Mutation:
     """A change of the code under test, and the seeds that find it: their theme, and the first of them to try."""
@@ -437,6 +468,8 @@ MUTATIONS = {
     "properties not verified": Mutation(verified_properties_ignored, "attacks", first=42),
     "changed properties ignored": Mutation(properties_ignored, "order", first=7),
     "failed metrics ignored": Mutation(metrics_ignored, "analyses"),
+    "the stop of a group is ignored": Mutation(group_stops_ignored, "group stops"),
+    "the groups of a publication are ignored": Mutation(groups_from_markers, "group stops", first=6),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries"),
     "a retry forgets the stops": Mutation(retries_forget_stops, "retries"),
@@ -467,5 +500,9 @@ DEFECTS = {
     "a gap of the coordinator skips measurements": Mutation(gaps_measured, "analyses", first=11),
     "an obsolete failure stops the fleet": Mutation(obsolete_failures_stop, "outages", first=6),
     "a script that outlives its agent loses its lock": Mutation(orphans_unprotected, "restarts"),
+    "an error beside a script frees its lock": Mutation(errors_end_waits, "group stops", first=5),
+    "the software of a stopped group changes": Mutation(
+        software_of_stopped_groups_changes, "group stops", first=34
+    ),
     "a terminated agent gives its half-done service away": Mutation(cut_off_work_released, "restarts", first=2),
 }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from simulation.analyses import CANARY, canary_metric
+from simulation.group_stops import FIX, GOVERNED_NUMBERS, GROUPS, SYSTEM
 from simulation.repository import EXTRA, MISSING_VERSION, VERSIONS, ServicePlan, TreePlan
 from simulation.themes import ACTS
 from support.strategies import canary_first
@@ -72,6 +73,8 @@ class Operators:
         chance, options = self._world.chance, self._world.options
         for number in range(options.services):
             self._plan.services[number] = self._new_service(number)
+        if self._world.theme.group_stops:
+            self._plan.stopping = frozenset(subject for subject in GROUPS if chance.random() < 0.5)
         if self._world.theme.tolerant:
             self._plan.controllers = {"web": chance.choice(VERSIONS)}
             self._plan.services[0].targets = {"web": 1}
@@ -171,6 +174,25 @@ class Operators:
         if failed:
             acts.cluster.retry(self._world.chance.choice(failed), self._act_of("retry"))
 
+    def _resume_group(self) -> None:
+        """End the stop of a group; sometimes there is none."""
+        for group in self._world.checks.groups.stopped[:1]:
+            self._acts.cluster.resume_group(group, self._act_of("intent resume"))
+
+    def _regroup(self) -> None:
+        """Let failures of a group stop the other of group and fleet, and move and change its services.
+
+        The syncer refuses such a change of an instantiated group without other content, which is approved.
+        """
+        plan = self._plan
+        subject = self._world.chance.choice(list(GROUPS))
+        plan.stopping = (plan.stopping or frozenset()) ^ {subject}
+        for number in GROUPS[subject]:
+            for kind in ("targets", "version", "patches"):
+                self._change_service(plan.services[number], kind)
+            plan.services[number].text = f"since {self._world.now:.3f}"
+        self._push()
+
     def _direct(self) -> None:
         self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), "rest")
 
@@ -252,7 +274,8 @@ class Operators:
             number = chance.randrange(self._world.options.services + EXTRA)
             if self._world.theme.fatal_commits and chance.random() < 0.5:
                 number = self._world.options.services + chance.randrange(EXTRA)
-            kind = chance.choice(["version", "version", "targets", "text", "remove", "controller"])
+            kinds = ["version", "version", "targets", "text", "remove", "controller"]
+            kind = chance.choice([*kinds, "patches"] if self._world.theme.group_stops else kinds)
             if kind == "controller":
                 role = chance.choice(self._world.roles)
                 if plan.controllers.pop(role, None) is None or chance.random() < 0.5:
@@ -261,7 +284,7 @@ class Operators:
                 plan.services[number] = self._new_service(number)
             elif kind != "remove":
                 self._change_service(plan.services[number], kind)
-            elif len(plan.services) > 1:
+            elif len(plan.services) > 1 and not (plan.stopping is not None and number in GOVERNED_NUMBERS):
                 del plan.services[number]
 
     def _new_service(self, number: int) -> ServicePlan:
@@ -272,6 +295,8 @@ class Operators:
             service.undeploy = chance.choice(["", "last"])
             others = [other for other in self._plan.services if other < number]
             service.after = tuple(chance.sample(others, min(len(others), chance.choice([0, 1, 2]))))
+        if self._world.theme.group_stops:
+            service.patches = self._patches()
         return service
 
     def _change_service(self, service: ServicePlan, kind: str) -> None:
@@ -279,8 +304,13 @@ class Operators:
             service.version = self._world.chance.choice(VERSIONS)
         elif kind == "targets":
             service.targets = self._targets()
+        elif kind == "patches":
+            service.patches = self._patches()
         else:
             service.text = str(self._world.chance.randrange(1000))
+
+    def _patches(self) -> tuple[str, ...]:
+        return tuple(name for name in (FIX, SYSTEM.name) if self._world.chance.random() < 0.5)
 
     def _lacks_package(self) -> bool:
         tip = self._world.repository.tip
@@ -456,6 +486,8 @@ class Operators:
             if _value(nodes, node, "version") != tip or machine.recorded_version != tip:
                 step = _value(nodes, node, "step") or _value(nodes, node, "error")
                 return f"{machine.name} is at {machine.recorded_version}, not at {tip} (its node says: {step})"
+            if lacked := world.checks.groups.lacked(machine):
+                return f"{machine.name} lacks {', '.join(sorted(lacked))}"
             if problems := world.checks.problems(machine, tip):
                 return f"{machine.name}: {'; '.join(problems)}"
             if f"{paths.OUT_OF_SERVICE}/{machine.name}" in nodes:
@@ -476,6 +508,7 @@ class Operators:
         """Act as an operator whose fleet does not converge: release locks, resume."""
         world = self._world
         self._release_locks_of_lost_hosts()
+        self._resume_group()
         rollout = self._acts.rollouts.rollout()
         if rollout is not None and rollout.paused and rollout.ending is None:
             self._acts.rollouts.direct(Directive.RESUME, self._act_of("rollout resume"))

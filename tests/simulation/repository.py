@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from simulation.group_stops import FIX, PATCHED, SYSTEM, documents
 from support.hosts.packages import AvailablePackage
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.publication import Origin
@@ -44,6 +45,7 @@ class ServicePlan:
     version: str
     targets: dict[str, int]
     text: str = ""
+    patches: tuple[str, ...] = ()
     rerun: str = ""
     undeploy: str = ""
     after: tuple[int, ...] = ()
@@ -51,18 +53,22 @@ class ServicePlan:
 
 @dataclass
 class TreePlan:
-    """A tree: services by number, the version of each role's controller, and the strategy's document."""
+    """A tree: services by number, the version of each role's controller, and the strategy's document.
+
+    ``stopping`` are the groups whose failures stop only the group; ``None``: there are no groups.
+    """
 
     services: dict[int, ServicePlan] = field(default_factory=dict)
     controllers: dict[str, str] = field(default_factory=dict)
     strategy: str | None = None
+    stopping: frozenset[str] | None = None
 
     def copy(self) -> TreePlan:
         """Return an independent copy."""
         services = {
             number: replace(service, targets=dict(service.targets)) for number, service in self.services.items()
         }
-        return TreePlan(services, dict(self.controllers), self.strategy)
+        return TreePlan(services, dict(self.controllers), self.strategy, self.stopping)
 
     def render(self, empty: Iterable[int], spelled: Callable[[int, str], str]) -> str:
         """Return the tree's text: each service has a top-level node of its own.
@@ -90,6 +96,8 @@ class TreePlan:
         """Yield the optional properties of a service: no order between services is planned with a strategy."""
         if service.text:
             yield "text", service.text
+        if service.patches:
+            yield "patches", [f"{name} {PATCHED}" for name in service.patches]
         if service.rerun:
             yield "rerun", service.rerun
         if self.strategy is None:
@@ -110,6 +118,7 @@ class Commit:
     number: int
     parents: frozenset[str]
     time: float
+    stopping: frozenset[str] | None = None
     _wanted: dict[Identity, DesiredState] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -141,8 +150,13 @@ class Commit:
         return frozenset(entry.path for entries in self.targets.values() for entry in entries)
 
     def differs(self, other: Commit) -> bool:
-        """Whether another commit has other text or another strategy."""
-        return (self.text, self.strategy) != (other.text, other.strategy)
+        """Whether another commit has other text, other groups or another strategy."""
+        return (self.text, self.strategy, self.stopping) != (other.text, other.strategy, other.stopping)
+
+    @cached_property
+    def documents(self) -> list[SourceFile]:
+        """The documents of the groups."""
+        return [] if self.stopping is None else documents(self.text, self.stopping)
 
     def wanted(self, identity: Identity) -> DesiredState:
         """Return the targets of a host."""
@@ -172,6 +186,7 @@ class SimulatedRepository:
         self.without_file: set[int] = set()
         self.rollbacks: dict[str, str] = {}
         names = [*(f"app{number}" for number in range(services + EXTRA)), *(f"ctl-{role}" for role in roles)]
+        names += [SYSTEM.name, FIX]
         self._offers = {
             name: {
                 offer.package: offer
@@ -203,7 +218,7 @@ class SimulatedRepository:
         text = plan.render(named, self.spelled)
         revision = hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
         above = frozenset() if self.tip is None else self.tip.parents | {self.tip.revision}
-        return Commit(revision, text, plan.strategy, number, above, self._now())
+        return Commit(revision, text, plan.strategy, number, above, self._now(), plan.stopping)
 
     def rewind(self, commit: Commit) -> None:
         """Set the branch back to a commit."""
@@ -227,7 +242,7 @@ class SimulatedRepository:
     def files(self, revision: str) -> Sequence[SourceFile]:
         """Return the files of a revision."""
         commit = self._commit(revision)
-        files = [SourceFile("a.zk", commit.text.encode())]
+        files = [SourceFile("a.zk", commit.text.encode()), *commit.documents]
         if commit.strategy is not None:
             files.append(SourceFile("strategy.yaml", commit.strategy.encode()))
         return files

@@ -45,6 +45,7 @@ def test_the_invariants_detect_defects(mutations, name):
         ("--theme", "rollbacks", "--seeds", "6", "--faults", "240"),
         ("--theme", "analyses", "--seeds", "8", "--faults", "1800"),
         ("--theme", "retries", "--seeds", "12", "--faults", "240"),
+        ("--theme", "group stops", "--seeds", "12", "--faults", "240"),
     ],
 )
 def test_small_fleets_keep_all_invariants_under_all_events(arguments):

@@ -58,6 +58,8 @@ ACTS = {
     "retry": 0,
     "version by hand": 0,
     "import beside a retry": 0,
+    "resume group": 0,
+    "regroup": 0,
 }
 
 
@@ -75,9 +77,9 @@ class Theme:
     back after a failed rollout, and at the end a rollout fails. In ``controlled`` fleets most hosts have a role,
     and each role has a controller. With ``long_scripts``, some scripts run for longer than a session and the lock
     delay last, and agents that have to end cut them off. With ``analyses``, a metric decides whether the canary of
-    the strategy is healthy. With ``retries``, hasty operators let failed hosts try again,
-    and resume the fleet meanwhile. ``pace`` multiplies the
-    times between acts and between faults.
+    the strategy is healthy. With ``retries``, hasty operators let failed hosts try again, and resume the fleet
+    meanwhile. With ``group_stops``, most services belong to groups whose failures stop only the group, and
+    services have patches. ``pace`` multiplies the times between acts and between faults.
     """
 
     faults: Mapping[str, int] = field(default_factory=dict)
@@ -96,6 +98,7 @@ class Theme:
     long_scripts: bool = False
     analyses: bool = False
     retries: bool = False
+    group_stops: bool = False
     pace: float = 1.0
 
 
@@ -203,6 +206,20 @@ THEMES = {
         hasty=0.9,
         failing=0.2,
         retries=True,
+    ),
+    "group stops": Theme(
+        acts={
+            "push change": 30,
+            "regroup": 40,
+            "resume group": 12,
+            "by hand": 0,
+            "missing version": 0,
+            "rewind": 0,
+        },
+        faults={"full disk": 10, "long partition": 0},
+        distances=(1.0, 20.0, 100.0),
+        failing=0.15,
+        group_stops=True,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }
