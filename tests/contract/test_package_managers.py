@@ -131,7 +131,9 @@ def test_a_package_that_unmanaged_packages_need_is_neither_removed_nor_changed(h
 
 def test_an_unmanaged_package_is_never_replaced(host):
     host.put("bar", "1.0")
-    with pytest.raises(PackageError, match="not managed by zkdeployment"):
+    with pytest.raises(
+        PackageError, match=r"not managed by zkdeployment|bar-1\.0-1\.noarch, which was not asked for"
+    ):
         host.manager.prepare(change({"successor": "1.0"}))
     assert host.installed == {"bar-1.0-1.noarch"}
 
@@ -287,3 +289,109 @@ def test_a_removed_or_changed_package_is_not_reinstalled(host):
     deploy(host, {"service": "1.0", "bar": "1.0"})
     host.manager.commit(host.manager.prepare(change({"service": "2.0"}, "bar", again=("service", "bar", "gone"))))
     assert host.installed == {"service-2.0-1.noarch"}
+
+
+#: One change installs packages only; the other also removes one, which takes another way through dnf.
+BOTH_WAYS = pytest.mark.parametrize("removed", [(), ("bar",)], ids=["", "with a removal"])
+
+
+def deploy_with(host, removed, want):
+    """Make a change on a host that has bar, and return the packages without bar."""
+    deploy(host, {"bar": "1.0"})
+    deploy(host, want, *removed)
+    return host.installed - {"bar-1.0-1.noarch"}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("patches", [{}, {"twin": "1.0"}])
+def test_a_library_stays_when_the_one_of_another_architecture_is_required(host, removed, patches):
+    host.put("twin", "1.0", "x86_64")
+    assert deploy_with(host, removed, {"emulator": "1.0", **patches}) == {
+        "emulator-1.0-1.noarch",
+        "twin-1.0-1.i686",
+        "twin-1.0-1.x86_64",
+    }
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("version", ["1.1", None])
+def test_a_package_for_two_architectures_gets_the_version_for_both(host, removed, version):
+    host.put("twin", "1.0", "x86_64")
+    host.put("twin", "1.0", "i686")
+    expected = version or "1.0"
+    assert deploy_with(host, removed, {"twin": version}) == {
+        f"twin-{expected}-1.i686",
+        f"twin-{expected}-1.x86_64",
+    }
+
+
+def test_a_package_for_two_architectures_is_downgraded_and_removed_for_both(host):
+    host.put("twin", "1.1", "x86_64")
+    host.put("twin", "1.1", "i686")
+    deploy(host, {"twin": "1.0"})
+    assert host.installed == {"twin-1.0-1.i686", "twin-1.0-1.x86_64"}
+    deploy(host, {}, "twin")
+    assert host.installed == set()
+
+
+@BOTH_WAYS
+def test_both_architectures_are_rolled_back(host, removed):
+    deploy(host, {"bar": "1.0"})
+    host.put("twin", "1.0", "x86_64")
+    before = host.installed
+    transaction = host.manager.prepare(change({"twin": "1.1", "first-aid": "1.0"}, *removed))
+    with pytest.raises(PackageError, match="first-aid"):
+        host.manager.commit(transaction)
+    assert host.installed == before
+
+
+@pytest.mark.parametrize(
+    ("installed", "version", "lacking"),
+    [(["i686", "x86_64"], "1.2", "i686"), (["x86_64"], "1.3", "x86_64"), (["i686", "x86_64"], "1.3", "x86_64")],
+)
+def test_a_version_that_is_not_available_for_an_installed_architecture_is_refused(
+    host, installed, version, lacking
+):
+    for arch in installed:
+        host.put("twin", "1.0", arch)
+    before = host.installed
+    with pytest.raises(
+        PackageError,
+        match=rf"no repository has the package twin {version} for {lacking}, which is installed; it has",
+    ):
+        host.manager.prepare(change({"twin": version}))
+    assert host.installed == before
+
+
+@BOTH_WAYS
+def test_software_changes_from_32_to_64_bits(host, removed):
+    host.put("ported", "1.0")
+    assert deploy_with(host, removed, {"ported": "2.0"}) == {"ported-2.0-1.x86_64"}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("want", [{"kmod": "1.1"}, {"driver": "1.1"}])
+def test_a_kernel_module_is_installed_beside_the_older_one(host, removed, want):
+    host.put("kmod", "1.0")
+    assert host.manager.installonly() == {"kmod"}
+    found = deploy_with(host, removed, want)
+    assert found - {"driver-1.1-1.noarch"} == {"kmod-1.0-1.x86_64", "kmod-1.1-1.x86_64"}
+    transaction = host.manager.prepare(change(want))
+    assert transaction.before == transaction.after == host.manager.installed()
+
+
+def test_an_older_kernel_module_is_not_removed_by_a_rollback(host):
+    host.put("kmod", "1.0")
+    transaction = host.manager.prepare(change({"kmod": "1.1", "first-aid": "1.0"}))
+    with pytest.raises(PackageError, match="first-aid"):
+        host.manager.commit(transaction)
+    assert host.installed == {"kmod-1.0-1.x86_64"}
+
+
+def test_a_package_for_two_architectures_is_reinstalled_for_both(host):
+    deploy(host, {"bar": "1.0"})
+    host.put("twin", "1.0", "x86_64")
+    host.put("twin", "1.0", "i686")
+    before = host.installed
+    host.manager.commit(host.manager.prepare(change({"bar": "2.0", "emulator": "1.0"}, again=("twin",))))
+    assert host.installed == before - {"bar-1.0-1.noarch"} | {"bar-2.0-1.noarch", "emulator-1.0-1.noarch"}

@@ -49,6 +49,9 @@ class PackageManager(Protocol):
     def installed(self) -> Packages:
         """Read all installed packages, in one pass."""
 
+    def installonly(self) -> frozenset[str]:
+        """Return the names of installed packages of which several versions may be installed, such as kernels."""
+
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of those installed ``packages`` whose deploy or role script is missing or damaged."""
 
@@ -158,4 +161,8 @@ class AgentAdapters:
     def inventory(self) -> Inventory:
         """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""
         inventory = self.files.inventory(self.packages.installed())
-        return replace(inventory, lost_scripts=self.packages.lost_scripts(inventory.deployed_packages))
+        return replace(
+            inventory,
+            lost_scripts=self.packages.lost_scripts(inventory.deployed_packages),
+            installonly=self.packages.installonly(),
+        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.availability import (
     PackageFindings,
+    architecture_problems,
     availability_problems,
     demands_of_absent_hosts,
     group_transactions,
@@ -112,6 +113,7 @@ def _problems(
     for demand in sorted(needed & doubtful.keys()):
         for problem in availability_problems([demand], offers, arch):
             yield of_absent_hosts(problem, doubtful[demand])
+    yield from architecture_problems(concerned, offers)
     if offers.unreachable:
         return  # a dependency may be in a repository that cannot be read
     groups = group_transactions(concerned, offers.packages)

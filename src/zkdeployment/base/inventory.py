@@ -40,8 +40,8 @@ class Package:
         return f"{self.epoch}:{self.version}-{self.release}"
 
 
-#: The whole package database, by name. A name may have several packages: kernels, or the remains of an
-#: interrupted transaction.
+#: The whole package database, by name. A name may have several packages: for two architectures, several versions
+#: of a kernel, or the remains of an interrupted transaction.
 Packages: TypeAlias = "Mapping[str, tuple[Package, ...]]"
 
 _SEGMENT = re.compile(r"~|\^|[0-9]+|[A-Za-z]+")
@@ -108,8 +108,9 @@ class Inventory:
     known as managed. ``checkouts`` maps the name of each checkout under ``/opt`` to the version that is recorded
     in it. ``applications`` are the directories under ``/etc`` of applications that are managed, marked or checked
     out. ``lost_scripts`` are the installed packages whose deploy script or role controller's script is missing or
-    damaged according to the package database. ``originals`` maps each package that was on the system before a
-    deployment changed it to its original version (``EPOCH:VERSION-RELEASE``), which is restored later.
+    damaged according to the package database. ``installonly`` are the installed packages of which dnf keeps
+    several versions at the same time, such as kernels. ``originals`` maps each package that was on the system
+    before a deployment changed it to its original version (``EPOCH:VERSION-RELEASE``), which is restored later.
     ``deployments_started`` means that a role controller's ``starting-deployments`` was called, and that no
     ``ending-deployments`` has succeeded since.
     """
@@ -123,6 +124,7 @@ class Inventory:
     applications: frozenset[str] = frozenset()
     controllers: frozenset[str] = frozenset()
     lost_scripts: frozenset[str] = frozenset()
+    installonly: frozenset[str] = frozenset()
     originals: Mapping[str, str] = field(default_factory=dict)
     deployments_started: bool = False
 

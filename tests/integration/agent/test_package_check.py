@@ -101,6 +101,41 @@ def test_a_check_that_takes_too_long_keeps_the_problems_that_it_found(
     ]
 
 
+def test_packages_for_two_architectures_and_kernel_modules_are_judged_as_on_the_host(
+    paper_repository: PaperRepository, tmp_path: Path
+):
+    both = [make_package("twin", "1.0", arch=arch) for arch in ("i686", "x86_64")]
+    module, old_module = make_package("kmod", "1.0", arch="x86_64"), make_package("oldmod")
+    packages = {"twin": tuple(both), "kmod": (module,), "oldmod": (old_module,)}
+    inventory = Inventory(packages=packages, installonly=frozenset({"kmod"}))
+    one = Inventory(packages={"twin": (both[1],)})
+    hosts = [KnownHost(Identity("h1", "h1"), inventory), KnownHost(Identity("h2", "h2"), one)]
+    paper_repository.publish(
+        "twin-0:1.0-1.i686",
+        "twin-0:1.0-1.x86_64",
+        "twin-0:1.1-1.x86_64",
+        "emulator-0:1.0-1.noarch",
+        "kmod-0:1.0-1.x86_64",
+        "kmod-0:1.1-1.x86_64",
+        "driver-0:1.1-1.noarch",
+        "oldmod-0:1-1.noarch",
+    )
+    repositories = reader(tmp_path, paper_repository.url)
+
+    def problems(host: str, package: str, **patches: str) -> list[str]:
+        targets = {host: (Assignment("/web", 1, package, package, version=None, patches=patches),)}
+        return [str(problem) for problem in check_packages(repositories, targets, {}, lambda _: hosts).problems]
+
+    assert problems("h2", "emulator") == []
+    assert problems("h1", "emulator") == []
+    assert problems("h1", "driver", kmod="1.1") == []
+    assert problems("h2", "shop", twin="1.1") == []
+    (problem,) = problems("h1", "shop", twin="1.1")
+    assert "cannot install twin 1.1 on h1 (h1): no repository has the package twin 1.1 for i686" in problem
+    paper_repository.publish("twin-0:1.1-1.i686")
+    assert problems("h1", "shop", twin="1.1") == []
+
+
 def test_packages_that_dnf_hides_are_named_with_the_reason(paper_repository: PaperRepository, tmp_path: Path):
     paper_repository.publish("shop-0:1.1-1.noarch", "lib-0:2.0-1.noarch", "fix-0:7-1.noarch")
     publish_modules(paper_repository.directory, "lib-0:2.0-1.noarch")

@@ -10,7 +10,7 @@ from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
 from zkdeployment.base.inventory import Package
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.packages import Item
+from zkdeployment.base.packages import Item, word_size
 from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
@@ -29,14 +29,16 @@ Release: {release}
 {tags}
 Summary: A package for tests
 License: MIT
-BuildArch: noarch
 # There is no shell in a test's root.
 AutoReqProv: no
+%global __os_install_post %{{nil}}
+%global debug_package %{{nil}}
 %description
 A package for tests.
 %install
 mkdir -p %{{buildroot}}/opt/{directory}
 {script}
+{library}
 echo {version} > %{{buildroot}}/opt/{directory}/version
 %files
 /opt/{directory}
@@ -47,6 +49,13 @@ _SCRIPT = """\
 mkdir -p %{{buildroot}}/opt/{name}/bin
 echo deploy {version} > %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
 chmod 755 %{{buildroot}}/opt/{name}/bin/zookeeper-deploy
+"""
+
+#: Writes the header of a library. rpm gives the package a colour, because the file can be executed.
+_LIBRARY = """\
+{{ printf '\\177ELF\\00{word}\\001\\001'; head -c 9 /dev/zero; printf '\\003'; head -c 64 /dev/zero; }} \\
+    >%{{buildroot}}/opt/{directory}/library.so
+chmod 755 %{{buildroot}}/opt/{directory}/library.so
 """
 
 #: A scriptlet that creates a file when it starts, then sleeps.
@@ -71,7 +80,8 @@ class AvailablePackage:
     ``requires`` maps names to versions (``None``: any). ``signature`` is ``good``, ``none`` or ``foreign``.
     ``directory`` is its name under ``/opt`` if this differs from the package's name. With ``script`` the package
     has a deploy script. ``fails`` is the section of a scriptlet that fails, ``trigger`` the name of the package
-    whose installation triggers that scriptlet.
+    whose installation triggers that scriptlet. A package for ``arch`` other than ``noarch`` has a library, at the
+    same path for all architectures.
     """
 
     name: str
@@ -87,16 +97,24 @@ class AvailablePackage:
     slow: bool = False
     directory: str | None = None
     script: bool = False
+    arch: str = "noarch"
     signature: str = "good"
 
     @property
     def package(self) -> Package:
         """The installed package."""
-        return Package(self.name, self.epoch, self.version, self.release, "noarch")
+        return Package(self.name, self.epoch, self.version, self.release, self.arch)
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the package provides, without versions, as rpmbuild adds it."""
+        own = f"{self.name}{_ISA[word_size(self.arch)]}"
+        return frozenset({self.name, own, *(capability.partition(" ")[0] for capability in self.provides)})
 
     def build(self, directory: Path) -> Path:
         """Build the package and return the unsigned RPM file."""
         tags = [f"Epoch: {self.epoch}"] if self.epoch else []
+        tags += ["BuildArch: noarch"] if self.arch == "noarch" else []
         tags += [f"Requires: {name} = {version}" if version else f"Requires: {name}"
                  for name, version in self.requires.items()]  # fmt: skip
         tags += [f"Provides: {name}" for name in self.provides]
@@ -106,6 +124,7 @@ class AvailablePackage:
         if self.fails:
             place = f"/opt/{self.trigger}" if "file" in self.fails else self.trigger
             scriptlets.append(_FAILING.format(section=self.fails, trigger=f"-- {place}" if self.trigger else ""))
+        is_library, isa = self.arch != "noarch", _ISA[word_size(self.arch)]
         spec = directory / f"{self.package.nevra}.spec"
         text = _SPEC.format(
             name=self.name,
@@ -113,13 +132,23 @@ class AvailablePackage:
             version=self.version,
             release=self.release,
             script=_SCRIPT.format(name=self.name, version=self.version) if self.script else "",
+            library=_LIBRARY.format(directory=self.directory or self.name, word=2 if "64" in isa else 1)
+            if is_library
+            else "",
             tags="\n".join(tags) or "# no more tags",
             scriptlets="\n".join(scriptlets),
         )
         spec.write_text(text, encoding="utf-8")
-        (file,) = build_packages(spec, directory)
+        target = {"_target_cpu": self.arch, "_arch": self.arch, "_isa": isa} if is_library else {}
+        (file,) = build_packages(spec, directory, target)
         return file
 
+
+#: The suffix of a capability for packages of a word size.
+_ISA = {None: "", 32: "(x86-32)", 64: "(x86-64)"}
+
+#: dnf keeps several versions of such a package.
+KERNEL_MODULE = "installonlypkg(kernel-module)"
 
 #: The packages in the repository of the package managers' tests.
 CATALOGUE = (
@@ -152,6 +181,18 @@ CATALOGUE = (
     AvailablePackage(name="scanner", version="1.0", fails="transfiletriggerin", trigger="foo"),
     AvailablePackage(name="slow", version="1.0", slow=True),
     AvailablePackage(name="squatter", version="2.0", directory="foo"),
+    AvailablePackage(name="twin", version="1.0", arch="x86_64"),
+    AvailablePackage(name="twin", version="1.0", arch="i686"),
+    AvailablePackage(name="twin", version="1.1", arch="x86_64"),
+    AvailablePackage(name="twin", version="1.1", arch="i686"),
+    AvailablePackage(name="twin", version="1.2", arch="x86_64"),
+    AvailablePackage(name="twin", version="1.3", arch="i686"),
+    AvailablePackage(name="emulator", version="1.0", requires={"twin(x86-32)": "1.0"}),
+    AvailablePackage(name="ported", version="1.0", arch="i686"),
+    AvailablePackage(name="ported", version="2.0", arch="x86_64"),
+    AvailablePackage(name="kmod", version="1.0", arch="x86_64", directory="kmod-1.0", provides=(KERNEL_MODULE,)),
+    AvailablePackage(name="kmod", version="1.1", arch="x86_64", directory="kmod-1.1", provides=(KERNEL_MODULE,)),
+    AvailablePackage(name="driver", version="1.1", requires={"kmod": "1.1"}),
     AvailablePackage(name="unsigned", version="1.0", signature="none"),
     AvailablePackage(name="foreign", version="1.0", signature="foreign"),
 )
@@ -194,7 +235,7 @@ class FakePackageManager:
 
     def put(self, *items: Package) -> None:
         """Install packages behind the package manager's back."""
-        self._installed = packages.after(self._installed, items)
+        self._installed = packages.after(self._installed, items, (), self.installonly())
 
     def drop(self, name: str) -> None:
         """Remove a package behind the package manager's back."""
@@ -203,6 +244,10 @@ class FakePackageManager:
     def installed(self) -> Packages:
         """Return the installed packages."""
         return self._installed
+
+    def installonly(self) -> frozenset[str]:
+        """Return the names of the installed packages of which several versions may be installed."""
+        return frozenset(name for name in self._installed if name in self._kept_beside())
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of packages whose scripts are missing."""
@@ -216,13 +261,23 @@ class FakePackageManager:
         if any(problems):
             raise PackageError("; ".join(filter(None, problems)))
         before = self._installed
+        beside = self._kept_beside()
         wanted = {
-            name: version for name, version in change.want.items() if not _is_there(before.get(name, ()), version)
+            name: version
+            for name, version in change.want.items()
+            if not packages.is_installed(before.get(name, ()), version, installonly=name in beside)
         }
-        chosen, extra = self._resolve(wanted)
-        after = packages.after(before, chosen.values(), change.remove - change.want.keys(), extra)
+        coming = self._resolve(wanted)
+        displaced = {
+            package
+            for name in wanted.keys() - beside
+            for package in before.get(name, ())
+            if package.arch not in {other.arch for other in coming if other.name == name}
+        }
+        after = packages.after(before, coming, change.remove - change.want.keys(), beside)
+        after = packages.changed(after, (), displaced)
         items = packages.items(before, after)
-        if refused := packages.unmanaged(items, change.managed, before):
+        if refused := packages.unmanaged(items, change.managed):
             raise PackageError("; ".join(refused))
         self._check(after, items, change.managed)
         again = (change.reinstall & before.keys()) - wanted.keys() - change.remove
@@ -276,26 +331,28 @@ class FakePackageManager:
         self.recover()
         raise PackageError(reason)
 
-    def _resolve(self, wanted: Mapping[str, str | None]) -> tuple[Mapping[str, Package], list[Package]]:
+    def _kept_beside(self) -> frozenset[str]:
+        return frozenset(package.name for package, offer in self._known.items() if KERNEL_MODULE in offer.provides)
+
+    def _resolve(self, wanted: Mapping[str, str | None]) -> list[Package]:
         if wanted and self.unreachable:
             raise PackageError("a repository cannot be reached", retry_helps=True)
-        chosen, missing = packages.select(self.available, wanted)
+        chosen, missing = packages.select(self.available, wanted, arch="x86_64", installed=self._installed)
         if missing:
             raise PackageError("; ".join(missing))
-        extra: list[Package] = []
-        for package in (coming := [*chosen.values()]):
-            for name, version in self.available[package].requires.items():
-                if not any(
-                    _fits(package, version)
-                    for package in (*coming, *self._installed.get(name, ()))
-                    if package.name == name
-                ):
-                    matches, missing = packages.select(self.available, {name: version})
-                    if missing:
-                        raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
-                    coming.append(matches[name])
-                    extra.append(matches[name])
-        return chosen, extra
+        coming = [package for same in chosen.values() for package in same]
+        for package in coming:
+            for need, version in self.available[package].requires.items():
+                present = [other for have in self._installed.values() for other in have if other in self._known]
+                if not any(self._meets(other, need, version) for other in (*coming, *present)):
+                    matches = [other for other in self.available if self._meets(other, need, version)]
+                    if not matches:
+                        raise PackageError(f"the packages cannot be installed together: {package} requires {need}")
+                    coming.append(max(matches, key=packages.order_key))
+        return coming
+
+    def _meets(self, package: Package, need: str, version: str | None) -> bool:
+        return need in self._known[package].capabilities and _fits(package, version)
 
     def _check(self, after: Packages, items: Iterable[Item], managed: frozenset[str]) -> None:
         for offer in [self.available[item.after] for item in items if item.after is not None]:
@@ -310,19 +367,16 @@ class FakePackageManager:
                     f"the packages cannot be installed together: {offer.package} and {offer.conflicts}"
                 )
         for package in (package for have in after.values() for package in have if package in self._known):
-            for name, version in self._known[package].requires.items():
-                if not any(_fits(match, version) for match in after.get(name, ())):
-                    raise PackageError(f"the packages cannot be installed together: {package} requires {name}")
+            for need, version in self._known[package].requires.items():
+                present = [other for have in after.values() for other in have if other in self._known]
+                if not any(self._meets(other, need, version) for other in present):
+                    raise PackageError(f"the packages cannot be installed together: {package} requires {need}")
 
 
 def _half_way(transaction: FakeTransaction) -> Packages:
     """Return the packages after an interrupted transaction: all new packages installed, no old package removed."""
     return by_name({package for half in (transaction.before, transaction.after) for have in half.values()
                     for package in have})  # fmt: skip
-
-
-def _is_there(have: tuple[Package, ...], version: str | None) -> bool:
-    return len(have) == 1 and _fits(have[0], version)
 
 
 def _fits(package: Package, version: str | None) -> bool:

@@ -34,6 +34,15 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
     "tool-0:2.0-1.noarch": ("Provides: /usr/bin/tool",),
     "shop-1.4-0:1-1.noarch": (),
     "chip-0:1.0-1.aarch64": (),
+    "twin-0:1.0-1.x86_64": (),
+    "twin-0:1.0-1.i686": (),
+    "twin-0:1.1-1.x86_64": (),
+    "twin-0:1.1-1.i686": (),
+    "emulator-0:1.0-1.noarch": ("Requires: twin(x86-32)",),
+    "kmod-0:1.0-1.x86_64": ("Provides: installonlypkg(kernel-module)",),
+    "kmod-0:1.1-1.x86_64": ("Provides: installonlypkg(kernel-module)",),
+    "driver-0:1.1-1.noarch": ("Requires: kmod = 1.1", "Requires: oldmod"),
+    "oldmod-0:1-1.noarch": ("Requires: kmod = 1.0",),
 }
 
 _SPEC = """\
@@ -129,6 +138,8 @@ def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
             encoding="utf-8",
         )
         target = {} if arch == "noarch" else {"_target_cpu": arch, "_arch": arch}
+        if arch == "i686":
+            target["_isa"] = "(x86-32)"
         (built,) = build_packages(spec, directory / "new", target)
         built.rename(directory / f"{nevra}.rpm")
     return directory

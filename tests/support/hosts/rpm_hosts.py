@@ -71,10 +71,17 @@ class FakeHost:
         """The full names of the installed packages."""
         return {package.nevra for have in self._fake.installed().values() for package in have}
 
-    def put(self, name: str, version: str) -> None:
-        """Install a package behind the package manager's back."""
+    def put(self, name: str, version: str, arch: str = "") -> None:
+        """Install a package behind the package manager's back.
+
+        With ``arch``, that for another architecture stays.
+        """
         self._fake.put(
-            next(package for package in self._fake.available if (package.name, package.version) == (name, version))
+            next(
+                package
+                for package in self._fake.available
+                if (package.name, package.version) == (name, version) and package.arch.startswith(arch)
+            )
         )
 
     def drop(self, name: str) -> None:
@@ -145,10 +152,13 @@ class RpmHost:
         argv = ["rpm", "--root", str(self.root), "--dbpath", "/var/lib/rpm", *arguments]
         return process.run(argv).check().stdout
 
-    def put(self, name: str, version: str) -> None:
-        """Install a package behind the package manager's back."""
-        (file, *_) = sorted(self.repository.directory.glob(f"{name}-{version}-*.rpm"))
-        self.rpm("-U", "--oldpackage", "--nodeps", str(file))
+    def put(self, name: str, version: str, arch: str = "") -> None:
+        """Install a package behind the package manager's back.
+
+        With ``arch``, that for another architecture stays.
+        """
+        (file, *_) = sorted(self.repository.directory.glob(f"{name}-{version}-*{arch}.rpm"))
+        self.rpm("-i" if arch else "-U", "--oldpackage", "--nodeps", "--replacefiles", str(file))
 
     def drop(self, name: str) -> None:
         """Remove a package behind the package manager's back."""

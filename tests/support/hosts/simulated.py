@@ -236,7 +236,7 @@ class SimulatedHost:
     def _change(self, change: PackageChange) -> Iterator[None]:
         chosen, missing = select(REPOSITORY, change.want)
         assert not missing
-        for name, package in chosen.items():
+        for name, (package,) in chosen.items():
             assert name in change.managed
             if package not in self.packages.get(name, set()):
                 self._renew(name)

@@ -344,6 +344,19 @@ class DnfCommand:
         """The command that installs packages again, without those that are unavailable."""
         return ["reinstall", "--skip-unavailable"] if self._program.generation == 5 else ["reinstall"]
 
+    def removals(self, command: Sequence[str]) -> frozenset[str] | None:
+        """Return the full names of the packages that a command of dnf 5 would remove or replace.
+
+        Return ``None`` with dnf 4, which reports its transaction in another way (see ``HeldDnf``).
+        """
+        if self._program.generation != 5:
+            return None
+        with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
+            self.run(*command, f"--store={scratch}/stored")
+            stored = Path(scratch, "stored/transaction.json")
+            rows = json.loads(stored.read_text(encoding="utf-8"))["rpms"] if stored.exists() else []
+        return frozenset(row["nevra"] for row in rows if row["action"] in {"Remove", "Replaced"})
+
     @property
     def _program(self) -> DnfProgram:
         """The dnf to run. An upgrade of the host may replace it at any time."""
@@ -585,26 +598,37 @@ class HeldDnf:
         self._waiting: _Waiting | None = None
 
     def can_prepare(self, directory: Path) -> bool:
-        """Whether ``prepare`` is possible.
-
-        The transaction of another directory may be waiting already.
-        """
+        """Whether a dnf may wait for the order: the transaction of another directory may be waiting already."""
         waiting = self._waiting
-        is_free = waiting is None or waiting.directory == directory or not waiting.conversation.is_running
-        return is_free and self._dnf.can_converse
+        return waiting is None or waiting.directory == directory or not waiting.conversation.is_running
 
-    def prepare(self, directory: Path, arguments: Sequence[str], specs: Sequence[str]) -> bool:
-        """Resolve, download, check and test an installation, and keep dnf waiting.
+    def prepare(
+        self, directory: Path, arguments: Sequence[str], specs: Sequence[str], remove: Collection[Package] = ()
+    ) -> frozenset[Package] | None:
+        """Resolve, download, check and test a transaction; return the packages that dnf removes or replaces.
 
-        Return ``False`` without an effect if this version of dnf cannot wait. Raises the ``PackageError`` of
-        ``failures.explain``.
+        dnf stays waiting if it ``can_prepare``, unless the packages ``remove`` are to be removed. Return ``None``
+        without an effect if this version of dnf cannot report its transaction, or if an upgrade of zkdeployment
+        during a deployment has moved the program. Raises the ``PackageError`` of ``failures.explain``.
         """
-        self.release()
-        return self._dnf.retry_while_offline(
-            lambda: self._prepare(directory, [*arguments, INSTALL_COMMAND, *specs])
+        if not self._dnf.can_converse:
+            return None
+        is_free = self.can_prepare(directory)
+        if is_free:
+            self.release()
+        removals = [f"--remove={package.nevra}" for package in sorted(remove)]
+        prepared = self._dnf.retry_while_offline(
+            lambda: self._prepare(directory, [*arguments, INSTALL_COMMAND, *removals, *specs])
         )
+        if prepared is None:
+            return None
+        if is_free and not remove:
+            self._waiting = prepared
+        else:
+            prepared.conversation.end(_PATIENCE)
+        return prepared.removed
 
-    def _prepare(self, directory: Path, arguments: Sequence[str]) -> bool:
+    def _prepare(self, directory: Path, arguments: Sequence[str]) -> _Waiting | None:
         conversation = self._dnf.converse(*arguments, output=_output(directory))
         line = self._dnf.listen(conversation)
         if line is None:
@@ -613,11 +637,10 @@ class HeldDnf:
             if status != _NOT_BEGUN:
                 raise self._dnf.explain(status, printed)
             _log.warning("packages-dnf-not-held", reason=printed[-1000:])
-            return False
+            return None
         report = json.loads(line)
         installed, removed = (frozenset(Package(*row) for row in report[key]) for key in ("installed", "removed"))
-        self._waiting = _Waiting(directory, conversation, installed, removed)
-        return True
+        return _Waiting(directory, conversation, installed, removed)
 
     def confirm(self, directory: Path, changes: Collection[Item]) -> bool:
         """Return whether a dnf waits to make exactly these changes; end a dnf that would make other changes."""

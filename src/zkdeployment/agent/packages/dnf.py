@@ -10,8 +10,11 @@ A change goes through these steps. Until the last step nothing on the host has c
 6. make the transaction, and compare the packages that it touches with the expected ones. If they differ, restore
    them (``transaction``). Other packages that differ were changed by another program meanwhile.
 
-Starting dnf 4 and loading the metadata takes most of the time of a change. If nothing but the requested packages
-is installed or replaced, the dnf 4 of step 2 waits for step 6, for a limited time (``command``). Otherwise, and
+Which packages a change removes or replaces is what dnf reports in step 2: dnf replaces no package for another
+word size, and keeps several versions of kernels and their modules.
+
+Starting dnf 4 and loading the metadata takes most of the time of a change. If no package is to be removed,
+installed again or repaired, the dnf 4 of step 2 waits for step 6, for a limited time (``command``). Otherwise, and
 with dnf 5, another dnf replays the transaction file (``replays``).
 
 dnf's exit status alone proves nothing: dnf may exit with 0 after a scriptlet failed, and a failed transaction may
@@ -86,6 +89,10 @@ class Dnf:
     @report_disk_errors()
     def installed(self) -> Packages:
         return self._database.installed()
+
+    @report_disk_errors()
+    def installonly(self) -> frozenset[str]:
+        return self._database.installonly()
 
     @report_disk_errors()
     def lost_scripts(self, packages: Packages) -> frozenset[str]:

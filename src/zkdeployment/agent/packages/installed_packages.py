@@ -6,6 +6,8 @@ import functools
 import os
 import re
 import shutil
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +44,23 @@ _SCRIPTS = (
 
 _SCRIPT_COLUMNS = r"[%{=NAME}\t%{FILENAMES}\t%{FILESIZES}\t%{FILEMODES:octal}\n]"
 
+#: The capabilities of packages of which dnf keeps several versions: dnf's defaults for ``installonlypkgs``.
+_INSTALLONLY = (
+    "kernel",
+    "kernel-PAE",
+    "installonlypkg(kernel)",
+    "installonlypkg(kernel-module)",
+    "installonlypkg(vm)",
+    "multiversion(kernel)",
+)
+
+#: The files in which ``installonlypkgs`` adds to the defaults, below the root; dnf 5 has directories of them.
+_DNF_CONFIGURATION = (
+    "etc/dnf/dnf.conf",
+    "usr/share/dnf5/libdnf.conf.d/*.conf",
+    "etc/dnf/libdnf5.conf.d/*.conf",
+)
+
 #: Time limit in seconds: only a locked database or a broken disk takes longer.
 _TIMEOUT = 120.0
 
@@ -54,6 +73,7 @@ class RpmFile:
     package: Package
     trusted: bool
     obsoletes: frozenset[str] = frozenset()
+    provides: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,20 @@ class RpmDatabase:
     def installed(self) -> Packages:
         """Return all installed packages; raises ``PackageError`` if the database cannot be read."""
         return by_name(parse(self._query("-qa", "--qf", rf"{_COLUMNS}\n").stdout))
+
+    def installonly(self) -> frozenset[str]:
+        """Return the names of the installed packages of which dnf keeps several versions."""
+        capabilities = sorted(self.kept_beside())
+        done = self._query("-q", "--qf", rf"{_COLUMNS}\n", "--whatprovides", *capabilities, may_lack=True)
+        return frozenset(package.name for package in parse(done.stdout))
+
+    def kept_beside(self) -> frozenset[str]:
+        """Return the capabilities of packages of which dnf keeps several versions (``installonlypkgs``)."""
+        found = set(_INSTALLONLY)
+        for pattern in _DNF_CONFIGURATION:
+            for file in sorted(self.root.glob(pattern)):
+                found.update(_configured_installonly(file))
+        return frozenset(found)
 
     def lost_scripts(self, packages: Packages) -> frozenset[str]:
         """Return the names of the installed ``packages`` whose scripts are missing, empty or not executable.
@@ -93,7 +127,7 @@ class RpmDatabase:
         if not files:
             return ()
         signature = _SIGNATURE_6 if _SIGNATURE_TAG in _known_tags() else _SIGNATURE
-        columns = rf"{_COLUMNS}\t{signature}\t[%{{OBSOLETENAME}} ]\n"
+        columns = rf"{_COLUMNS}\t{signature}\t[%{{OBSOLETENAME}} ]\t[%{{PROVIDENAME}} ]\n"
         done = self._query("-qp", "--qf", columns, *map(str, files))
         rows = done.stdout.splitlines()
         if len(rows) != len(files):
@@ -101,7 +135,8 @@ class RpmDatabase:
         untrusted = set(re.findall(r"^warning: (.*?): .*NOKEY", done.stderr, re.MULTILINE))
         return tuple(_file(path, row, str(path) not in untrusted) for path, row in zip(files, rows, strict=True))
 
-    def _query(self, *arguments: str) -> process.Completed:
+    def _query(self, *arguments: str, may_lack: bool = False) -> process.Completed:
+        """Run a query; with ``may_lack``, rpm may report that no package matches."""
         if not self.root.is_dir():  # rpm would create an empty database there
             raise PackageError(
                 f"cannot read the packages of {self.root}: there is no such directory", retry_helps=True
@@ -111,7 +146,7 @@ class RpmDatabase:
             done = process.run(["rpm", *root, *arguments], env=self.env, timeout=_TIMEOUT)
         except ProgramError as error:
             raise PackageError(f"cannot read the packages of {self.root}: {error}", retry_helps=True) from error
-        if done.status:
+        if done.status and not (may_lack and not done.stderr.strip()):
             output = " ".join(done.stderr.split())[-500:]
             raise PackageError(f"cannot read the packages of {self.root}: rpm reported {output}", retry_helps=True)
         return done
@@ -144,6 +179,16 @@ def parse(text: str) -> tuple[Package, ...]:
     return tuple(packages)
 
 
+def _configured_installonly(file: Path) -> Sequence[str]:
+    """Return the values of ``installonlypkgs`` in a configuration file of dnf; none in a file without them."""
+    parser = ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+    try:
+        parser.read_string(file.read_text(encoding="utf-8", errors="replace"))
+    except ConfigParserError:
+        return ()  # dnf itself reports the errors of its configuration
+    return (parser.get("main", "installonlypkgs", fallback="") or "").replace(",", " ").split()
+
+
 def by_name(packages: Iterable[Package]) -> Packages:
     """Return the packages by name, those of one name sorted."""
     grouped: dict[str, tuple[Package, ...]] = {}
@@ -158,9 +203,10 @@ def _label(package: Package) -> str:
 
 
 def _file(path: Path, row: str, key_is_known: bool) -> RpmFile:  # noqa: FBT001  one caller, right above
-    *columns, signature, obsoletes = row.split("\t")
+    *columns, signature, obsoletes, provides = row.split("\t")
     (package,) = parse("\t".join(columns))
-    return RpmFile(path, package, key_is_known and signature == "signed", frozenset(obsoletes.split()))
+    is_trusted = key_is_known and signature == "signed"
+    return RpmFile(path, package, is_trusted, frozenset(obsoletes.split()), frozenset(provides.split()))
 
 
 def _listed(files: Sequence[Path]) -> str:

@@ -37,6 +37,9 @@ class NoPackages:
     def installed(self) -> Packages:
         return {}
 
+    def installonly(self) -> frozenset[str]:
+        return frozenset()
+
     def lost_scripts(self, packages: Packages) -> frozenset[str]:  # noqa: ARG002  as in the protocol
         return frozenset()
 

@@ -33,10 +33,10 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine.program import late_import
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.packages import Action, Item
+from zkdeployment.base.packages import Action, Item, word_size
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.agent.packages.command import DnfCommand, HeldDnf
     from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase, RpmFile
@@ -232,6 +232,14 @@ class Rollback:
         return True
 
 
+@dataclass(frozen=True)
+class Resolved:
+    """A resolved change: the ``files`` of all packages to install, and the packages to remove or to replace."""
+
+    files: tuple[RpmFile, ...]
+    removed: frozenset[Package]
+
+
 class Downloads:
     """Downloads with dnf, which checks the signatures as the repositories require. No package is changed."""
 
@@ -245,48 +253,92 @@ class Downloads:
         wanted: Mapping[str, str | None],
         directory: Path,
         *,
-        alone: bool,
+        installed: Packages,
+        remove: frozenset[Package],
         sources: Sequence[str] = (),
-    ) -> tuple[RpmFile, ...]:
+    ) -> Resolved:
         """Download the wanted packages (versions by name) and their dependencies.
 
-        ``alone``: no package will be removed, so rpm tests the installation at once, and dnf is held if possible.
-        ``sources`` are arguments that add repositories. Raises ``PackageError`` if a package cannot be downloaded.
+        The ``installed`` packages ``remove`` are to be removed. Without them, rpm tests the installation at
+        once, and dnf is held if possible. ``sources`` are arguments that add repositories. Raises
+        ``PackageError`` if a package cannot be downloaded.
 
         A request by name and version takes one call and is nearly always right. If dnf finds nothing (a version
         with an epoch) or another package (one that provides the name), the exact packages are looked up and
-        requested in further calls.
+        requested in further calls. Packages that are installed for another word size than that of the machine
+        are looked up at once, because a name alone requests one architecture.
         """
         if not wanted:
-            return ()
+            return Resolved((), remove)
         try:
-            return self._obtain(wanted, directory, alone=alone, sources=sources)
+            return self._obtain(wanted, directory, installed, remove, sources)
         except UnsolvableError as error:
             hidden = hidden_packages(self._dnf, filtered(str(error)), options=sources)
             raise UnsolvableError(with_obstacles(str(error), hidden)) from error
 
     def _obtain(
-        self, wanted: Mapping[str, str | None], directory: Path, *, alone: bool, sources: Sequence[str]
-    ) -> tuple[RpmFile, ...]:
+        self,
+        wanted: Mapping[str, str | None],
+        directory: Path,
+        installed: Packages,
+        remove: frozenset[Package],
+        sources: Sequence[str],
+    ) -> Resolved:
         refusal: NotAvailableError | None = None
         try:
-            specs = [_spec(*want) for want in wanted.items()]
-            files = self._download(specs, directory, alone=alone, sources=sources)
-            if _are_complete(files, wanted):
-                return files
+            resolved = self._obtain_by_name(wanted, directory, installed, remove, sources)
+            if resolved is not None and self._are_complete(resolved, wanted, installed):
+                return resolved
         except NotAvailableError as error:
             refusal = error
-        exact = [package.nevra for package in self._resolve(wanted, sources, refusal)]
+        chosen = self._look_up(wanted, installed, sources, refusal)
         for path in directory.glob("*.rpm"):
             path.unlink()
-        files = self._download(exact, directory, alone=alone, sources=sources)
-        if not _are_complete(files, wanted):
-            downloaded = ", ".join(file.package.nevra for file in files) or "nothing"
+        exact = [package.nevra for package in chosen if package not in installed.get(package.name, ())]
+        displaced = _displaced(chosen, installed, self._database.installonly())
+        resolved = self._resolve(exact, directory, installed, remove | displaced, sources)
+        if not self._are_complete(resolved, wanted, installed):
+            downloaded = ", ".join(file.package.nevra for file in resolved.files) or "nothing"
             raise PackageError(
                 f"dnf downloaded other packages than requested: expected {', '.join(exact)}, found {downloaded};"
                 " check the repository's metadata"
             )
-        return files
+        return resolved
+
+    def _obtain_by_name(
+        self,
+        wanted: Mapping[str, str | None],
+        directory: Path,
+        installed: Packages,
+        remove: frozenset[Package],
+        sources: Sequence[str],
+    ) -> Resolved | None:
+        """Download packages by name and version; return ``None`` if the exact packages have to be looked up."""
+        sizes = {word_size(package.arch) for name in wanted for package in installed.get(name, ())} - {None}
+        if sizes - {word_size(platform.machine())}:
+            return None
+        try:
+            return self._resolve([_spec(*want) for want in wanted.items()], directory, installed, remove, sources)
+        except NotAvailableError:
+            raise
+        except PackageError as error:
+            if sizes and not error.retry_helps:
+                self._look_up(wanted, installed, sources)  # dnf may have chosen another architecture
+            raise
+
+    def _are_complete(self, resolved: Resolved, wanted: Mapping[str, str | None], installed: Packages) -> bool:
+        """Whether all wanted packages are installed in the wanted version after a transaction."""
+        after = packages.changed(installed, [file.package for file in resolved.files], resolved.removed)
+        installonly = self._database.installonly() | self._installonly(resolved.files)
+        return all(
+            packages.is_installed(after.get(name, ()), version, installonly=name in installonly)
+            for name, version in wanted.items()
+        )
+
+    def _installonly(self, files: Iterable[RpmFile]) -> frozenset[str]:
+        """Return the names of the packages in files that dnf installs beside other versions."""
+        beside = self._database.kept_beside()
+        return frozenset(file.package.name for file in files if file.provides & beside)
 
     def obtain_again(self, installed: Collection[Package], directory: Path) -> tuple[RpmFile, ...]:
         """Download those of the installed packages that a repository still has.
@@ -304,25 +356,55 @@ class Downloads:
         """Read the packages in a directory, sorted by file name."""
         return self._database.read(sorted(directory.glob("*.rpm")))
 
-    def _download(
-        self, specs: Sequence[str], directory: Path, *, alone: bool, sources: Sequence[str]
-    ) -> tuple[RpmFile, ...]:
+    def _resolve(
+        self,
+        specs: Sequence[str],
+        directory: Path,
+        installed: Packages,
+        remove: frozenset[Package],
+        sources: Sequence[str],
+    ) -> Resolved:
         options = [*sources, "--refresh", f"--setopt=destdir={directory}"]
-        if alone and self._held.can_prepare(directory) and self._held.prepare(directory, options, specs):
-            return self.read(directory)
-        if alone:
+        removed = self._held.prepare(directory, options, specs, remove)
+        if removed is not None:
+            return Resolved(self.read(directory), removed)
+        if not remove:
             self._dnf.run(*options, "--setopt=tsflags=test", "install", *specs)
-            return self.read(directory)
+        else:
+            self._download_beside(options, specs)
+        files = self.read(directory)
+        command = [*sources, "install", *(["--allowerasing"] if remove else []), *specs]
+        return Resolved(files, remove | self._replaced(files, installed, command))
+
+    def _download_beside(self, options: Sequence[str], specs: Sequence[str]) -> None:
         try:
             self._dnf.run(*options, "install", "--downloadonly", *specs)
         except UnsolvableError:
             # A package may conflict with packages that the same transaction removes. The test of the whole
             # transaction decides.
             self._dnf.run(*options, "install", "--downloadonly", "--allowerasing", *specs)
-        return self.read(directory)
 
-    def _resolve(
-        self, wanted: Mapping[str, str | None], sources: Sequence[str], refusal: NotAvailableError | None
+    def _replaced(
+        self, files: Collection[RpmFile], installed: Packages, command: Sequence[str]
+    ) -> frozenset[Package]:
+        """Return the installed packages that these downloads of a ``command`` replace.
+
+        dnf refuses to replay the transaction if it would remove any others.
+        """
+        installonly = self._installonly(files)
+        obsoleted = {name for file in files for name in file.obsoletes} & installed.keys()
+        if (installonly or obsoleted) and (removed := self._dnf.removals(command)) is not None:
+            return frozenset(
+                package for same in installed.values() for package in same if package.nevra in removed
+            )
+        return packages.replaced(installed, [file.package for file in files], installonly)
+
+    def _look_up(
+        self,
+        wanted: Mapping[str, str | None],
+        installed: Packages,
+        sources: Sequence[str],
+        refusal: NotAvailableError | None = None,
     ) -> Collection[Package]:
         """Return the exact packages; raise ``PackageError`` if dnf does not find all.
 
@@ -330,25 +412,18 @@ class Downloads:
         """
         rows = self._dnf.run(*sources, "repoquery", "--available", f"--qf={QUERY}", *sorted(wanted))
         available = [package for package in parse(rows) if package.arch not in {"src", "nosrc"}]
-        chosen, missing = packages.select(available, wanted, arch=platform.machine())
+        chosen, missing = packages.select(available, wanted, arch=platform.machine(), installed=installed)
         if missing:
             if not available and not self._dnf.run(*sources, "repolist", "--enabled").strip():
                 raise PackageError(NO_REPOSITORIES)
             hidden = hidden_packages(self._dnf, wanted.keys() - chosen.keys(), available, sources)
             if not hidden and isinstance(refusal, HiddenError):
                 raise refusal
-            found = lacks(available, wanted, hidden, arch=platform.machine())
+            found = lacks(available, wanted, hidden, arch=platform.machine(), installed=installed)
             sentences = "; ".join(lack.sentence for lack in found)
             advice = "".join(dict.fromkeys(lack.advice for lack in found))
             raise NotAvailableError(f"{sentences}; {_installed(self._database.installed(), wanted)}{advice}")
-        return chosen.values()
-
-
-def is_installed(installed: Packages, name: str, version: str | None) -> bool:
-    """Whether a package is installed in exactly one version, and that version is the wanted one."""
-    candidates = installed.get(name, ())
-    releases = {(package.epoch, package.version, package.release) for package in candidates}
-    return len(releases) == 1 and (version is None or packages.has_version(candidates[0], version))
+        return [package for same in chosen.values() for package in same]
 
 
 def _spec(name: str, version: str | None) -> str:
@@ -356,12 +431,16 @@ def _spec(name: str, version: str | None) -> str:
     return f"{name} >= 0" if version is None else f"{name} = {version}"
 
 
-def _are_complete(files: Collection[RpmFile], wanted: Mapping[str, str | None]) -> bool:
-    """Whether the files hold each wanted package once, in the wanted version."""
-    downloaded = by_name(file.package for file in files)
-    return all(
-        len(downloaded.get(name, ())) == 1 and is_installed(downloaded, name, version)
-        for name, version in wanted.items()
+def _displaced(
+    chosen: Collection[Package], installed: Packages, installonly: Collection[str]
+) -> frozenset[Package]:
+    """Return the packages in the place of chosen ones that dnf would keep, because their word size is another."""
+    names = {package.name for package in chosen}.difference(installonly)
+    return frozenset(
+        old
+        for name in names
+        for old in installed.get(name, ())
+        if not packages.replaced({name: (old,)}, chosen) and old not in chosen
     )
 
 
@@ -398,7 +477,7 @@ class Preparation:
     def prepare(self, change: PackageChange) -> DnfTransaction:
         """Return the tested transaction for a change; raises ``PackageError`` for an impossible change."""
         before = self._database.installed()
-        needed = _without_done_parts(change, before)
+        needed = _without_done_parts(change, before, self._database.installonly())
         if not needed.want and not needed.remove and not needed.reinstall:
             return DnfTransaction(before, before)
         _log.debug(
@@ -423,7 +502,7 @@ class Preparation:
             *packages.items(before, after),
             *(Item(package.name, package, package) for package in reinstalled),
         )
-        if refused := packages.unmanaged(changes, change.managed, before):
+        if refused := packages.unmanaged(changes, change.managed):
             raise PackageError(
                 f"the package change ({_described(change)}) {'; '.join(refused)}; make that change by other"
                 " means first"
@@ -456,18 +535,21 @@ class Preparation:
         self, directory: Path, before: Packages, change: PackageChange
     ) -> tuple[tuple[RpmFile, ...], Packages, Sequence[Package]]:
         """Download a change; return the files, the packages after the change, and those to install again."""
-        chosen = {
-            name: package
+        leftovers = {
+            name: found
             for name, version in change.want.items()
-            if (package := _surviving_duplicate(before, name, version))
+            if (found := _leftovers(before.get(name, ()), version))
         }
-        wanted = {name: version for name, version in change.want.items() if name not in chosen}
-        sources = self._sources_of_originals()
-        files = self._downloads.obtain(wanted, directory, alone=not change.remove, sources=sources)
-        after = packages.after(before, chosen.values(), change.remove, [file.package for file in files])
-        unchanged = sorted(name for name in change.reinstall if after[name] == before[name])
-        reinstalled = [package for name in unchanged for package in before[name]]
-        return files + self._obtain_installed(reinstalled, directory), after, reinstalled
+        wanted = {name: version for name, version in change.want.items() if name not in leftovers}
+        removed = frozenset(package for name in change.remove for package in before[name])
+        resolved = self._downloads.obtain(
+            wanted, directory, installed=before, remove=removed, sources=self._sources_of_originals()
+        )
+        gone = resolved.removed.union(*leftovers.values())
+        after = packages.changed(before, [file.package for file in resolved.files], gone)
+        again = {package for name in change.reinstall for package in before[name]} | _endangered(before, after)
+        reinstalled = sorted(package for package in again if package in after.get(package.name, ()))
+        return resolved.files + self._obtain_installed(reinstalled, directory), after, reinstalled
 
     def _sources_of_originals(self) -> Sequence[str]:
         """Return the arguments that make dnf find the system's own packages that were replaced."""
@@ -492,12 +574,11 @@ class Preparation:
             with contextlib.suppress(NotAvailableError):
                 for file in self._downloads.obtain_again(lacking, downloaded):
                     file.path.rename(directory / file.path.name)
-        names = {package.name for package in installed}
-        files = tuple(file for file in self._downloads.read(directory) if file.package.name in names)
+        files = tuple(file for file in self._downloads.read(directory) if file.package in installed)
         if missing := set(installed) - {file.package for file in files}:
             listed = ", ".join(sorted(package.nevra for package in missing))
             raise PackageError(
-                f"cannot reinstall {listed} to replace missing files: no repository has that version; publish it,"
+                f"cannot reinstall {listed} as this change requires: no repository has that version; publish it,"
                 " or deploy another version"
             )
         return files
@@ -522,23 +603,46 @@ class Preparation:
         return cached
 
 
-def _without_done_parts(change: PackageChange, installed: Packages) -> PackageChange:
+def _without_done_parts(change: PackageChange, installed: Packages, installonly: Collection[str]) -> PackageChange:
     """Return a change without the packages that are already installed or already removed."""
-    want = {name: version for name, version in change.want.items() if not is_installed(installed, name, version)}
+    want = {
+        name: version
+        for name, version in change.want.items()
+        if not packages.is_installed(installed.get(name, ()), version, installonly=name in installonly)
+    }
     remove = (change.remove & installed.keys()) - change.want.keys()
     reinstall = (change.reinstall & installed.keys()) - want.keys() - remove
     return replace(change, want=want, remove=remove, reinstall=reinstall)
 
 
-def _surviving_duplicate(installed: Packages, name: str, version: str | None) -> Package | None:
-    """Return the installed package that satisfies ``version``; ``None`` if none does.
+def _leftovers(installed: Collection[Package], version: str | None) -> frozenset[Package]:
+    """Return the packages of a name that an interrupted transaction left beside their successors.
 
-    An interrupted transaction may leave several packages of a name; the highest matching one stays.
+    The highest packages that satisfy ``version`` stay, one for each word size. If packages of a word size would
+    have to be installed first, there are no leftovers.
     """
-    matches = [
-        package for package in installed.get(name, ()) if version is None or packages.has_version(package, version)
-    ]
-    return max(matches, key=packages.order_key, default=None)
+    matches = [package for package in installed if version is None or packages.has_version(package, version)]
+    staying = {word_size(package.arch): package for package in sorted(matches, key=packages.order_key)}
+    gone = packages.replaced({package.name: tuple(installed) for package in matches}, staying.values())
+    return gone if frozenset(installed) - gone == frozenset(staying.values()) else frozenset()
+
+
+def _endangered(before: Packages, after: Packages) -> frozenset[Package]:
+    """Return the packages that rpm would remove, because packages for another word size are replaced.
+
+    rpm keeps packages for both word sizes only if both are in the transaction, or if nothing is replaced.
+    """
+    return frozenset(
+        package
+        for name, present in before.items()
+        for package in present
+        if package in after.get(name, ())
+        and not set(after[name]) <= set(present)
+        and any(
+            old not in after[name] and word_size(old.arch) not in {word_size(package.arch), None}
+            for old in present
+        )
+    )
 
 
 def _described(change: PackageChange) -> str:

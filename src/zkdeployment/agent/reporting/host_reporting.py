@@ -435,7 +435,7 @@ class InventoryReporter:
         except HostFilesError as error:
             get_logger().warning("markers-unreadable", reason=str(error))
             return False
-        known = self._known(replace(found, lost_scripts=inventory.lost_scripts))
+        known = self._known(replace(found, lost_scripts=inventory.lost_scripts, installonly=inventory.installonly))
         return replace(known, time=published.time) != published
 
     def record_result(

@@ -75,7 +75,8 @@ class HostSoftware:
     """The installed packages of a host and the package changes of its plan, in order.
 
     ``arch`` is the architecture of most of its packages, empty if all are for any architecture. ``demands`` are
-    those of its assignments and its controller. ``put_back`` are packages of which the host keeps a copy of the
+    those of its assignments and its controller. ``installonly`` are the names of packages that stay beside newer
+    ones. ``put_back`` are packages of which the host keeps a copy of the
     original version, so that no repository needs to have it. ``absent`` is whether the host is not registered.
     """
 
@@ -85,6 +86,7 @@ class HostSoftware:
     changes: tuple[PackageChange, ...]
     demands: tuple[Demand, ...]
     put_back: frozenset[str] = frozenset()
+    installonly: frozenset[str] = frozenset()
     absent: bool = False
 
     @property
@@ -121,6 +123,7 @@ def host_software(known: KnownHost, targets: Targets, *, absent: bool = False) -
         else (),
         demands=tuple(demands_of((*wanted.assignments, *controller))),
         put_back=_put_back(steps),
+        installonly=known.inventory.installonly,
         absent=absent,
     )
 
@@ -202,22 +205,25 @@ def _transactions(host: HostSoftware, available: Packages) -> Iterator[PaperTran
     for change in host.changes:
         want = {name: version for name, version in change.want.items() if name not in host.put_back}
         offers = (package for name in want for package in available.get(name, ()))
-        chosen, missing = select(offers, want, arch=host.arch)
+        chosen, missing = select(offers, want, arch=host.arch, installed=installed)
         if missing:
             return
-        yield _transaction(installed, change, chosen)
-        installed = after(installed, chosen.values(), change.remove)
+        install = [package for same in chosen.values() for package in same]
+        yield _transaction(installed, change, install, host.installonly)
+        installed = after(installed, install, change.remove, host.installonly)
 
 
-def _transaction(installed: Packages, change: PackageChange, chosen: Mapping[str, Package]) -> PaperTransaction:
-    kept = installed.keys() - change.want.keys() - change.remove
+def _transaction(
+    installed: Packages, change: PackageChange, install: Iterable[Package], installonly: frozenset[str]
+) -> PaperTransaction:
+    kept = installed.keys() - (change.want.keys() - installonly) - change.remove
     # A transaction that removes packages may also remove other managed packages.
-    changeable = frozenset(kept & change.managed)
+    changeable = frozenset(kept & change.managed).difference(change.want)
     return PaperTransaction(
         present=frozenset(package for packages in installed.values() for package in packages),
         stay=frozenset(package for name in kept - changeable for package in installed[name]),
         stay_in_any_version=frozenset() if change.remove else changeable,
-        install=frozenset(chosen.values()),
+        install=frozenset(install),
         remove=frozenset(change.remove - change.want.keys()),
     )
 
@@ -300,6 +306,28 @@ def availability_problems(demands: Iterable[Demand], offers: Offers, arch: str) 
             architecture = f" for {arch}" if arch and demand.package not in offers.packages else ""
             problem = Problem(f"{lack.sentence}{architecture}{lack.advice}", path=demand.path)
             yield replace(problem, severity=Severity.WARNING) if offers.unreachable else problem
+
+
+def architecture_problems(hosts: Iterable[HostSoftware], offers: Offers) -> Iterator[Problem]:
+    """Yield a problem for each package that a host has for two architectures, but repositories for one only."""
+    lacking: dict[tuple[Demand, str], list[HostSoftware]] = {}
+    for host in hosts:
+        for demand in sorted(host.missing):
+            available = offers.packages.get(demand.package, ())
+            want = {demand.package: demand.version or None}
+            if not select(available, want, arch=host.arch)[1]:
+                for sentence in select(available, want, arch=host.arch, installed=host.installed)[1]:
+                    lacking.setdefault((demand, sentence), []).append(host)
+    for (demand, sentence), those in lacking.items():
+        registered = [host.identity for host in those if not host.absent]
+        identities = registered or [host.identity for host in those]
+        where = listing(sorted(map(str, identities)), _NAMED)
+        what = f"cannot install {demand.package} {demand.version}".strip()
+        advice = "publish it, or correct the version in the tree"
+        problem = Problem(f"{what} on {where}: {sentence}; {advice}", path=demand.path)
+        if offers.unreachable:
+            problem = replace(problem, severity=Severity.WARNING)
+        yield problem if registered else of_absent_hosts(problem, identities)
 
 
 def of_absent_hosts(problem: Problem, hosts: Sequence[Identity]) -> Problem:

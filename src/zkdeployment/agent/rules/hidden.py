@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.packages import select
@@ -15,7 +16,7 @@ from zkdeployment.base.packages import select
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from zkdeployment.base.inventory import Package
+    from zkdeployment.base.inventory import Package, Packages
 
 #: The solver's words for a hidden package.
 _FILTERED = re.compile(r"package (\S+) (?:from \S+ )?is filtered out by \w+ filtering")
@@ -61,17 +62,19 @@ def lacks(
     hidden: Mapping[Package, Obstacle],
     *,
     arch: str = "",
+    installed: Packages = MappingProxyType({}),
 ) -> tuple[Lack, ...]:
     """Return the lack of each name in ``want`` that no ``available`` package satisfies at its version.
 
-    ``hidden`` are the other packages of the repositories. ``arch`` is as for ``select``.
+    ``hidden`` are the other packages of the repositories. ``arch`` and ``installed`` are as for ``select``.
     """
-    chosen, _ = select(available, want, arch=arch)
+    chosen, _ = select(available, want, arch=arch, installed=installed)
     wanted = {name: version for name, version in want.items() if name not in chosen}
-    found, missing = select([*available, *hidden], wanted, arch=arch)
+    found, missing = select([*available, *hidden], wanted, arch=arch, installed=installed)
+    concealed = sorted(package for same in found.values() for package in same if package in hidden)
     return (
         *(Lack(sentence, "; publish it, or correct the version in the tree") for sentence in missing),
-        *(_hidden(package, hidden[package]) for _, package in sorted(found.items())),
+        *(_hidden(package, hidden[package]) for package in concealed),
     )
 
 

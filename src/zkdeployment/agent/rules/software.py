@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.deployment import Rerun
 from zkdeployment.base.names import AGENT_PACKAGE, application_of
-from zkdeployment.base.packages import has_version, removable_packages
+from zkdeployment.base.packages import is_installed, order_key, removable_packages
 from zkdeployment.base.plan import ChangePackages, CheckOut, PackageChange, RemoveCheckout, RemoveSoftware
 from zkdeployment.publishing.targets.services import change_controller
 
@@ -84,13 +84,18 @@ def _identity_change(before: Identity, after: Identity) -> str:
     return f"the host changed its {', '.join(changes)}"
 
 
-def package_change(name: str, version: str | None, installed: Sequence[Package]) -> str:
-    """Return a sentence on how the ``installed`` packages of a name become the wanted version (``None``: any)."""
-    if not installed:
+def package_change(
+    name: str, version: str | None, installed: Sequence[Package], *, installonly: bool = False
+) -> str:
+    """Return a sentence on how the ``installed`` packages of a name become the wanted version (``None``: any).
+
+    With ``installonly``, the wanted version does not replace them.
+    """
+    if not installed or installonly:
         return f"{name} {version} is new" if version else f"{name} is new"
-    if len(installed) > 1:
-        releases = " and ".join(f"{package.version}-{package.release}" for package in sorted(installed))
-        return f"{name} is there twice ({releases})"
+    releases = list(dict.fromkeys(f"{package.version}-{package.release}" for package in sorted(installed)))
+    if len(releases) > 1:
+        return f"{name} is there twice ({' and '.join(releases)})"
     return f"{name} {installed[0].version} to {version}"
 
 
@@ -216,7 +221,8 @@ class SoftwareDifference:
 
     def reason_of(self, name: str) -> str:
         """Return a sentence on the difference between the wanted and the installed version of a needed package."""
-        return package_change(name, self.wanted.needs[name].version, self.inventory.packages.get(name, ()))
+        installed, is_added = self.inventory.packages.get(name, ()), name in self.inventory.installonly
+        return package_change(name, self.wanted.needs[name].version, installed, installonly=is_added)
 
 
 def compare_software(
@@ -257,9 +263,9 @@ def compare_software(
         dropped_patches=frozenset(name for name in unneeded if _is_dropped_patch(name, wanted, inventory)),
         displaced=frozenset(removable & wanted.checkouts.keys() & inventory.packages.keys()),
         originals={
-            name: inventory.packages[name][0].evr
+            name: max(inventory.packages[name], key=order_key).evr
             for name in want
-            if len(inventory.packages.get(name, ())) == 1
+            if name in inventory.packages
             and name not in replaceable | inventory.originals.keys() | {AGENT_PACKAGE}
         },
         put_back={name: version for name, version in sorted(originals.items()) if name not in kept},
@@ -268,10 +274,9 @@ def compare_software(
 
 
 def _has(inventory: Inventory, name: str, version: str | None) -> bool:
-    """Return whether a package is installed once, in this version (``None``: any)."""
+    """Return whether a package is installed in this version (``None``: any), and needs no repair."""
     installed = inventory.packages.get(name, ())
-    releases = {(package.epoch, package.version, package.release) for package in installed}
-    return len(releases) == 1 and (version is None or has_version(installed[0], version))
+    return is_installed(installed, version, installonly=name in inventory.installonly)
 
 
 def _marked_packages(inventory: Inventory) -> dict[str, str]:
@@ -343,7 +348,7 @@ def change_packages(difference: SoftwareDifference, reinstalled: Collection[str]
     restored = {
         name: version
         for name, version in difference.put_back.items()
-        if any(not has_version(package, version) for package in difference.inventory.packages.get(name, ()))
+        if name in difference.inventory.packages and not _has(difference.inventory, name, version)
     }
     names = (*difference.want, *sorted(difference.displaced), *sorted(lost))
     return ChangePackages(
@@ -362,12 +367,16 @@ def change_packages(difference: SoftwareDifference, reinstalled: Collection[str]
 
 
 def _change_reason(difference: SoftwareDifference, lost: Collection[str]) -> str:
+    kept_beside = difference.inventory.installonly
     return ", ".join(
         [difference.reason_of(name) for name in difference.want]
         + [f"{name} has lost its deploy script" for name in sorted(lost)]
         + [f"{name} is no longer listed" for name in sorted(difference.dropped_patches)]
         + [f"{name} is checked out now" for name in sorted(difference.displaced)]
-        + [f"{name} is the system's own and gets its version back" for name in difference.put_back]
+        + [
+            f"{name} is the system's own and {'stays' if name in kept_beside else 'gets its version back'}"
+            for name in difference.put_back
+        ]
     )
 
 

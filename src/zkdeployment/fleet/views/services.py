@@ -15,7 +15,7 @@ from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import NotFoundError
-from zkdeployment.base.packages import has_version
+from zkdeployment.base.packages import has_version, is_installed, order_key
 from zkdeployment.base.records import Key, Record, shown
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.status import HostState
@@ -289,8 +289,10 @@ def _present(assignment: Assignment, inventory: Inventory) -> tuple[str | None, 
     packages = inventory.packages.get(assignment.package, ())
     if not packages:
         return None, False
-    package, wanted = packages[-1], assignment.version
-    return f"{package.version}-{package.release}", wanted is None or has_version(package, wanted)
+    wanted, installonly = assignment.version, assignment.package in inventory.installonly
+    fitting = [package for package in packages if wanted is None or has_version(package, wanted)]
+    package = max(fitting or packages, key=order_key)
+    return f"{package.version}-{package.release}", is_installed(packages, wanted, installonly=installonly)
 
 
 def _left_state(host: HostStatus) -> InstanceState:

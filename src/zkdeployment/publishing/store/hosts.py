@@ -139,6 +139,7 @@ def _to_json(inventory: Inventory) -> dict[str, object]:
         "applications": sorted(inventory.applications),
         "controllers": sorted(inventory.controllers),
         "lost_scripts": sorted(inventory.lost_scripts),
+        "installonly": sorted(inventory.installonly),
         "originals": dict(inventory.originals),
         "started": inventory.deployments_started,
     }
@@ -191,6 +192,7 @@ def _inventory(value: Any) -> Inventory:
         applications=_names(value["applications"]),
         controllers=_names(value["controllers"]),
         lost_scripts=_names(value["lost_scripts"]),
+        installonly=_names(value.get("installonly", ())),  # agents of 1.0 do not write it
         originals=_texts(value["originals"]),
         deployments_started=bool(value["started"]),
     )

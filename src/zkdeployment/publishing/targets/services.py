@@ -14,7 +14,7 @@ from zkdeployment.base.checkout import is_checkout, parse_checkout
 from zkdeployment.base.deployment import FIRST, LAST, Assignment, Rerun
 from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.names import NameKind, is_name, name_problem
-from zkdeployment.base.packages import has_version, removable_packages
+from zkdeployment.base.packages import is_installed, removable_packages
 from zkdeployment.base.plan import ChangeController, PackageChange
 from zkdeployment.base.source_files import Problem
 from zkdeployment.tree.links import property_value
@@ -335,9 +335,9 @@ def _check_place(controller: Assignment | None, inventory: Inventory) -> None:
 
 
 def _is_there(controller: Assignment, inventory: Inventory) -> bool:
-    installed = inventory.packages.get(controller.package, ())
-    version = controller.version
-    return len(installed) == 1 and version is not None and has_version(installed[0], version)
+    name, version = controller.package, controller.version
+    installed = inventory.packages.get(name, ())
+    return version is not None and is_installed(installed, version, installonly=name in inventory.installonly)
 
 
 def _lost(name: str, inventory: Inventory) -> frozenset[str]:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from support.hosts.packages import AvailablePackage
+from support.hosts.packages import KERNEL_MODULE, AvailablePackage
 from support.hosts.repositories import publish_modules
 from support.hosts.rpm_hosts import RpmHost, change
 from support.waiting import wait_until
@@ -807,3 +807,50 @@ def test_a_damaged_script_of_a_package_is_reported(host, damage):
     assert host.manager.lost_scripts(host.manager.installed()) == frozenset()
     damage(script)
     assert host.manager.lost_scripts(host.manager.installed()) == {"service"}
+
+
+@pytest.mark.parametrize("removed", [(), ("bar",)])
+def test_the_oldest_of_too_many_kernel_modules_is_removed_as_dnf_removes_it(host, tmp_path, removed):
+    host.repository.add(
+        [
+            AvailablePackage(
+                name="kmod", version=version, arch="x86_64", directory=f"kmod-{version}", provides=(KERNEL_MODULE,)
+            ).build(tmp_path)
+            for version in ("1.2", "1.3")
+        ]
+    )
+    deploy(host, {"bar": "1.0"})
+    for version in ("1.0", "1.1", "1.2"):
+        host.put("kmod", version, "x86_64")
+    deploy(host, {"kmod": "1.3"}, *removed)
+    assert host.installed - {"bar-1.0-1.noarch"} == {f"kmod-1.{number}-1.x86_64" for number in (1, 2, 3)}
+
+
+def test_the_configuration_of_dnf_names_further_packages_that_are_installed_beside_others(host):
+    database = host.manager._database
+    defaults = database.kept_beside()
+    assert "installonlypkg(kernel-module)" in defaults
+    for name, text in {
+        "dnf.conf": "[main]\ninstallonlypkgs = foo, kmod-vendor\n  bar\n",
+        "libdnf5.conf.d/broken.conf": "installonlypkgs=nothing\n",
+        "libdnf5.conf.d/vendor.conf": "[main]\ninstallonlypkgs=library\n",
+        "libdnf5.conf.d/other.conf": "[main]\nbest=1\ninstallonlypkgs\n",
+    }.items():
+        file = host.root / "etc/dnf" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert database.kept_beside() - defaults == {"foo", "kmod-vendor", "bar", "library"}
+    host.put("foo", "1.0")
+    assert host.manager.installonly() == {"foo"}
+
+
+def test_no_architecture_is_lost_when_only_the_other_one_lags_behind(host):
+    host.put("twin", "1.0", "i686")
+    host.put("twin", "1.1", "x86_64")
+    if GENERATION == 4:
+        deploy(host, {"twin": "1.1"})
+        assert host.installed == {"twin-1.1-1.i686", "twin-1.1-1.x86_64"}
+        return
+    with pytest.raises(PackageError, match="dnf 5"):  # its test finds that rpm would remove the other one
+        deploy(host, {"twin": "1.1"})
+    assert host.installed == {"twin-1.0-1.i686", "twin-1.1-1.x86_64"}

@@ -610,6 +610,38 @@ class TestAPackageOfTheSystem:
         (step,) = plan([], have).steps
         assert (bool(step.change), step.put_back) == (False, ("fix",))
 
+    def test_for_two_architectures_is_recorded_and_gets_its_version_back_for_both(self):
+        old = [package("fix", "1", arch=arch) for arch in ("i686", "x86_64")]
+        new = [package("fix", "2", arch=arch) for arch in ("i686", "x86_64")]
+        have = inventory(package("foo"), *old, scripts=["foo"], managed={"foo": "foo"})
+        (step,) = steps(self.WANTED, have, ChangePackages)
+        assert (step.change.want, step.originals, step.reason) == ({"fix": "2"}, {"fix": "0:1-1"}, "fix 1 to 2")
+        have = inventory(package("foo"), *new, scripts=["foo"], managed={"foo": "foo"})
+        assert steps(self.WANTED, have, ChangePackages) == []
+        (step,) = steps([assignment()], replace(have, originals={"fix": "0:1-1"}), ChangePackages)
+        assert (step.change.want, step.change.remove) == ({"fix": "0:1-1"}, frozenset())
+
+    def test_that_has_an_older_version_for_another_architecture_is_changed_and_recorded_with_its_newest(self):
+        have = inventory(
+            package("foo"), package("fix", "2", arch="x86_64"), package("fix", "1", arch="i686"), scripts=["foo"]
+        )
+        (step,) = steps(self.WANTED, have, ChangePackages)
+        assert (step.change.want, step.originals) == ({"fix": "2"}, {"fix": "0:2-1"})
+
+    def test_that_is_a_kernel_module_stays_beside_the_wanted_version(self):
+        old, new = package("fix", "1", arch="x86_64"), package("fix", "2", arch="x86_64")
+        have = inventory(package("foo"), old, scripts=["foo"], managed={"foo": "foo"})
+        have = replace(have, installonly=frozenset({"fix"}))
+        (step,) = steps(self.WANTED, have, ChangePackages)
+        assert (step.change.want, step.originals, step.applications) == ({"fix": "2"}, {"fix": "0:1-1"}, {})
+        assert step.reason == "fix 2 is new"
+        have = replace(have, packages={**have.packages, "fix": (old, new)}, originals=step.originals)
+        assert steps(self.WANTED, have, ChangePackages) == []
+        (step,) = steps([assignment()], have, ChangePackages)
+        assert (bool(step.change), step.put_back) == (False, ("fix",))
+        assert step.reason == "fix is the system's own and stays"
+        assert steps([assignment()], have, RemoveSoftware) == []
+
 
 # The following tests stop a simulated host after every single effect of every plan.
 

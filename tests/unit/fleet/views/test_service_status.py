@@ -72,6 +72,28 @@ def test_the_state_of_a_deployment_follows_from_the_inventory(found: Inventory |
     assert not status.as_wanted
 
 
+@pytest.mark.parametrize(
+    ("others", "installonly", "expected"),
+    [
+        ([package("hello", "1.1", arch="i686")], False, ("1.1-1", "deployed")),
+        ([package("hello", "1.9", arch="i686")], False, ("1.1-1", "outdated")),
+        ([package("hello", "1.10", arch="x86_64")], False, ("1.1-1", "outdated")),
+        ([package("hello", "1.10", arch="x86_64")], True, ("1.1-1", "deployed")),
+    ],
+)
+def test_all_packages_of_the_name_decide_whether_a_deployment_is_outdated(
+    others: list[Package], installonly: bool, expected: tuple[str, str]
+):
+    one = Assignment("/demo/hello", 1, "hello", "hello", version="1.1")
+    present = Inventory(
+        {"hello": tuple(sorted([package("hello", "1.1", arch="x86_64"), *others]))},
+        markers=(marker("/demo/hello"),),
+        installonly=frozenset({"hello"} if installonly else ()),
+    )
+    status = status_of({"a": (one,)}, KnownHost(A, present), hosts=(Host(A, "r1"),))
+    assert states(status)["/demo/hello"][0][2:] == expected
+
+
 def test_deployments_of_absent_hosts_and_leftovers_are_not_as_wanted():
     left = inventory(package("hello", "1.1"), markers=(marker("/demo/hello", 7), marker("/old/gone")))
     status = status_of({"c": (HELLO,)}, KnownHost(A, left), KnownHost(C, left), hosts=(Host(A, "r1"),))

@@ -51,6 +51,7 @@ inventories = st.builds(
     applications=st.frozensets(names),
     controllers=st.frozensets(names),
     lost_scripts=st.frozensets(names),
+    installonly=st.frozensets(names),
     originals=st.dictionaries(names, names),
 )
 known_hosts = st.builds(
@@ -124,6 +125,13 @@ def test_an_inventory_without_one_of_its_keys_is_unknown_and_the_key_is_named(ke
     written = unpack(encode(make_known_host(1, Inventory())))
     del written["inventory"][key]
     assert decode("h1", pack(written)).unknown == f"its inventory cannot be read (it lacks the key '{key}')"
+
+
+def test_an_inventory_of_an_earlier_agent_names_no_installonly_packages():
+    known = make_known_host(1, Inventory(installonly=frozenset({"kernel"})))
+    written = unpack(encode(known))
+    del written["inventory"]["installonly"]
+    assert decode("h1", pack(written)) == replace(known, inventory=Inventory())
 
 
 @given(known_hosts)

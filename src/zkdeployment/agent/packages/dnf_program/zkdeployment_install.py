@@ -1,12 +1,13 @@
-"""dnf 4 that reports failures in order, with one more command, which makes an installation when it is ordered to.
+"""dnf 4 that reports failures in order, with one more command, which makes a transaction when it is ordered to.
 
 ``agent.packages.command`` starts this program with the Python of dnf, 3.6 or later, for all transactions. The
 program imports nothing of zkdeployment.
 
 The standard input of the command ``zkdeployment-install`` is a socket to that process:
 
-1. The program resolves, downloads, checks and tests the installation, as ``dnf --setopt=tsflags=test install``
-   does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket.
+1. The program resolves, downloads, checks and tests the transaction, as ``dnf --setopt=tsflags=test install``
+   does, and writes one line of JSON with the ``installed`` and the ``removed`` packages to the socket. Replaced
+   packages are among the removed ones.
 2. The program waits for the line ``commit``. The program holds no lock meanwhile.
 3. At the line, the program writes the line ``begun`` to the socket and makes the transaction as dnf does. A
    program that ends before step 3 has changed no package.
@@ -69,10 +70,26 @@ class OrderSocket:
 
 
 class OrderedInstall(InstallCommand):
-    """``dnf zkdeployment-install PACKAGE...``: tests an installation, and makes it when it is ordered to."""
+    """``dnf zkdeployment-install PACKAGE...``: tests an installation, and makes it when it is ordered to.
+
+    Each option ``--remove`` names an installed package that the same transaction removes.
+    """
 
     aliases = ("zkdeployment-install",)
     summary = "test an installation, and make it when it is ordered to"
+
+    @staticmethod
+    def set_argparser(parser):
+        """Add the option to that of the command."""
+        InstallCommand.set_argparser(parser)
+        parser.add_argument("--remove", action="append", default=[])
+
+    def run(self):
+        """Mark the packages to install and to remove."""
+        for package in self.base.sack.query().installed():
+            if str(package) in self.opts.remove:
+                self.base.goal.erase(package, clean_deps=False)
+        super().run()
 
     def configure(self):
         """Make dnf test its transaction, and remember the state of rpm's database before dnf reads it."""
