@@ -93,6 +93,30 @@ def test_a_request_that_has_waited_long_blocks_its_pools_for_later_ones() -> Non
     assert granted(late.next_grant(having(web=3, db=1))) == 1
 
 
+def test_requests_that_have_waited_long_come_first_by_age_and_the_others_by_share() -> None:
+    requests = (
+        waits(1, tenant=1, at=100, web=1),  # with the largest share
+        waits(2, tenant=2, at=150, db=1),
+        waits(3, tenant=3, at=200, web=1),
+        waits(4, tenant=3, at=201, db=4),  # above the quota
+    )
+    sessions = (lease(8, 1, web=3), lease(9, 2, web=1))
+
+    def order(now: float) -> list[int]:
+        return [found.id for found in queue(*requests, sessions=sessions, now=now).requests]
+
+    assert order(99 + OVERDUE) == [3, 4, 2, 1]
+    assert order(100 + OVERDUE) == [1, 3, 4, 2]
+    assert order(150 + OVERDUE) == [1, 2, 3, 4]
+    assert order(201 + OVERDUE) == [1, 2, 3, 4]
+
+
+def test_a_request_has_waited_long_since_it_was_made() -> None:
+    large, small = waits(1, tenant=1, at=400, web=3), waits(2, tenant=2, at=450, web=1)
+    assert granted(queue(large, small, now=399 + OVERDUE).next_grant(having(web=1))) == 2
+    assert queue(large, small, now=400 + OVERDUE).next_grant(having(web=1)) is None
+
+
 def test_a_request_above_a_quota_blocks_no_other_tenant_and_no_request_outside_the_queue() -> None:
     full, other = waits(1, tenant=1, web=2), waits(2, tenant=2, at=50, web=1)
     sessions = (lease(9, 1, web=3),)
