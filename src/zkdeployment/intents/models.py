@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zkdeployment.base.publication import LeftService
 from zkdeployment.intents.rules.instances import InstanceHistory
-from zkdeployment.service.bodies import answer
+from zkdeployment.service.bodies import Omittable, answer
 
 Paths = Annotated[list[str], Field(min_length=1)]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
@@ -24,7 +24,7 @@ class FurtherApprovalBody(_Strict):
 
     by: str
     signature: str
-    reason: str | None = None
+    reason: Omittable[str] = None
 
 
 class ApprovalBody(_Strict):
@@ -32,20 +32,20 @@ class ApprovalBody(_Strict):
 
     content: Digest
     by: str
-    reason: str | None = None
-    signature: str | None = None
-    state: Literal["Approved", "Instantiated", "Released"] | None = None
-    instance: int | None = None
-    also: list[FurtherApprovalBody] | None = None
+    reason: Omittable[str] = None
+    signature: Omittable[str] = None
+    state: Omittable[Literal["Approved", "Instantiated", "Released"]] = None
+    instance: Omittable[int] = None
+    also: Omittable[list[FurtherApprovalBody]] = None
 
 
 class GroupMetadata(_Strict):
     """The names of a group; names that are left out are those of the address."""
 
-    project: str | None = None
-    composite_app: Annotated[str | None, Field(alias="composite-app")] = None
-    version: str | None = None
-    name: str | None = None
+    project: Omittable[str] = None
+    composite_app: Annotated[Omittable[str], Field(alias="composite-app")] = None
+    version: Omittable[str] = None
+    name: Omittable[str] = None
 
 
 class GroupData(_Strict):
@@ -53,10 +53,10 @@ class GroupData(_Strict):
 
     composite_profile: Annotated[str, Field(alias="composite-profile")]
     apps: dict[str, Paths]
-    state: Literal["Created", "Approved", "Instantiated", "Terminated"] | None = None
-    update: Literal["terminate", "approve"] | None = None
-    fleet_stop: Annotated[Literal["group", "fleet"] | None, Field(alias="fleet-stop")] = None
-    approval: ApprovalBody | None = None
+    state: Omittable[Literal["Created", "Approved", "Instantiated", "Terminated"]] = None
+    update: Omittable[Literal["terminate", "approve"]] = None
+    fleet_stop: Annotated[Omittable[Literal["group", "fleet"]], Field(alias="fleet-stop")] = None
+    approval: Omittable[ApprovalBody] = None
 
 
 class ApprovalCountBody(_Strict):
@@ -85,21 +85,21 @@ class GroupDocument(_Strict):
     )
     metadata: GroupMetadata = GroupMetadata()
     data: GroupData
-    approvals: list[ApprovalCountBody] | None = None
+    approvals: Omittable[list[ApprovalCountBody]] = None
 
 
 class ClusterMetadata(_Strict):
     """The names of a cluster; names that are left out are those of the address."""
 
-    provider: str | None = None
-    name: str | None = None
+    provider: Omittable[str] = None
+    name: Omittable[str] = None
 
 
 class ClusterData(_Strict):
     """The network intents of a cluster; its state is changed by acts only."""
 
     network_intents: Annotated[dict[str, Paths], Field(alias="network-intents")]
-    state: Literal["Created", "Applied", "Terminated"] | None = None
+    state: Omittable[Literal["Created", "Applied", "Terminated"]] = None
 
 
 class ClusterDocument(_Strict):
@@ -185,16 +185,15 @@ class ResourceBody(_Body):
 
     GVK: GvkBody
     Name: str
-    metadata: Annotated[dict[str, Any], Field(default=None)]
-    spec: Annotated[dict[str, Any], Field(default=None)]
-    status: Annotated[dict[str, Any], Field(default=None)]
+    metadata: Omittable[dict[str, Any]] = None
+    spec: Omittable[dict[str, Any]] = None
+    status: Omittable[dict[str, Any]] = None
     rsync_status: Annotated[
-        Literal["Pending", "Applied", "Failed", "Retrying", "Terminated"],
-        Field(default=None, alias="rsync-status"),
-    ]
+        Omittable[Literal["Pending", "Applied", "Failed", "Retrying", "Terminated"]], Field(alias="rsync-status")
+    ] = None
     cluster_status: Annotated[
-        Literal["Unknown", "NotPresent", "Present"], Field(default=None, alias="cluster-status")
-    ]
+        Omittable[Literal["Unknown", "NotPresent", "Present"]], Field(alias="cluster-status")
+    ] = None
 
 
 class ClusterResources(_Body):
@@ -215,14 +214,14 @@ class IntentStatusBody(_Body):
     """The status of an intent; clusters have no project, app and profile."""
 
     name: str
-    project: Annotated[str, Field(default=None)]
-    composite_app_name: Annotated[str, Field(default=None, alias="composite-app-name")]
-    composite_app_version: Annotated[str, Field(default=None, alias="composite-app-version")]
-    composite_profile_name: Annotated[str, Field(default=None, alias="composite-profile-name")]
+    project: Omittable[str] = None
+    composite_app_name: Annotated[Omittable[str], Field(alias="composite-app-name")] = None
+    composite_app_version: Annotated[Omittable[str], Field(alias="composite-app-version")] = None
+    composite_profile_name: Annotated[Omittable[str], Field(alias="composite-profile-name")] = None
     state: Literal["Created", "Approved", "Instantiated", "Applied", "Terminated"]
-    rsync_status: Annotated[dict[str, int], Field(default=None, alias="rsync-status")]
-    cluster_status: Annotated[dict[str, int], Field(default=None, alias="cluster-status")]
-    resources: Annotated[list[AppResources], Field(default=None)]
+    rsync_status: Annotated[Omittable[dict[str, int]], Field(alias="rsync-status")] = None
+    cluster_status: Annotated[Omittable[dict[str, int]], Field(alias="cluster-status")] = None
+    resources: Omittable[list[AppResources]] = None
 
 
 INSTANCES = answer(

@@ -33,6 +33,7 @@ from zkdeployment.pools.acts.sessions import SessionDetails
 from zkdeployment.pools.documents import NodePool
 from zkdeployment.pools.rules.node import PoolNode
 from zkdeployment.pools.rules.snapshot import MOST_PROPERTIES, NodesSpec, effective_limits, read_properties
+from zkdeployment.service.bodies import Omittable
 from zkdeployment.service.users.user import TenantLimits, User
 
 T = TypeVar("T")
@@ -340,7 +341,7 @@ class ShownPool(ListedPool):
     """A pool with the number of its nodes in each state, and how many of them one tenant may have."""
 
     levels: PoolLevels
-    node_quota: int | None = Field(None, serialization_alias="node-quota")
+    node_quota: Omittable[int] = Field(None, serialization_alias="node-quota")
 
 
 def pool_values(pool: NodePool, nodes: Iterable[PoolNode]) -> dict[str, Any]:

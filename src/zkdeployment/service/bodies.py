@@ -5,11 +5,17 @@ from __future__ import annotations
 from functools import cache
 from inspect import cleandoc
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.json_schema import SkipJsonSchema
 
 from zkdeployment.base.records import Record, codec
+
+T = TypeVar("T")
+
+#: The type of a key that an answer omits instead of making it null. In a request, null counts as omitted.
+Omittable = Union[T, SkipJsonSchema[None]]  # noqa: UP007  a generic alias
 
 
 class Described(BaseModel):

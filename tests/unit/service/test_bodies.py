@@ -1,12 +1,15 @@
 """The bodies of answers have the keys of the records that the answers encode."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
+
+from pydantic import BaseModel
 
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
-from zkdeployment.service.bodies import answer, body_of
+from zkdeployment.service.application import api_description
+from zkdeployment.service.bodies import Omittable, answer, body_of
 
 
 class Size(Enum):
@@ -73,3 +76,50 @@ def test_an_answer_adds_its_schema_and_further_keys_and_leaves_keys_out():
 
 def test_a_part_of_an_answer_has_no_schema():
     assert list(schema_of(answer(None, text="Books.", books=list[Book]))["properties"]) == ["books"]
+
+
+class Shelf(BaseModel):
+    """A shelf."""
+
+    room: Omittable[str] = None
+
+
+def test_a_key_that_answers_omit_is_not_described_as_null_but_may_be_null_in_requests():
+    assert schema_of(Shelf)["properties"]["room"] == {"type": "string", "default": None}
+    assert Shelf.model_validate({"room": None}) == Shelf()
+
+
+def objects(schema: Mapping[str, Any], parts: Mapping[str, Any], found: dict[str, Any]) -> Iterator[Any]:
+    """Yield the objects in a schema, each once."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if name in found:
+        return
+    if name:
+        schema = found[name] = parts[name]
+    yield schema
+    nested = [*schema.get("anyOf", ()), *schema.get("properties", {}).values()]
+    nested += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
+    for each in nested:
+        yield from objects(each, parts, found)
+
+
+def may_be_null(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> bool:
+    named = parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return named.get("type") == "null" or any(may_be_null(each, parts) for each in named.get("anyOf", ()))
+
+
+def test_each_key_of_an_answer_of_the_api_is_always_there_or_never_null():
+    description, found = api_description(), dict[str, Any]()
+    parts = description["components"]["schemas"]
+    schemas = [
+        content["schema"]
+        for operations in description["paths"].values()
+        for operation in operations.values()
+        for status, response in operation["responses"].items()
+        if status.startswith("2")
+        for content in response["content"].values()
+    ]
+    for each in (each for schema in schemas for each in objects(schema, parts, found)):
+        for key, value in each.get("properties", {}).items():
+            assert key in each.get("required", ()) or not may_be_null(value, parts), (each["title"], key)
+    assert len(found) > 100
