@@ -1,4 +1,4 @@
-"""Durations and ages, as people write and read them."""
+"""Durations and ages, as people write and read them, and times by the clocks of other machines."""
 
 from __future__ import annotations
 
@@ -61,6 +61,19 @@ def clock_time(minutes: int) -> str:
 
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
+
+
+#: Seconds by which the clock of another machine may be ahead of the clock of this one.
+CLOCK_TOLERANCE = 600.0
+
+
+def seconds_ahead(time: float, now: float) -> float:
+    """Return by how many seconds a time from another machine is in the future; 0 within the tolerance.
+
+    A rule that permits something for a while after such a time has to refuse times in the future. Otherwise a
+    clock that is ahead extends the permission.
+    """
+    return time - now if time - now > CLOCK_TOLERANCE else 0.0
 
 
 def age(seconds: float) -> str:

@@ -9,7 +9,7 @@ from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
 from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, SYSTEM, CheckGroup
 from zkdeployment.checks.rules.findings import belongs_to, check_findings, group_states, known_results
-from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact, is_stale
+from zkdeployment.checks.rules.monitoring_system import REMOVAL_ALLOWED, CheckResult, SystemContact, is_stale
 from zkdeployment.checks.rules.overview import (
     CheckSummary,
     InstanceFilter,
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 #: The limit of waiting instances of a monitoring system that are read to compute how long they have waited.
 _SAMPLE = 1000
-
-#: Seconds for which an operator allows the removal of many unknown checks.
-_REMOVAL_ALLOWED = 3600.0
 
 #: The limit of checks that a refusal names.
 _NAMED = 5
@@ -232,7 +229,7 @@ class CheckAdapters:
             raise NotFoundError(
                 f"there is no monitoring system {system} with checks; 'zkdeployment checks summary' lists all"
             )
-        until = act.time + _REMOVAL_ALLOWED
+        until = act.time + REMOVAL_ALLOWED
         self.systems.allow_removal(system, until)
         self.acts.record(act)
         return until

@@ -22,6 +22,7 @@ from zkdeployment.intents.rules.approvals import (
     counted_approvals,
     each_approval,
     expiry,
+    future_objection,
     missing_approvals,
     name_objection,
     own_content_objection,
@@ -84,6 +85,9 @@ class GitApprovals(ApprovalVerifier):
         approval = snapshot.intent.approval
         if approval is None or approval.signature is None:
             return "it has no signature by one of the approvers"
+        future = future_objection(approval.instance, self.now())
+        if future is not None:
+            return future
         keys: dict[str, str] = {}
         for one in each_approval(approval):
             reason = self._objection(snapshot, one, str(revision), keys)
@@ -105,7 +109,7 @@ class GitApprovals(ApprovalVerifier):
         return counted_approvals(snapshot, read_rules(self.rules))
 
     def expiry(self, snapshot: IntentSnapshot) -> str | None:
-        """Return why an approval is too old to begin an instance or an update; ``None`` if it is not."""
+        """Return why the date of an approval permits no instance and no update; ``None`` if it permits them."""
         approval = snapshot.intent.approval
         return None if approval is None else expiry(self._rules(snapshot), approval.instance, self.now())
 

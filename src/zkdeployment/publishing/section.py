@@ -263,7 +263,7 @@ class ApprovalVerifier:
         return ()
 
     def expiry(self, snapshot: Any) -> str | None:
-        """Return why an approval is too old to begin an instance or an update; ``None`` if it is not."""
+        """Return why the date of an approval permits no instance and no update; ``None`` if it permits them."""
         return None
 
 

@@ -30,7 +30,7 @@ from zkdeployment.checks.models import (
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules import workflow
 from zkdeployment.checks.rules.instance import DEPLOYED, CheckInstance
-from zkdeployment.checks.rules.monitoring_system import SystemContact
+from zkdeployment.checks.rules.monitoring_system import SystemContact, is_removal_allowed
 from zkdeployment.checks.rules.overview import expected_configuration, read_instance_id
 from zkdeployment.service.access.identity import Monitoring
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
@@ -154,7 +154,7 @@ def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitorin
     Deploy again what is missing, or has another configuration. Do not touch those whose removal failed.
     """
     _check_system(user, system)
-    allowed = check_adapters_of(adapters).systems.removal_allowed_until(system) > adapters.clock.now()
+    until = check_adapters_of(adapters).systems.removal_allowed_until(system)
     deployed = {
         instance.id: current
         for instance in check_adapters_of(adapters).instances.scan()
@@ -162,7 +162,7 @@ def list_active(system: SystemName, adapters: ConnectedAdapters, user: Monitorin
         and (current := instance.current_configuration) is not None
         and current.state in DEPLOYED
     }
-    return ActiveDeployments.of(deployed, removal_allowed=allowed)
+    return ActiveDeployments.of(deployed, removal_allowed=is_removal_allowed(until, adapters.clock.now()))
 
 
 @router.post("/monitoring/{system}/fetch", response_model=FetchedDeployments, dependencies=_LEASE)

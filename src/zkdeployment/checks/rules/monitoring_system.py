@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import ClassVar
 
+from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.records import Record
 
 #: The most characters of an output that the record keeps.
@@ -73,8 +74,25 @@ STALE_AFTER = 300.0
 
 
 def is_stale(contact: SystemContact | None, now: float) -> bool:
-    """Return whether a monitoring system has reported nothing for so long that its results do not count."""
-    return contact is None or contact.reported is None or now - contact.reported > STALE_AFTER
+    """Return whether a monitoring system has reported nothing for so long that its results do not count.
+
+    A report from the future shows nothing: a service whose clock is ahead recorded it, at an unknown time.
+    """
+    if contact is None or contact.reported is None:
+        return True
+    return now - contact.reported > STALE_AFTER or seconds_ahead(contact.reported, now) > 0
+
+
+#: Seconds for which a bridge may remove many unknown checks after an operator has allowed it.
+REMOVAL_ALLOWED = 3600.0
+
+
+def is_removal_allowed(until: float, now: float) -> bool:
+    """Return whether a permission to remove unknown checks that ends at ``until`` counts.
+
+    A permission that ends too late does not count: the clock of the machine that wrote it was wrong.
+    """
+    return now < until and not seconds_ahead(until - REMOVAL_ALLOWED, now)
 
 
 #: The length of a lease after a request, and the remaining time below which a request renews it, in seconds.

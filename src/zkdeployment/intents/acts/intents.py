@@ -172,6 +172,15 @@ def approve_intent(
     return _commit(commits, order, compute, IntentAct.APPROVE.value, dry_run=dry_run)
 
 
+def replaced_approvals(commits: TreeCommits, order: IntentOrder, approved: IntentSnapshot) -> str | None:
+    """Return why the published approvals of the content that was ``approved`` now counted no longer, if so."""
+    former = None if order.record is None else order.record.snapshot
+    if commits.approvals is None or former is None or former.intent.state is not IntentState.APPROVED:
+        return None
+    is_same = former.intent.approval is not None and former.intent.approval.content == approved.content.digest
+    return commits.approvals.expiry(former) if is_same else None
+
+
 def approve_files(
     files: Sequence[SourceFile], order: IntentOrder, *, sign: ApprovalSigner | None = None
 ) -> dict[str, bytes | None]:
@@ -468,7 +477,10 @@ def _next_approval(
     order: IntentOrder,
     sign: ApprovalSigner | None,
 ) -> Approval:
-    """Return the approval of an intent, with the former signatures if these only lack another person's."""
+    """Return the approval of an intent, with the former signatures if these only lack another person's.
+
+    Former signatures that have expired are replaced.
+    """
     verifier, former, missing = commits.approvals, snapshot.intent.approval, snapshot.objection
     if (
         verifier is None
@@ -476,6 +488,7 @@ def _next_approval(
         or former is None
         or missing is None
         or missing != verifier.missing(snapshot)
+        or verifier.expiry(snapshot) is not None
     ):
         return _approval(snapshot, state, order, sign)
     approved = _cosigned(former, order, sign)

@@ -2,7 +2,9 @@
 
 The rules permit approvers for each path, and set their number and the life of approvals. They are in a file that
 the configuration names, so documents cannot weaken them. Each line has a path, the number of approvals, the days
-for which an approval counts (``-``: for ever), and the names of approvers (``*``: all).
+for which an approval counts (``-``: for ever), and the names of approvers (``*``: all). The days begin at the
+number of the instance: the time of the first approval, by the clock of the approver. An instance in the future
+does not count.
 
 A signature covers the subject, the digest of the content, the state and the number of the instance. A signature
 counts if one of the approvers made it who did not also sign the content, so that two people review each deployed
@@ -23,6 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.cluster import Revision, is_revision
+from zkdeployment.base.durations import age, seconds_ahead
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.publication import LeftService, is_sequence
 from zkdeployment.base.records import Key, Record, invalid, shown
@@ -168,8 +171,23 @@ def _end(rule: ApprovalRule, approved: float) -> float | None:
     return None if rule.days is None else approved + rule.days * _DAY
 
 
+def future_objection(approved: float, now: float) -> str | None:
+    """Return an objection to an approval from a time ``approved`` in the future, which would expire late."""
+    ahead = seconds_ahead(approved, now)
+    if not ahead:
+        return None
+    return (
+        f"its instance {approved:.0f} is the time of the first approval, and {age(ahead)} in the future; correct"
+        " the clock of the machine that signed it, then approve again; a group that had an instance from the"
+        " future needs another version or name"
+    )
+
+
 def expiry(rules: Iterable[ApprovalRule], approved: float, now: float) -> str | None:
-    """Return why an approval from the time ``approved`` no longer counts; ``None`` if it counts."""
+    """Return why an approval from the time ``approved`` permits nothing now; ``None`` if it counts."""
+    objection = future_objection(approved, now)
+    if objection is not None:
+        return objection
     for rule in rules:
         end = _end(rule, approved)
         if end is not None and now > end:

@@ -31,6 +31,7 @@ from zkdeployment.intents.acts.intents import (
     approve_intent,
     change_state,
     intent_order,
+    replaced_approvals,
     roll_back_intent,
 )
 from zkdeployment.intents.documents.values import IntentState, IntentSubject, subject_text
@@ -135,7 +136,8 @@ def approve(
     Where approvers are configured, an approval counts only with the signature of one of them, who did not also
     sign the commit that brought the content. --key is the file of the approver's private key, which has no
     passphrase, or of the public key whose private key ssh-agent holds. Where several people have to approve, each
-    of them runs the command; it names the people whose approvals are missing.
+    of them runs the command; it names the people whose approvals are missing. If the first approval has expired
+    already, the command reports that and begins a new list.
 
     With --work-tree, the content of the tree in a directory is approved before it is pushed. So the new content of
     an instantiated group with update: approve gets its approval in the same push. The command prints the name of
@@ -162,6 +164,8 @@ def approve(
         if not outcome.changed:
             echo("nothing changes: this content is approved already", err=True)
         approved = find_intent(outcome.files, subject).snapshot
+        if outcome.changed and (expired := replaced_approvals(commits, order, approved)) is not None:
+            echo(f"the former approvals no longer count: {expired}; this is the first new one", err=True)
         if commits.approvals is not None and (missing := commits.approvals.missing(approved)) is not None:
             echo(f"not approved yet: {missing}", err=True)
         report(str(outcome.commit), subject, operator, commits, waits, is_active=None)

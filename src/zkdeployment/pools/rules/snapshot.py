@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
+from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.public_keys import split_ssh_keys, ssh_keys_problem
 from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_keys
 from zkdeployment.base.text import printable
@@ -246,6 +247,17 @@ class TenantSession(Record):
         """Whether the tenant has the nodes."""
         return self.retired_at is None
 
+    def seen_at(self, now: float) -> TenantSession:
+        """Return the session with its length, but not created in the future of this process.
+
+        A process whose clock is ahead created such a session, which would last longer by the difference.
+        """
+        ahead = seconds_ahead(self.created_at, now)
+        if not ahead:
+            return self
+        requested_at = None if self.requested_at is None else min(self.requested_at, now)
+        return replace(self, created_at=now, expires_at=self.expires_at - ahead, requested_at=requested_at)
+
     def is_expired(self, now: float) -> bool:
         """Whether an active session has reached its end."""
         return self.is_active and self.expires_at <= now
@@ -371,6 +383,11 @@ class WaitingRequest(Record):
     def wanted(self) -> Counter[str]:
         """The number of nodes by pool."""
         return wanted_nodes(self.specs)
+
+    def seen_at(self, now: float) -> WaitingRequest:
+        """Return the request with its time limit, but not created in the future of this process."""
+        ahead = seconds_ahead(self.created_at, now)
+        return replace(self, created_at=now, expires_at=self.expires_at - ahead) if ahead else self
 
     def ended(self, outcome: str, now: float) -> WaitingRequest:
         """Return the request after its wait ended without a session; its keys are dropped."""

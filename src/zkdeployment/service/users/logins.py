@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.records import Key, Record
 from zkdeployment.service.users.user import LoginProblem
 
@@ -36,9 +37,10 @@ class LoginSession(Record):
     expires_at: float
 
     def belongs_to(self, user: User, now: float) -> bool:
-        """Return whether ``user`` is logged in with this session at ``now``."""
+        """Return whether ``user`` is logged in with this session, which is not from the future, at ``now``."""
         same = (self.user, self.user_id, self.key_number) == (user.name, user.id, user.key_number)
-        return same and not user.is_retired and not user.key_has_expired(now) and now < self.expires_at
+        is_valid = now < self.expires_at and not seconds_ahead(self.created_at, now)
+        return same and not user.is_retired and not user.key_has_expired(now) and is_valid
 
 
 def begin_login(user: User, now: float) -> LoginSession:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from zkdeployment.intents.acts.intents import (
     approve_intent,
     change_state,
     create_intent,
+    replaced_approvals,
 )
 from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, intent_document
 from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
@@ -192,14 +193,15 @@ def test_the_author_of_a_content_cannot_approve_it_in_an_act(site: Site):
 
 
 def test_other_acts_are_judged_with_the_approvals_in_their_result(site: Site):
-    past = site.push("1", site.approved("1", "bob", IntentState.INSTANTIATED, last=2**40), "ann")
+    now = int(time.time())
+    past = site.push("1", site.approved("1", "bob", IntentState.INSTANTIATED, last=now + 100), "ann")
     site.push("2", site.approved("1", "bob", IntentState.TERMINATED), "eve")
     by_bob = CommitOrder(author=ANN, compute=restore, check=check_change, back_to=past)
     # The commit of the one who approved the content would bring it back.
     with pytest.raises(RefusedError, match=r"bob@example.com signed the approval and also the commit"):
         site.commits("bob").commit(by_bob)
     assert site.commits("service").commit(by_bob).made
-    site.push("2", site.approved("1", "bob", IntentState.TERMINATED, last=2**40), "eve")
+    site.push("2", site.approved("1", "bob", IntentState.TERMINATED, last=now + 100), "eve")
     with pytest.raises(RefusedError, match="it was given for an instance that has ended"):
         site.commits("service").commit(by_bob)
     site.push("1", site.approved("1", None, IntentState.INSTANTIATED), "ann")
@@ -292,6 +294,56 @@ def test_an_old_approval_begins_no_instance(site: Site, monkeypatch: pytest.Monk
         change_state(commits, site.order, IntentAct.INSTANTIATE)
     assert approve_intent(commits, site.order, sign=sign).made
     site.publish(counts=True)
+    assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
+
+
+def test_an_approval_from_the_future_begins_no_instance_although_a_publication_accepted_it(site: Site):
+    future = "is the time of the first approval, and 728 d in the future"
+    ahead = int(time.time()) + 2 * 52 * 7 * 86_400 + 60
+    site.push("1", site.approved("1", "bob", IntentState.APPROVED, last=ahead))
+    commits = site.commits()
+    with pytest.raises(RefusedError, match=future):
+        change_state(commits, site.order, IntentAct.INSTANTIATE)
+    site.publish(counts=True)
+    with pytest.raises(RefusedError, match=future):
+        change_state(commits, site.order, IntentAct.INSTANTIATE)
+    with pytest.raises(
+        RefusedError, match=f"not approved: .*{future}.*; a group .* needs another version or name"
+    ):
+        approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers))
+
+
+def test_a_release_from_the_future_does_not_count(site: Site, monkeypatch: pytest.MonkeyPatch):
+    site.branch.push({"a.zk": TREE.format("1")})
+    left = LeftService("/shop/web", None, GROUP.subject, "r1")
+    order = ReleaseOrder(paths=[left.path], left=[left], author=ANN, reason="go")
+    commits, sign = site.commits(), approval_signer(site.keys["bob"], site.approvers)
+
+    def ahead(*given: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda now=time.time: now() + 86_400)
+            return sign(*given)
+
+    with pytest.raises(RefusedError, match=r"does not count: its instance .* in the future"):
+        release_services(commits, order, sign=ahead)
+    assert release_services(commits, order, sign=sign).made
+
+
+def test_expired_approvals_are_replaced_by_the_next_one(site: Site, monkeypatch: pytest.MonkeyPatch):
+    rules = site.directory / "rules"
+    rules.write_text("/shop 2 30 ann@example.com bob@example.com\n")
+    site.push("1", GROUP)
+    commits = site.commits(rules=rules)
+    sign = {name: approval_signer(site.keys[name], site.approvers) for name in ("ann", "bob")}
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda now=time.time: now() - 31 * 86_400)
+        assert approve_intent(commits, site.order, sign=sign["ann"]).made
+    site.publish(counts=False)
+    for name, replaced in (("bob", "it has expired: approvals for /shop count for 30 days"), ("ann", None)):
+        outcome = approve_intent(commits, site.order, sign=sign[name])
+        found = replaced_approvals(commits, site.order, find_intent(outcome.files, GROUP.subject).snapshot)
+        assert found is None if replaced is None else str(found).startswith(replaced)
+        site.publish(counts=name == "ann")
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
 
 

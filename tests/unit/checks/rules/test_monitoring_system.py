@@ -7,6 +7,8 @@ from zkdeployment.checks.rules.monitoring_system import (
     ResultState,
     SystemContact,
     SystemLease,
+    is_removal_allowed,
+    is_stale,
     lease_after,
 )
 
@@ -65,3 +67,15 @@ def test_malformed_leases_yield_none(value):
 def test_a_stored_lease_is_read_again_and_shows_its_end():
     assert SystemLease.if_valid(HELD.to_json()) == HELD
     assert HELD.end == "1970-01-01 00:03:40+00:00"
+
+
+@pytest.mark.parametrize(
+    ("reported", "stale"), [(None, True), (699.0, True), (700.0, False), (1600.0, False), (1601.0, True)]
+)
+def test_a_report_that_is_old_or_from_the_future_shows_no_life(reported, stale):
+    assert is_stale(SystemContact(reported=reported), 1000.0) is stale
+
+
+@pytest.mark.parametrize(("until", "allowed"), [(1000.0, False), (1001.0, True), (5200.0, True), (5201.0, False)])
+def test_a_removal_is_allowed_for_an_hour_by_a_plausible_clock(until, allowed):
+    assert is_removal_allowed(until, 1000.0) is allowed

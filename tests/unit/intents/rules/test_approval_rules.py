@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from zkdeployment.base.durations import CLOCK_TOLERANCE
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.intents.rules.approvals import (
     ApprovalRule,
@@ -92,3 +93,11 @@ def test_an_approval_expires():
     assert expiry([SHOP, DB], 100 * day, 130 * day) is None
     found = expiry([SHOP, DB], 100 * day, 130 * day + 1)
     assert found == "it has expired: approvals for /p1 count for 30 days; approve the group again"
+
+
+def test_an_approval_from_the_future_does_not_count_beyond_a_tolerance_even_without_days():
+    assert expiry([DB], 1000 + CLOCK_TOLERANCE, 1000) is None
+    found = expiry([DB], 1000 + 3651 * 86_400, 1000)
+    assert found is not None
+    assert found.startswith("its instance 315447400 is the time of the first approval, and 3651 d in the future;")
+    assert expiry([SHOP], 1000 + 3651 * 86_400, 1000) == found

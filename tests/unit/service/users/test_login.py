@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
+from zkdeployment.base.durations import CLOCK_TOLERANCE
 from zkdeployment.service.users.logins import (
     SESSION_SECONDS,
     SESSIONS_OF_ALL,
@@ -22,6 +23,8 @@ def test_a_login_session_lasts_for_its_time():
     assert LoginSession("alice", 3, 1, 100.0, 100.0 + SESSION_SECONDS) == LOGIN
     assert LOGIN.belongs_to(ALICE, 100.0)
     assert not LOGIN.belongs_to(ALICE, 100.0 + SESSION_SECONDS)
+    assert begin_login(ALICE, 100.0 + CLOCK_TOLERANCE).belongs_to(ALICE, 100.0)
+    assert not begin_login(ALICE, 101.0 + CLOCK_TOLERANCE).belongs_to(ALICE, 100.0)  # it would last too long
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.errors import ProgramError, SourceError
 from zkdeployment.base.machine import process
 from zkdeployment.publishing.ports import shorten
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.publishing.sources.git.command import Git
-
-#: Seconds that a committer's clock may be ahead.
-_TOLERANCE = 600
 
 _NOT_ALLOWED = "it is signed with a key that is not allowed"
 _VERDICTS = {
@@ -65,8 +63,8 @@ def check_signature(git: Git, revision: str, allowed_signers: Path, *, now: floa
         if verdict == "N":
             reason = f"it has no {'OpenPGP' if openpgp else 'SSH'} signature"
         raise SourceError(f"{refusal}: {reason} (allowed-signers is {allowed_signers})")
-    if int(date) > now + _TOLERANCE:
-        raise SourceError(f"{refusal}: its date is {int(date) - now:.0f} s in the future")
+    if ahead := seconds_ahead(int(date), now):
+        raise SourceError(f"{refusal}: its date is {ahead:.0f} s in the future")
     return f"{shorten(name.strip())} {fingerprint}"
 
 
