@@ -158,6 +158,11 @@ class AgentAdapters:
             return self.fleet.lease(identity)
         return self.trusted_lease(identity, remembers=remembers)
 
+    def present_lease(self, identity: Identity) -> Lease | None:
+        """Read the lease of this host as ``lease`` does, with all changes before this call."""
+        self.session.sync()
+        return self.lease(identity)
+
     def inventory(self) -> Inventory:
         """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""
         inventory = self.files.inventory(self.packages.installed())

@@ -54,7 +54,10 @@ class PoolMechanism(Protocol):
         """Raise ``ProgramError`` if a ready node could not be lent now; takes seconds at most."""
 
     def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
-        """Make a node admit a tenant's keys instead of any earlier ones; return the newly admitted keys."""
+        """Make a node admit a tenant's keys instead of any earlier ones; return the newly admitted keys.
+
+        A node that does not confirm the keys in time must not admit them later.
+        """
 
     def remove_keys(self, node: PoolNode) -> None:
         """Remove the tenant's keys from a node and end the tenant's connections; other keys stay."""

@@ -119,6 +119,7 @@ class TestWorker:
         name: str = "w1",
         interval: float = 300.0,
         make_store: Callable[[Session], ZooKeeperPools] = ZooKeeperPools,
+        make_leases: Callable[[Session], ZooKeeperLeases] = ZooKeeperLeases,
         session_timeout: float = 6.0,
     ) -> None:
         self.session = Session(zookeeper, session_timeout=session_timeout)
@@ -128,7 +129,7 @@ class TestWorker:
         mechanisms: Mapping[Any, PoolMechanism] = {
             AnsibleMechanism: mechanism,
             RoleMechanism: RoleNodes(
-                ZooKeeperLeases(self.session), clock, lambda: self.tasks.must_end, AnsiblePlaybooks()
+                make_leases(self.session), clock, lambda: self.tasks.must_end, AnsiblePlaybooks()
             ),
         }
         runs = TaskRuns(mechanisms, clock)

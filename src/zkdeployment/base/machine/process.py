@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -52,13 +53,15 @@ def run(  # noqa: PLR0913  one limit or stream each
     timeout: float | None = None,
     tick: Callable[[], None] = lambda: None,
     text: str | Callable[[], str] | None = None,
+    ready: bytes = b"",
     output_limit: float = math.inf,
     pass_fds: Sequence[int] = (),
 ) -> Completed:
     """Return the result, with any exit status, of a program that runs in its own session.
 
     ``env`` replaces the environment. ``text`` is the program's standard input, or a function that returns the
-    input and is called after the start of the program; ``timeout`` begins at the start. ``pass_fds`` are the
+    input and is called after the start of the program; ``timeout`` begins at the start. The input is given only
+    after the program has printed ``ready``, and never if it closes its output before. ``pass_fds`` are the
     descriptors of open files that the program inherits. ``tick`` is called a few times a second. Raises
     ``ProgramError`` if the program cannot be started, exceeds ``timeout`` seconds or prints more than
     ``output_limit`` bytes, which is checked as often as ``tick`` is called. Then, and when ``tick`` raises, the
@@ -80,7 +83,10 @@ def run(  # noqa: PLR0913  one limit or stream each
         ) as child:
             try:
                 given = text() if callable(text) else text
-                stdout, stderr = _communicate(child, argv, timeout, tick, given, output_limit)
+                end = math.inf if timeout is None else time.monotonic() + timeout
+                first = _await_output(child, argv, end, ready, output_limit)
+                given = given if first.endswith(ready) else None
+                stdout, stderr = _communicate(child, argv, end, tick, given, output_limit)
             except BaseException:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
@@ -92,18 +98,34 @@ def run(  # noqa: PLR0913  one limit or stream each
         raise ProgramError(f"cannot run {argv[0]}: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise ProgramError(f"{' '.join(argv)} did not end within {timeout:g} s and was killed") from error
-    return Completed(tuple(argv), child.returncode, stdout, stderr)
+    return Completed(tuple(argv), child.returncode, first.decode(errors="replace") + stdout, stderr)
+
+
+def _await_output(
+    child: subprocess.Popen[str], argv: Sequence[str], end: float, awaited: bytes, output_limit: float
+) -> bytes:
+    """Return the output of a program up to the ``awaited`` text, or all of it if the program has closed it."""
+    printed = b""
+    while child.stdout is not None and not printed.endswith(awaited):
+        left = max(0.0, end - time.monotonic())
+        if not select.select([child.stdout], [], [], left if left < math.inf else None)[0]:
+            raise subprocess.TimeoutExpired(list(argv), left)
+        part = os.read(child.stdout.fileno(), 1)
+        if not part:
+            break
+        printed += part
+        _check_output(argv, output_limit, printed, None)
+    return printed
 
 
 def _communicate(
     child: subprocess.Popen[str],
     argv: Sequence[str],
-    timeout: float | None,
+    end: float,
     tick: Callable[[], None],
     text: str | None,
     output_limit: float,
 ) -> tuple[str, str]:
-    end = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         left = max(0.0, end - time.monotonic())
         try:

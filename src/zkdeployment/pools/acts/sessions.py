@@ -248,7 +248,8 @@ def _has_begun(session: TenantSession, adapters: PoolAdapters) -> bool:
 def _take_back(number: int, adapters: PoolAdapters) -> bool:
     """Undo a reservation that no worker took up, and return whether that was possible.
 
-    The claims exclude a worker that takes the nodes at the same moment.
+    The claims exclude a worker that takes the nodes at the same moment. A node that a worker has begun to prepare
+    may have the tenant's key, even if that worker is gone.
     """
     read, now = adapters.store.read(), adapters.clock.now()
     session = read.sessions.get(number)
@@ -256,7 +257,7 @@ def _take_back(number: int, adapters: PoolAdapters) -> bool:
         return False
     nodes = [node for node in read.nodes.values() if node.session == number]
     ids = frozenset(node.id for node in nodes)
-    if ids & read.claimed or any(node.state is not NodeState.CONTEXTUALIZING for node in nodes):
+    if ids & read.claimed or any(node.begun or node.state is not NodeState.CONTEXTUALIZING for node in nodes):
         return False
     cleaned = tuple(node.after(NodeEvent.CLEANED, now) for node in nodes)
     try:

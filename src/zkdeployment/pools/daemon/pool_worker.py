@@ -77,9 +77,9 @@ class TaskRuns:
             case TaskKind.CONTEXTUALIZE:
                 return self._contextualize(task)
             case TaskKind.REVOKE:
-                return self._conclude(task, self._without_keys(task, task.nodes))
+                return self._conclude(task, self._without_keys(task))
             case TaskKind.DEPROVISION:
-                return self._deprovision(task)
+                return self._conclude(task, self.mechanism(task.pool).deprovision(task.pool, task.nodes))
             case TaskKind.PROVISION:
                 outcome = self.mechanism(task.pool).provision(task.pool, task.nodes)
                 return self._conclude(task, outcome)
@@ -98,7 +98,7 @@ class TaskRuns:
         return self._mechanisms[type(pool.mechanism)]
 
     def _conclude(self, task: NodeTask, outcome: MechanismOutcome) -> Conclusion:
-        log = get_logger().bind(pool=task.pool.name, task=task.kind.name.lower())
+        log = get_logger().bind(pool=task.nodes[0].pool, task=task.kind.name.lower())
         for problem in outcome.problems:
             log.error("nodes-failed", reason=problem)
         states = {node.id: node.state.value for node in outcome.nodes}
@@ -122,7 +122,7 @@ class TaskRuns:
                 log.info("session-begun")
                 return lambda read: session_begun(task, read, self._clock.now(), added)
             good = [replace(node, keys=added[node.id]) for node in task.nodes if node.id not in failures]
-            left = in_parallel(good, lambda node: self._of(task, node).remove_keys(node))
+            left = in_parallel(good, lambda node: self._making(node).remove_keys(node))
             failures |= {
                 number: f"decontextualizing node failed: the tenant's key cannot be removed: {reason}"
                 for number, reason in left.items()
@@ -130,26 +130,19 @@ class TaskRuns:
             log.error("session-undone", failures=failures)
         return lambda read: session_undone(task, failures, read, self._clock.now())
 
-    def _deprovision(self, task: NodeTask) -> Conclusion:
-        """Remove the keys of tenants that are still on nodes, then deprovision the nodes."""
-        clean = self._without_keys(task, [node for node in task.nodes if node.has_key])
-        failed = [node for node in clean.nodes if node.state is NodeState.FAILED]
-        rest = [node for node in task.nodes if node.id not in {node.id for node in failed}]
-        outcome = self.mechanism(task.pool).deprovision(task.pool, rest) if rest else MechanismOutcome()
-        together = MechanismOutcome(
-            (*outcome.nodes, *failed), outcome.deleted, (*outcome.problems, *clean.problems)
-        )
-        return self._conclude(task, together)
-
-    def _without_keys(self, task: NodeTask, nodes: Sequence[PoolNode]) -> MechanismOutcome:
+    def _without_keys(self, task: NodeTask) -> MechanismOutcome:
         """Remove the keys of tenants from nodes; return the nodes, some of which may have failed."""
-        left = in_parallel(nodes, self.mechanism(task.pool).remove_keys)
+        left = in_parallel(task.nodes, lambda node: self._making(node).remove_keys(node))
         for number, reason in left.items():
             get_logger().warning("key-not-removed", node=number, reason=reason)
         failed = fail_with_keys(task, left, self._clock.now())
         numbers = {node.id for node in failed.nodes}
-        clean = (replace(node, revoked=True) for node in nodes if node.id not in numbers)
+        clean = (replace(node, revoked=True) for node in task.nodes if node.id not in numbers)
         return replace(failed, nodes=(*clean, *failed.nodes))
+
+    def _making(self, node: PoolNode) -> PoolMechanism:
+        """Return the mechanism that made a node, also if its pool is not known any more."""
+        return self._mechanisms[AnsibleMechanism if node.host is None else RoleMechanism]
 
     def _of(self, task: NodeTask, node: PoolNode) -> PoolMechanism:
         """Return the mechanism of the pool of one node of a session."""
@@ -245,7 +238,8 @@ class NodeTasks:
     def start(self, task: NodeTask, read: PoolSnapshot) -> None:
         """Claim the nodes of a task and begin it; raises ``ConflictError`` if another worker was faster."""
         with failpoints(f"claim-to-{task.kind.name.lower()}"):
-            begun = tuple(replace(node, begun=True) for node in task.nodes if task.kind is TaskKind.PROVISION)
+            begins = task.kind in {TaskKind.PROVISION, TaskKind.CONTEXTUALIZE}
+            begun = tuple(replace(node, begun=True) for node in task.nodes if begins)
             self._store.commit(PoolChange(nodes=begun, claimed=task.ids), read)
         with self._ended:
             self._running[task.ids] = task

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from zkdeployment.agent.adapters import AgentAdapters, HostLeases, PublisherKeys
@@ -216,8 +217,8 @@ class LeaseFollower(HostRole):
                 return
             self._compare()
             self._prepare(self._lease.keys)
-            self._access.admit(self._lease.keys)
-            self._store(LeaseRecord(self._lease, is_reached=True))
+            keys = self._admit(self._lease.keys)
+            self._store(LeaseRecord(replace(self._lease, keys=keys), is_reached=True))
 
     def _keep_baseline(self) -> None:
         """Record the facts about an idle host before it takes another role, unless a tenant was admitted since."""
@@ -305,7 +306,7 @@ class LeaseFollower(HostRole):
             with failpoints("write-keys"):
                 if not keys:
                     self._traces.restore_access()
-                self._access.admit(keys)
+                keys = self._admit(keys)
         except HostFilesError:
             if revoked and self._disconnected != self._lease.number:  # once: an operator has to repair the file
                 self._access.end_connections()
@@ -315,6 +316,27 @@ class LeaseFollower(HostRole):
             get_logger().info("tenant-keys-removed", keys=len(revoked))
             self._access.end_connections()
         return keys
+
+    def _admit(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """Write the keys of the lease, and return those that are written.
+
+        A new key is written only if the lease has it at this moment: this host may have been frozen since it read
+        the lease, and the session of the tenant may have ended meanwhile.
+        """
+        if not set(keys) <= set(self._admitted()):
+            present = self._present_keys()
+            keys = tuple(key for key in keys if key in present)
+        self._access.admit(keys)
+        return keys
+
+    def _present_keys(self) -> tuple[str, ...]:
+        """Return the keys of the lease at this moment; empty for a lease that ``read`` will refuse."""
+        read = partial(self._adapters.present_lease, self._host.identity)
+        try:
+            lease = self._reporting.retry_until_reachable(read)
+        except LEASE_ERRORS:
+            return ()
+        return () if lease is None else lease.keys
 
     def _admitted(self) -> tuple[str, ...]:
         """Return the keys in the file; empty if the file cannot be read, which a later write reports."""

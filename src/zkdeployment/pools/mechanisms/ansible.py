@@ -334,8 +334,10 @@ _FIND = """
 if grep -q -e {line} "$file"; then echo 'known {number}'; fi
 """
 
-#: Appends the block.
-_APPEND = """
+#: Asks for the block and appends it. A node that was frozen gets no block, because the connection has ended.
+_ASKING = "ready for the keys"
+_APPEND = f"""
+echo '{_ASKING}'
 cat >>"$file"
 """
 
@@ -384,7 +386,7 @@ class SshTenantKeys:
         """
         find = (_FIND.format(line=shlex.quote(_line_with(key)), number=number) for number, key in enumerate(keys))
         block = "".join(f"{line}\n" for line in (TENANT_MARKER, *keys))
-        printed = self._run(address, self._cut(()) + "".join(find) + _APPEND, block).splitlines()
+        printed = self._run(address, self._cut(()) + "".join(find) + _APPEND, block, f"{_ASKING}\n").splitlines()
         return tuple(key for number, key in enumerate(keys) if f"known {number}" not in printed)
 
     def remove(self, address: str, keys: Sequence[str]) -> None:
@@ -402,7 +404,7 @@ class SshTenantKeys:
         deletions = "".join(f" -e {shlex.quote(_DELETION.format(line=_line_with(key)))}" for key in keys)
         return _CUT.format(file=shlex.quote(self.authorized_keys), deletions=deletions)
 
-    def _run(self, address: str, script: str, text: str = "") -> str:
+    def _run(self, address: str, script: str, text: str = "", ready: str = "") -> str:
         options = _FIXED_OPTIONS if self.configuration is not None else (*_OPTIONS, *_FIXED_OPTIONS)
         argv = ["ssh", "-F", "none" if self.configuration is None else str(self.configuration)]
         if self.key is not None:
@@ -413,6 +415,7 @@ class SshTenantKeys:
             [*argv, "-l", "root", "--", address, script],
             timeout=self.timeout,
             text=text,
+            ready=ready.encode(),
             output_limit=_OUTPUT_LIMIT,
         )
         if done.status:

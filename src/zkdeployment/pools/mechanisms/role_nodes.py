@@ -104,7 +104,7 @@ class RoleNodes:
             return MechanismOutcome()
         for host_id, wanted in idle.items():
             with contextlib.suppress(TreeError):  # reported later, when the role is awaited
-                self._give(host_id, wanted, ())
+                self._give(host_id, wanted)
         given = [
             {"id": node.id, "hostname": node.hostname, "ipaddr": node.ipaddr, "data": dict(node.data)}
             for node in nodes
@@ -126,22 +126,32 @@ class RoleNodes:
             raise ProgramError(f"host {node.host}: {found.reason}")
 
     def write_keys(self, node: PoolNode, keys: Sequence[str]) -> tuple[str, ...]:
-        self._change_keys(node, keys)
+        try:
+            self._change_keys(node, keys, node.session)
+        except ProgramError:
+            if not self._is_stopped():  # else another worker continues with the session and its keys
+                with contextlib.suppress(ProgramError):  # the host has no lease that it could follow
+                    self._lease_keys(node, ())
+            raise
         return tuple(keys)
 
     def remove_keys(self, node: PoolNode) -> None:
         self._change_keys(node, ())
 
-    def _change_keys(self, node: PoolNode, keys: Sequence[str]) -> None:
+    def _change_keys(self, node: PoolNode, keys: Sequence[str], session: int | None = None) -> None:
         """Write a lease with other keys, and wait until the host's agent confirms it."""
-        host_id = _host(node)
-        try:
-            given = self._give(host_id, None, keys)
-        except TreeError as error:
-            raise ProgramError(f"host {host_id} cannot get its keys: {error_message(error)}") from error
+        host_id, given = _host(node), self._lease_keys(node, keys, session)
         failures = self._follow({host_id: given}, _KEY_LIMIT, needs_version=False, pauses=False)
         if failures:
             raise ProgramError(f"host {host_id} did not confirm its keys: {failures[host_id]}")
+
+    def _lease_keys(self, node: PoolNode, keys: Sequence[str], session: int | None = None) -> Lease:
+        """Write a lease with other keys, those of ``session``, and return it."""
+        host_id = _host(node)
+        try:
+            return self._answered(lambda: self._leases.give(host_id, None, keys, session))
+        except TreeError as error:
+            raise ProgramError(f"host {host_id} cannot get its keys: {error_message(error)}") from error
 
     def _change_roles(self, roles: Mapping[str, str], *, needs_version: bool) -> dict[str, str]:
         """Give roles to hosts and wait until the hosts have them; return the reasons of failures, by host.
@@ -152,7 +162,7 @@ class RoleNodes:
         malformed: dict[str, str] = {}
         for host_id, role in roles.items():
             try:
-                given[host_id] = self._give(host_id, role, ())
+                given[host_id] = self._give(host_id, role)
             except TreeError as error:
                 malformed[host_id] = error_message(error)
         return malformed | self._follow(given, _ROLE_LIMIT, needs_version=needs_version, pauses=True)
@@ -160,7 +170,7 @@ class RoleNodes:
     def _give_back(self, host_id: str, role: RoleMechanism) -> str:
         """Give a host its idle role without waiting for the host; return the problem, or an empty text."""
         try:
-            self._give(host_id, self._idle_role(host_id, role), ())
+            self._give(host_id, self._idle_role(host_id, role))
         except TreeError as error:
             return f"; its idle role cannot be given back: {error_message(error)}"
         return ""
@@ -170,9 +180,9 @@ class RoleNodes:
         host = self._observed(host_id)
         return role.idle if host is None or host.idle_role is None else host.idle_role
 
-    def _give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
-        """Write a lease, repeatedly while ZooKeeper does not answer; an equal lease stays unchanged."""
-        return self._answered(lambda: self._leases.give(host_id, role, keys))
+    def _give(self, host_id: str, role: str) -> Lease:
+        """Give a role without keys, repeatedly while ZooKeeper does not answer; an equal lease stays unchanged."""
+        return self._answered(lambda: self._leases.give(host_id, role, ()))
 
     def _observed(self, host_id: str) -> Host | None:
         """Return a host; ``None`` if it is not registered, or if its lease is malformed."""

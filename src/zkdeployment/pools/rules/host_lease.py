@@ -36,6 +36,15 @@ class SignedLease:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedLease:
+    """The role and the keys that the records of pools give a host; ``session`` is the session of the keys."""
+
+    role: str
+    keys: tuple[str, ...] = ()
+    session: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class VerifiedLease:
     """The last lease that a host verified: its number (0: none), and the digest of its text."""
 

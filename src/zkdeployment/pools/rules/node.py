@@ -158,13 +158,14 @@ class PoolNode(Record):
 
     ``pool`` is the pool that the node is in, also while it is deprovisioned; ``session`` the id of the session
     that has it. If the node is a host of this fleet, ``host`` is the id of the host, otherwise ``None``.
-    ``revoked`` is whether a worker has removed the key of the node's last tenant after the session, or has tried
-    to. ``keys`` are the public keys of tenants that were added to the node and have to be removed from it.
-    ``begun`` is whether a worker has begun to provision the node, so that a machine may exist. ``data`` has the
-    values that Duffy's API shows: the result of provisioning, the request that the node was chosen for, and the
-    error of a failed node. Times are in seconds since the epoch. ``stamp`` is the version of the node when it was
-    read, which changes with each write; ``None`` for a new one. ``unknown`` are the keys of the record that this
-    version does not know.
+    ``revoked`` is whether a worker has removed the key of the node's last tenant after the session, or has
+    tried to. ``keys`` are the public keys of tenants that were added to the node and have to be removed from
+    it. ``begun`` is whether a worker has begun to provision the node, so that a machine may exist, or to
+    prepare it for a session, so that it may have the tenant's key. ``data`` has the values that Duffy's API
+    shows: the result of provisioning, the request that the node was chosen for, and the error of a failed
+    node. Times are in seconds since the epoch. ``stamp`` is the version of the node when it was read, which
+    changes with each write; ``None`` for a new one. ``unknown`` are the keys of the record that this version
+    does not know.
     """
 
     omits_unset: ClassVar[bool] = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from zkdeployment.base.records import Key, Record
-from zkdeployment.pools.documents import AnsibleMechanism
+from zkdeployment.pools.documents import AnsibleMechanism, NodePool
 from zkdeployment.pools.rules.node import (
     NodeEvent,
     PoolNode,
@@ -208,16 +208,20 @@ def fail_with_keys(task: NodeTask, left: Mapping[int, str], now: float) -> Mecha
 
     Such a key is harmless if a playbook or an agent resets the node.
     """
-    mechanism = task.pool.mechanism
-    if not isinstance(mechanism, AnsibleMechanism) or mechanism.deprovision is not None:
-        return MechanismOutcome()
     details = {
-        number: f"the tenant's key cannot be removed, and the pool {task.pool.name} has no playbook that resets"
-        f" the node: {reason}"
-        for number, reason in left.items()
+        node.id: f"the tenant's key cannot be removed, and the pool {node.pool} has no playbook that resets the"
+        f" node: {left[node.id]}"
+        for node in task.nodes
+        if node.id in left and not _is_reset(node, task.pools.get(node.id))
     }
     failed = tuple(fail(node, details[node.id], now) for node in task.nodes if node.id in details)
     return MechanismOutcome(failed, (), tuple(details[node.id] for node in failed))
+
+
+def _is_reset(node: PoolNode, pool: NodePool | None) -> bool:
+    """Whether an agent or a playbook resets a node that is deprovisioned."""
+    mechanism = None if pool is None else pool.mechanism
+    return node.host is not None or (isinstance(mechanism, AnsibleMechanism) and mechanism.deprovision is not None)
 
 
 def given_up(task: NodeTask, read: PoolSnapshot) -> PoolChange:

@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism, described_pool
+from zkdeployment.pools.rules.host_lease import RecordedLease
 from zkdeployment.pools.rules.node import (
     IN_SESSION,
     NodeEvent,
@@ -185,8 +186,8 @@ class PoolObservation:
 class TaskKind(Enum):
     """The work on nodes outside ZooKeeper.
 
-    Revoking removes the keys of tenants. Machines that playbooks make are deprovisioned after the revocation, when
-    there is room for another playbook.
+    Revoking removes the keys of a tenant. Revoking needs no pool, and is the first work after the end of a
+    session, so that no key stays until there is room for another playbook.
     """
 
     PROVISION = "provision"
@@ -212,7 +213,7 @@ _STATES = {
 class NodeTask:
     """A task: nodes of one pool, or the nodes of a session that has to begin, and the public keys that they get.
 
-    ``pools`` are the pools of the nodes, by the ids of the nodes.
+    ``pools`` are the known pools of the nodes, by the ids of the nodes.
     """
 
     kind: TaskKind
@@ -247,6 +248,7 @@ class WorkStep:
 
 def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
     """Yield the changes that are due, each independent of the others."""
+    yield from _times_corrected(observation)
     yield from _ended_sessions(observation)
     yield from _nodes_out_of_place(observation)
     yield from _probed_nodes(observation)
@@ -270,16 +272,16 @@ def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[
         for _, group in groupby(waiting, key=_making):
             nodes = tuple(group)
             pool = observation.pool_of(nodes[0])
-            if pool is not None:
-                size = 1 if pool.run_parallel and kind is not TaskKind.REVOKE else MOST_NODES
+            if pool is not None or kind is TaskKind.REVOKE:
+                size = 1 if pool is not None and pool.run_parallel and kind is not TaskKind.REVOKE else MOST_NODES
                 for first in range(0, len(nodes), size):
                     part = nodes[first : first + size]
-                    yield NodeTask(kind, part, {node.id: pool for node in part})
+                    yield NodeTask(kind, part, {} if pool is None else {node.id: pool for node in part})
 
 
 def _waits_for(node: PoolNode, kind: TaskKind) -> bool:
-    """Whether a node waits for a kind of task; keys of tenants on machines are removed before all other tasks."""
-    has_key = node.state is NodeState.DEPROVISIONING and node.has_key and node.host is None
+    """Whether a node waits for a kind of task; keys of tenants are removed before all other tasks."""
+    has_key = node.state is NodeState.DEPROVISIONING and node.has_key
     return node.state is kind.state and has_key == (kind is TaskKind.REVOKE)
 
 
@@ -293,6 +295,19 @@ def next_due(observation: PoolObservation) -> float | None:
     ]
     waits = next_due_wait(observation.snapshot)
     return min((time for time in (*ends, *retries, *waits) if time > observation.now), default=None)
+
+
+def _times_corrected(observation: PoolObservation) -> Iterator[WorkStep]:
+    """Yield the correction of each session and each request that a clock ahead of this one has dated."""
+    read, now = observation.snapshot, observation.now
+    for session in read.sessions.values():
+        if (seen := session.seen_at(now)) != session:
+            values = {"session": session.id, "created": session.created_at}
+            yield WorkStep("session-time-corrected", values, PoolChange(sessions=(seen,)))
+    for request in read.waiting.values():
+        if request.is_waiting and (waiting := request.seen_at(now)) != request:
+            values = {"request": request.id, "created": request.created_at}
+            yield WorkStep("request-time-corrected", values, PoolChange(waiting=(waiting,)))
 
 
 def _ended_sessions(observation: PoolObservation) -> Iterator[WorkStep]:
@@ -373,7 +388,7 @@ def _without_pool(node: PoolNode, now: float) -> Iterator[WorkStep]:
     if node.state is NodeState.PROVISIONING:
         rest = end_of_provisioning(node, now)
         yield _moved(node, rest, f"the pool {node.pool} is unknown")
-    elif node.state is NodeState.DEPROVISIONING:
+    elif node.state is NodeState.DEPROVISIONING and not node.has_key:
         reason = (
             f"deprovisioning is impossible: the pool {node.pool} is not in the document with the mechanism that"
             " made the node, and nothing is recorded about it; add the pool again and forgive the node, or remove"
@@ -511,14 +526,14 @@ def _is_claimed(session: TenantSession, read: PoolSnapshot) -> bool:
     )
 
 
-def recorded_leases(observation: PoolObservation) -> dict[str, tuple[str, tuple[str, ...]]]:
+def recorded_leases(observation: PoolObservation) -> dict[str, RecordedLease]:
     """Return the role and the keys of each host that is a node, by the host's id.
 
     Roles are those of the pools' document. Only nodes whose session has begun get keys: those of the session or of
     its registered tenant. Hosts whose role is not known are omitted.
     """
     return {
-        node.host: (role, _keys(node, observation))
+        node.host: RecordedLease(role, *_keys(node, observation))
         for node in observation.snapshot.nodes.values()
         if node.host is not None and (role := _role(node, node.host, observation)) is not None
     }
@@ -534,8 +549,9 @@ def _role(node: PoolNode, host_id: str, observation: PoolObservation) -> str | N
     return host.idle_role if host is not None and host.idle_role in idle_roles else None
 
 
-def _keys(node: PoolNode, observation: PoolObservation) -> tuple[str, ...]:
+def _keys(node: PoolNode, observation: PoolObservation) -> tuple[tuple[str, ...], int | None]:
+    """Return the keys that a node admits, and their session."""
     session = None if node.session is None else observation.snapshot.sessions.get(node.session)
     if node.state is not NodeState.DEPLOYED or session is None:
-        return ()
-    return admitted_keys(session, observation.sources.tenants.get(session.tenant))
+        return (), None
+    return admitted_keys(session, observation.sources.tenants.get(session.tenant)), session.id

@@ -12,12 +12,18 @@ from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, 
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import unknown_keys
-from zkdeployment.pools.rules.host_lease import LeaseObservation, SignedLease, lease_text, next_signed_number
+from zkdeployment.pools.rules.host_lease import (
+    LeaseObservation,
+    RecordedLease,
+    SignedLease,
+    lease_text,
+    next_signed_number,
+)
 from zkdeployment.publishing.signing.statement import SignedStatement
 from zkdeployment.publishing.store.cluster import cluster_of
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode
-from zkdeployment.zookeeper.transactions import Create, Set, TransactionError
+from zkdeployment.zookeeper.transactions import ANY_VERSION, Check, Create, Operation, Set, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +109,7 @@ class ZooKeeperLeases:
         self._keys = keys
         self._has_renewed = keys is None
 
-    def renew(self, recorded: Callable[[], Mapping[str, tuple[str, Sequence[str]]]]) -> None:
+    def renew(self, recorded: Callable[[], Mapping[str, RecordedLease]]) -> None:
         """Sign all leases that are not signed with the key of this worker, once, because the key may be new.
 
         A lease with another accepted signature stays unchanged. Any other lease is replaced by one with the role
@@ -121,8 +127,8 @@ class ZooKeeperLeases:
                 get_logger().warning("lease-not-signed", host=unquote(name), reason=str(error))
         self._has_renewed = True
 
-    def _renew(self, keys: LeaseKeys, host_id: str, record: tuple[str, Sequence[str]] | None) -> bool:
-        """Sign one lease if necessary; return false after a concurrent change by another worker."""
+    def _renew(self, keys: LeaseKeys, host_id: str, record: RecordedLease | None) -> bool:
+        """Sign one lease if necessary; return false after a concurrent change."""
         path = paths.lease_path(host_id)
         node = self._session.get(path)
         if node is None:
@@ -130,34 +136,38 @@ class ZooKeeperLeases:
         signed = _decode_unverified(path, node)
         if signed is not None and keys.made(host_id, signed):
             return True
-        lease = kept = None
+        lease = kept = session = None
         if signed is not None and keys.accepts(host_id, signed):
             keys.next_number(signed.lease)  # raises an error for an implausible number
             lease, kept = signed.lease, node
         elif record is not None:
-            lease = Lease(record[0], keys.next_number(None), tuple(record[1]))
+            lease, session = Lease(record.role, keys.next_number(None), record.keys), record.session
         if lease is None:
             get_logger().warning("lease-not-signed", host=host_id, reason="no worker signed it, no pool has it")
             return True
         try:
-            self._session.commit(Set(path, self._encode(host_id, lease, kept), node.version))
+            self._session.commit(*_guard(session), Set(path, self._encode(host_id, lease, kept), node.version))
         except TransactionError:
             return False
         event = "lease-signed" if signed is not None and lease == signed.lease else "lease-replaced"
         get_logger().info(event, lease=path, number=lease.number)
         return True
 
-    def give(self, host_id: str, role: str | None, keys: Sequence[str]) -> Lease:
+    def give(self, host_id: str, role: str | None, keys: Sequence[str], session: int | None = None) -> Lease:
         """Give a host a role (``None``: no change) and keys, with the next number, and return the lease.
 
-        A lease that already has both stays unchanged, unless the host failed to follow it: the next number makes
-        the host try again. With ``keys``, a lease without a valid signature is ignored. Raises ``ProgramError`` if
-        a host without a lease would keep its role, ``TreeError`` if the present lease is malformed.
+        ``session`` is the session whose keys these are. The lease is written only while that session is active, so
+        a worker that was frozen cannot give keys of a session that has ended. A lease that already has both stays
+        unchanged, unless the host failed to follow it: the next number makes the host try again. With ``keys``, a
+        lease without a valid signature is ignored. Raises ``ProgramError`` if a host without a lease would keep
+        its role, or if the session has ended, and ``TreeError`` if the present lease is malformed.
         """
         self._session.ensure(paths.POOL_LEASES)
         path = paths.lease_path(host_id)
         for _ in range(_ATTEMPTS):
-            node, host = self._session.get_many([path, f"{paths.HOSTS}/{host_id}"])
+            node, host, active = self._session.get_many([path, f"{paths.HOSTS}/{host_id}", _active(session)])
+            if session is not None and active is None:
+                raise ProgramError(f"the host {host_id} gets no keys: session {session} has ended")
             present = self._present(host_id, path, node)
             wanted = role or (None if present is None else present.role)
             if wanted is None:
@@ -171,7 +181,8 @@ class ZooKeeperLeases:
             lease = Lease(wanted, number, tuple(keys))
             data = self._encode(host_id, lease, None if present is None else node)
             try:
-                self._session.commit(Create(path, data) if node is None else Set(path, data, node.version))
+                write = Create(path, data) if node is None else Set(path, data, node.version)
+                self._session.commit(*_guard(session), write)
             except TransactionError:
                 continue
             return lease
@@ -207,6 +218,16 @@ class ZooKeeperLeases:
         for host_id in host_ids:
             self._session.exists(f"{paths.HOSTS}/{host_id}", lambda _: changed.set())
         changed.wait(timeout)
+
+
+def _active(session: int | None) -> str:
+    """Return the path of the record that a session has while it is active."""
+    return f"{paths.POOL_SESSIONS}/{session}"
+
+
+def _guard(session: int | None) -> tuple[Operation, ...]:
+    """Return the operation that fails a transaction if the session whose keys it writes has ended."""
+    return () if session is None else (Check(_active(session), ANY_VERSION),)
 
 
 def _decode_signed(path: str, node: Node | None) -> SignedLease | None:

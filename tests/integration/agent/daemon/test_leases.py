@@ -5,6 +5,7 @@ import signal
 import stat
 
 import pytest
+from psutil import STATUS_STOPPED, Process
 
 from support.agents import AgentHost, Fleet, called, put_script
 from support.fleets.coordinated import ScriptedRollout
@@ -169,6 +170,21 @@ def killed(host: AgentHost, *points: str) -> None:
     for point in points:
         with host.process(failpoints=f"{point}=kill") as agent:
             assert agent.wait() == -signal.SIGKILL, point
+
+
+@pytest.mark.parametrize("point", ["before:write-keys", "before:reach-lease"])
+def test_a_frozen_host_does_not_admit_a_key_that_the_lease_has_lost_meanwhile(fleet, host, point):
+    put_script(host.root, "foo")
+    with host.process():
+        wait_for_lease(host, "spare", 0)
+    fleet.lease("h1", "ci" if "reach" in point else "spare", 1, KEY)
+    # The second point ends the agent before it can remove a key that it has written.
+    with host.process(failpoints=f"{point}=freeze,after:{point.partition(':')[2]}=kill") as agent:
+        wait_until(lambda: Process(agent.pid).status() == STATUS_STOPPED, "it is frozen")
+        fleet.lease("h1", "ci" if "reach" in point else "spare", 2)
+        agent.send_signal(signal.SIGCONT)
+        assert agent.wait() == -signal.SIGKILL
+    assert keys(host) == []
 
 
 def test_successors_of_killed_agents_complete_a_lease_and_give_the_host_back(fleet, host):

@@ -12,7 +12,7 @@ from zkdeployment.agent.rules.lease import Lease
 from zkdeployment.base.errors import ProgramError, TreeError
 from zkdeployment.config.settings import load
 from zkdeployment.pools.program import build_pool_worker
-from zkdeployment.pools.rules.host_lease import lease_text
+from zkdeployment.pools.rules.host_lease import RecordedLease, lease_text
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.ssh_signatures import LEASES as NAMESPACE
@@ -168,7 +168,7 @@ def test_a_worker_takes_nothing_from_a_lease_that_no_worker_signed(session, keys
         assert fleet.get(LEASE) == lease
         with pytest.raises(ProgramError, match=r"has no lease: expected .* with the signature of a worker"):
             worker.give("h1", None, ())
-        leases(session, keys["worker"]).renew(lambda: {"h1": ("spare", [])})
+        leases(session, keys["worker"]).renew(lambda: {"h1": RecordedLease("spare")})
         renewed = fleet.get(LEASE)
         assert (renewed["role"], renewed["number"], renewed["keys"]) == ("spare", 100, [])
         assert worker.give("h1", None, ()).number == 100

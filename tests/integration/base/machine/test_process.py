@@ -14,3 +14,14 @@ def test_a_program_that_prints_too_much_is_killed():
     with pytest.raises(ProgramError, match="printed more than 1000 bytes"):
         process.run(["printf", "%01001d", "0"], timeout=60, output_limit=1000)
     assert len(process.run(["printf", "%01000d", "0"], timeout=60, output_limit=1000).stdout) == 1000
+
+
+def test_input_is_given_only_after_the_program_has_asked_for_it():
+    asked = process.run(["sh", "-c", "echo first; echo ready; cat"], text="input\n", ready=b"ready\n", timeout=60)
+    assert asked.stdout == "first\nready\ninput\n"
+    silent = process.run(["sh", "-c", "exec >&-; cat >&2; exit 3"], text="input\n", ready=b"ready\n", timeout=60)
+    assert (silent.status, silent.stdout, silent.stderr) == (3, "", "")
+    with pytest.raises(ProgramError, match=r"did not end within 0\.3 s and was killed"):
+        process.run(["sh", "-c", "sleep 600; cat"], text="input\n", ready=b"ready\n", timeout=0.3)
+    with pytest.raises(ProgramError, match="printed more than 5 bytes"):
+        process.run(["sh", "-c", "echo 123456; cat"], text="input\n", ready=b"ready\n", output_limit=5)

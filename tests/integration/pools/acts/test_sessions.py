@@ -214,13 +214,18 @@ def test_a_request_that_no_worker_takes_is_undone(adapters, ci):
     assert (states(adapters), read.sessions, read.claimed, read.held(ci.id)) == (["ready"], {}, frozenset(), 0)
 
 
-def test_nodes_that_a_worker_has_claimed_are_not_taken_back(adapters, ci):
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_nodes_that_a_worker_has_claimed_are_not_taken_back_even_after_its_death(adapters, ci, is_dead):
     (number,) = add_ready_nodes(adapters.store, 1)
 
     def claim(details):
+        """Claim the node as a worker does, which may die right after it has written the tenant's key."""
         read = adapters.store.read()
-        if number not in read.claimed:
-            adapters.store.commit(PoolChange(claimed=frozenset(details.session.nodes)), read)
+        if number not in read.claimed and not read.nodes[number].begun:
+            begun, ids = replace(read.nodes[number], begun=True), frozenset(details.session.nodes)
+            adapters.store.commit(
+                PoolChange(nodes=(begun,), claimed=ids, released=ids if is_dead else ids - ids), read
+            )
 
     def pass_time(seconds):
         adapters.clock.time += 100 * seconds

@@ -150,6 +150,14 @@ def test_a_host_that_does_not_reach_its_lease_in_time_is_given_back(fleet, host,
     assert "the host did not take its idle role spare: not within" in failed.nodes[0].data["error"]["detail"]
     error = worker.outcome(worker.mechanism.write_keys, NODE, (KEY,), after=61)
     assert "host h1 did not confirm its keys: not within" in str(error)
+    assert worker.leases.observe("h1").lease.keys == ()  # the host never admits them, whenever it continues
+
+
+def test_a_worker_that_was_frozen_gives_no_keys_of_a_session_that_has_ended(worker):
+    worker.leases.give("h1", "ci", ())
+    with pytest.raises(ProgramError, match="the host h1 gets no keys: session 4 has ended"):
+        worker.leases.give("h1", None, (KEY,), 4)
+    assert worker.leases.observe("h1").lease.keys == ()
 
 
 def test_a_successor_continues_with_the_same_lease_and_a_worker_that_ends_gives_up(fleet, host, worker):

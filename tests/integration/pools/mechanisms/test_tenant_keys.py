@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
+from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from support.pools.ssh_nodes import make_key, running_ssh_nodes
@@ -11,6 +14,9 @@ from support.waiting import wait_until
 from zkdeployment.agent.rules.lease import TENANT_MARKER as MARKER
 from zkdeployment.base.errors import ProgramError
 from zkdeployment.pools.mechanisms.ansible import SshTenantKeys
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +114,33 @@ def test_removing_a_key_ends_the_connections_of_the_tenant(machines, keys, tmp_p
         wait_until(lambda: connection.poll() is not None, "the end of the connection")
     assert connection.returncode != 0
     assert machines.login(node, machines.key, "true").status == 0
+
+
+def test_a_machine_that_was_frozen_admits_no_key_after_the_worker_gave_up(machines, tmp_path):
+    node = machines.nodes[1]
+    before, frozen = node.authorized_keys.read_text(), node.root / "frozen"
+    begins = node.root / ".ssh/rc"  # runs before all commands
+    begins.write_text("while [ -e /root/frozen ]; do sleep 0.05; done\n")
+    frozen.touch()
+    server = listener(node.root.parent)
+    public, keys = make_key(tmp_path / "tenant"), SshTenantKeys(machines.key, machines.configuration, timeout=3)
+    with pytest.raises(ProgramError, match="did not end within 3 s"):
+        keys.write(node.address, [public])
+    assert server.children()
+    frozen.unlink()
+    wait_until(lambda: not server.children(), "the end of the script")
+    begins.unlink()
+    assert node.authorized_keys.read_text() == before
+
+
+def listener(place: Path) -> psutil.Process:
+    """Return the server of a machine."""
+    for found in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            line = " ".join(found.cmdline())
+            if line.startswith("sshd:") and f" {place}/" in line:
+                return found
+    raise AssertionError(f"no server runs in {place}")
 
 
 def test_a_machine_that_is_away_is_an_error_with_its_address(keys):

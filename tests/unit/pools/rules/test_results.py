@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.pools.builders import make_node
-from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook, RoleMechanism
+from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, end_of_deprovisioning
 from zkdeployment.pools.rules.results import (
     MechanismOutcome,
@@ -92,9 +92,9 @@ def test_a_remaining_key_matters_only_on_nodes_that_are_not_reset() -> None:
     assert [(found.id, found.state) for found in outcome.nodes] == [(2, NodeState.FAILED)]
     assert "the pool cloud has no playbook that resets the node: no route" in outcome.problems[0]
     reset = replace(POOL, mechanism=AnsibleMechanism("/srv", Playbook("p"), Playbook("d")))
-    hosts = replace(POOL, mechanism=RoleMechanism("spare", "ci"))
-    for pool in (reset, hosts):
-        assert fail_with_keys(replace(given, pools={1: pool, 2: pool}), {2: "no route"}, 30).nodes == ()
+    assert fail_with_keys(replace(given, pools={1: reset, 2: reset}), {2: "no route"}, 30).nodes == ()
+    hosts = task(TaskKind.REVOKE, 1, 2, host="h1")
+    assert fail_with_keys(replace(hosts, pools={}), {2: "no route"}, 30).nodes == ()
 
 
 def test_a_session_begins_with_all_its_nodes() -> None:

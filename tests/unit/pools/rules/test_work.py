@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from support.builders import make_user
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.pools.documents import (
@@ -16,7 +18,13 @@ from zkdeployment.pools.documents import (
     RoleMechanism,
 )
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolSnapshot, TenantSession
+from zkdeployment.pools.rules.snapshot import (
+    FillingRecord,
+    NodesSpec,
+    PoolSnapshot,
+    TenantSession,
+    WaitingRequest,
+)
 from zkdeployment.pools.rules.work import (
     PoolObservation,
     PoolSources,
@@ -111,6 +119,19 @@ def test_a_session_ends_when_it_expires_or_its_tenant_is_retired() -> None:
     assert retired.values["cause"] == "its tenant is retired"
 
 
+def test_a_clock_that_is_ahead_prolongs_no_session_and_no_wait() -> None:
+    leased, day = node(1, NodeState.DEPLOYED, session=9), 86_400.0
+    dated = replace(session(9, 1), created_at=10 + day, expires_at=110 + day, requested_at=8 + day)
+    given = {"pools": (replace(CLOUD, fill_level=None),), "sessions": (dated,)}
+    (step,) = steps(observe(leased, **given, now=10))
+    (seen,) = step.change.sessions
+    assert (seen.created_at, seen.expires_at, seen.requested_at) == (10, 110, 10)
+    assert steps(observe(leased, **{**given, "sessions": (seen,)}, now=10)) == []
+    waiting = WaitingRequest(id=4, tenant=7, specs=(), created_at=9 + day, expires_at=60 + day)
+    assert (waiting.seen_at(10).created_at, waiting.seen_at(10).expires_at) == (10, 61)
+    assert waiting.seen_at(day) == waiting  # within the tolerance
+
+
 def test_nodes_whose_session_is_gone_are_released() -> None:
     lost = (node(1, NodeState.DEPLOYED, session=9), node(2, NodeState.CONTEXTUALIZING, session=9))
     found = steps(observe(*lost, pools=(replace(CLOUD, fill_level=None),)))
@@ -164,6 +185,16 @@ def test_nodes_of_a_pool_that_gets_another_mechanism_are_deprovisioned_by_the_on
         in failed.change.nodes[0].data["error"]["detail"]
     )
     assert list(next_tasks(unknown, ())) == []
+
+
+@pytest.mark.parametrize("host", [None, "h1"])
+def test_keys_of_an_ended_session_are_removed_first_even_if_the_pool_is_unknown(host: str | None) -> None:
+    lent = node(1, NodeState.DEPROVISIONING, "gone", host=host, data={"nodes_spec": {}})
+    assert steps(observe(lent)) == []
+    (revoke,) = next_tasks(observe(lent), ())
+    assert (revoke.kind, revoke.nodes, revoke.pools) == (TaskKind.REVOKE, (lent,), {})
+    (failed,) = steps(observe(replace(lent, revoked=True)))
+    assert states(failed) == {1: "failed"}
 
 
 def test_nodes_of_an_unknown_pool_fail_with_the_reason() -> None:
