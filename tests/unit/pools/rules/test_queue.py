@@ -15,6 +15,7 @@ from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechan
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.queue import (
     MOST_OF_TENANT,
+    MOST_WAITING,
     OVERDUE,
     RequestProblem,
     RequestQueue,
@@ -22,10 +23,12 @@ from zkdeployment.pools.rules.queue import (
     SessionRequest,
     ended_waits,
     grant_next,
+    outdated_waits,
     queueing_problem,
     request_queue,
 )
 from zkdeployment.pools.rules.snapshot import (
+    KEPT,
     NodesSpec,
     PoolSnapshot,
     TenantSession,
@@ -151,6 +154,9 @@ def test_a_request_with_properties_gets_only_matching_nodes_and_without_such_nod
     assert "no node of the pool web has memory>=16" in str(request_queue(read, POOLS, TENANTS, late).places({})[1])
     leased = replace(ready(3, "web"), state=NodeState.DEPLOYED, data={"memory": 32})
     assert grant_next(replace(read, nodes={1: small, 3: leased}), POOLS, TENANTS, (), late) is None
+    outcome = grant_next(replace(read, nodes={1: small, 3: leased}), POOLS, TENANTS, (), 10)
+    assert outcome is not None
+    assert outcome[0].id == 2  # the first request waits for a node that fits, not long enough to block others
     fit = replace(leased, state=NodeState.READY)
     outcome = grant_next(replace(read, nodes={1: small, 3: fit}), POOLS, TENANTS, (), late)
     assert outcome is not None
@@ -169,11 +175,24 @@ def test_requests_that_can_never_be_served_do_not_wait_and_the_queue_is_bounded(
     assert ask(web=4) is None
     assert ask(web=3, db=2) is RequestProblem.QUOTA
     assert ask(wbe=1) is RequestProblem.NO_POOL
+    unknown = queueing_problem(SessionRequest(0, TENANTS[1], (NodesSpec("wbe", 1),), 0), POOLS, ())
+    assert unknown is not None
+    assert unknown.message == "there is no pool 'wbe'; the pools are: db, web"
     admin = SessionRequest(0, replace(TENANTS[1], role=Role.ADMIN), (NodesSpec("web", 5),), 0)
     assert problem(queueing_problem(admin, POOLS, ())) is RequestProblem.TOO_MANY
     many = [waits(number, web=1) for number in range(MOST_OF_TENANT)]
     assert ask(*many, web=1) is RequestProblem.QUEUE_FULL
     assert ask(*many[1:], many[0].ended("cancelled", 5), web=1) is None
+    others = [waits(number, tenant=2, web=1) for number in range(MOST_WAITING)]
+    assert ask(*others, web=1) is RequestProblem.QUEUE_FULL
+    assert ask(*others[1:], web=1) is None
+
+
+def test_the_record_of_a_request_stays_for_a_while_after_its_end() -> None:
+    ended = waits(1, web=1).ended("cancelled", 5)
+    read = PoolSnapshot(waiting={1: ended, 2: waits(2, web=1)})
+    assert list(outdated_waits(read, 4 + KEPT)) == []
+    assert list(outdated_waits(read, 5 + KEPT)) == [ended]
 
 
 def test_waits_end_at_their_limit_without_a_key_without_a_pool_and_with_their_tenant() -> None:

@@ -125,6 +125,22 @@ def test_a_session_that_ended_while_it_was_prepared_stays_ended() -> None:
         assert change == PoolChange(released=frozenset({1, 2}))
 
 
+def test_a_session_without_its_record_or_its_nodes_neither_begins_nor_is_dropped() -> None:
+    given = task(TaskKind.CONTEXTUALIZE, 1, 2)
+    lost = read(*given.nodes, own=set(), sessions={9: SESSION})
+    for found in (read(*given.nodes), lost):
+        begun, undone = session_begun(given, found, 30, {}), session_undone(given, {2: "no route"}, found, 30)
+        assert (begun.sessions, undone.dropped, undone.waiting) == ((), (), ())
+
+
+def test_a_request_that_ends_after_failures_names_the_nodes() -> None:
+    given = task(TaskKind.CONTEXTUALIZE, 1, 2, hostname="web.example.com")
+    waited = replace(SESSION, waiting_until=90, failures=2)
+    for failures, names in (({2: "no route", 3: "gone"}, "web.example.com"), ({}, "some of them")):
+        (ended,) = session_undone(given, failures, read(*given.nodes, sessions={9: waited}), 30).waiting
+        assert ended.outcome == f"contextualization of nodes failed: {names}"
+
+
 def nodes(state: NodeState, *provisions: Any, reusable: bool = False) -> list[PoolNode]:
     return [
         make_node(

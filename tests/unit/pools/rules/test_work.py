@@ -21,6 +21,7 @@ from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.snapshot import (
     FillingRecord,
     NodesSpec,
+    PoolChange,
     PoolSnapshot,
     TenantSession,
     WaitingRequest,
@@ -33,6 +34,7 @@ from zkdeployment.pools.rules.work import (
     next_due,
     next_steps,
     next_tasks,
+    plan_filling,
 )
 from zkdeployment.service.users.user import Role, User
 
@@ -128,8 +130,49 @@ def test_a_clock_that_is_ahead_prolongs_no_session_and_no_wait() -> None:
     assert (seen.created_at, seen.expires_at, seen.requested_at) == (10, 110, 10)
     assert steps(observe(leased, **{**given, "sessions": (seen,)}, now=10)) == []
     waiting = WaitingRequest(id=4, tenant=7, specs=(), created_at=9 + day, expires_at=60 + day)
-    assert (waiting.seen_at(10).created_at, waiting.seen_at(10).expires_at) == (10, 61)
-    assert waiting.seen_at(day) == waiting  # within the tolerance
+    ended = replace(waiting.ended("cancelled", 9 + day), id=5)
+    observation = observe(now=10)
+    read = replace(observation.snapshot, waiting={4: waiting, 5: ended})
+    corrected = next(next_steps(replace(observation, snapshot=read)))
+    assert corrected.change == PoolChange(waiting=(replace(waiting, created_at=10, expires_at=61),))
+    near = [step.event for step in next_steps(replace(observation, snapshot=read, now=day))]
+    assert "request-time-corrected" not in near
+
+
+@pytest.mark.parametrize(
+    ("probes", "claimed", "found"),
+    [
+        ({1: "no route", 2: ""}, {}, {1: "failed"}),
+        ({1: "no route", 2: "no route"}, {}, {2: "ready"}),  # the worker may be at fault: 2 is only marked
+        ({1: "no route", 3: "", 4: "", 9: ""}, {}, {1: "failed"}),  # others are not ready, gone, or in work
+        ({1: "", 2: ""}, {}, {1: "ready"}),
+        ({1: "no route", 2: ""}, {1}, {}),
+    ],
+)
+def test_a_ready_node_fails_if_only_others_answer_for_long(
+    probes: dict[int, str], claimed: set[int], found: dict[int, str]
+) -> None:
+    silent = node(1, NodeState.READY, data={"unreachable": {"since": "1970-01-01T00:00:00+00:00"}})
+    nodes = (silent, node(2, NodeState.READY), node(3, NodeState.DEPLOYED, session=9), node(4, NodeState.READY))
+    given = observe(
+        *nodes, pools=(replace(CLOUD, fill_level=3),), sessions=(session(9, 3, expires_at=9e4),), now=9e3
+    )
+    read = replace(given.snapshot, claimed=frozenset({4, *claimed}))
+    taken = [
+        step for step in next_steps(replace(given, snapshot=read, probes=probes)) if step.event == "node-probed"
+    ]
+    assert {number: state for step in taken for number, state in states(step).items()} == found
+    assert [step.values["reason"] for step in taken] == [probes[number] or "it answers" for number in found]
+
+
+def test_unused_nodes_that_may_not_be_used_again_fill_no_pool() -> None:
+    pool = replace(METAL, fill_level=1)
+    kept, gone = (
+        node(number, NodeState.UNUSED, None, reusable=reusable, data={"kind": "metal"})
+        for number, reusable in ((1, True), (2, False))
+    )
+    assert plan_filling(pool, [gone], 50, reuse={"kind": "metal"}).taken == ()
+    assert [taken.id for taken in plan_filling(pool, [gone, kept], 50, reuse={"kind": "metal"}).taken] == [1]
 
 
 def test_nodes_whose_session_is_gone_are_released() -> None:
