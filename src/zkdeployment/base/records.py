@@ -248,11 +248,15 @@ def _shown_form(method: Any) -> ShownForm:
 
 
 def _flat_form(hint: Any) -> _Form:
-    """Return the form of a record whose keys are among those of another record."""
+    """Return the form of a record whose keys are among those of another record.
+
+    Without the record, these keys are null, except those that it may omit.
+    """
     kinds, is_optional = _required(hint), NoneType in get_args(hint)
     record: type[Record] = kinds[0]
     first = codec(record).fields[0].key
-    nothing = dict.fromkeys((key for form in codec(record).fields for key in _keys(form)), None)
+    written = (form for form in codec(record).fields if not form.omit)
+    nothing = dict.fromkeys((key for form in written for key in _keys(form)), None)
 
     def read(value: Mapping[str, Any]) -> Record | None:
         return None if is_optional and value.get(first) is None else record.from_json(value)

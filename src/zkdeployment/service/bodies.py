@@ -62,7 +62,8 @@ def _keys(record: Any) -> dict[str, tuple[Any, Any]]:
     found: dict[str, tuple[Any, Any]] = {}
     for form in codec(record).fields:
         if form.flat and form.default is None:
-            found |= {key: (Union[hint, None], default) for key, (hint, default) in _keys(form.type).items()}  # noqa: UP007
+            inner = _keys(form.type).items()
+            found |= {key: (hint if default is None else hint | None, default) for key, (hint, default) in inner}
         elif form.flat:
             found |= _keys(form.type)
         else:

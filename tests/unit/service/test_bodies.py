@@ -22,6 +22,7 @@ class Author(Record):
     """Who wrote a book."""
 
     name: Annotated[str, Key("author")]
+    pseudonym: Annotated[str, OMITTED] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ def schema_of(body):
 def test_a_body_has_the_keys_of_the_record():
     schema = schema_of(body_of(Book))
     assert schema["description"] == "A book."
-    assert set(schema["properties"]) == set(Book("a", Size.SMALL, pages=1).to_json())
+    assert set(schema["properties"]) == {*Book("a", Size.SMALL, pages=1).to_json(), "pseudonym"}
+    assert schema["properties"]["pseudonym"] == {"type": "string", "default": None}
     assert schema["required"] == ["title", "size", "author", "tags", "sequels", "is_long"]
     properties = schema["properties"]
     assert properties["title"] == {"type": "string", "description": "As on the cover."}
@@ -67,7 +69,9 @@ def test_a_body_has_the_keys_of_the_record():
 
 
 def test_an_answer_adds_its_schema_and_further_keys_and_leaves_keys_out():
-    schema = schema_of(answer("book", Book, tags=None, sequels=None, author=None, read=list[Author]))
+    schema = schema_of(
+        answer("book", Book, tags=None, sequels=None, author=None, pseudonym=None, read=list[Author])
+    )
     assert schema["title"] == "BookAnswer"
     assert list(schema["properties"]) == ["schema", "title", "size", "pages", "is_long", "read"]
     assert schema["properties"]["schema"] == {"type": "string", "const": "zkdeployment/book/v1"}
