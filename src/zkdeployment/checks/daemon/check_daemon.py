@@ -30,7 +30,6 @@ from zkdeployment.checks.rules.workflow import (
     life_cycle_turn,
     prune,
     want,
-    with_last_versions,
 )
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
@@ -225,8 +224,7 @@ def _wanted(
     if wanted.faults:
         return instance
     configuration = WantedConfiguration(wanted.details(), wanted.system, snapshot.publication)
-    after = want(instance or CheckInstance(wanted.key), configuration, now, is_reported=False)
-    return instance if after is instance else with_last_versions(after)
+    return want(instance or CheckInstance(wanted.key), configuration, now, is_reported=False)
 
 
 def _reported(instance: CheckInstance, hosts: Mapping[str, CheckedHost], now: float) -> CheckInstance:

@@ -261,9 +261,9 @@ class WantedConfiguration:
 def want(instance: CheckInstance, wanted: WantedConfiguration, now: float, *, is_reported: bool) -> CheckInstance:
     """Return an instance that is wanted with these details.
 
-    A new version is added unless the newest one has the same details. The version awaits its computation until the
-    deployment's host reported the deployment (``is_reported``); then it is computed and ordered. An instance that
-    was deleted is wanted again.
+    A new version is added unless the newest one has the same details; old versions beyond ``KEPT_VERSIONS`` are
+    then dropped. The version awaits its computation until the deployment's host reported the deployment
+    (``is_reported``); then it is computed and ordered. An instance that was deleted is wanted again.
     """
     if instance.deleted:
         instance = replace(instance, deleted=False)
@@ -275,7 +275,7 @@ def want(instance: CheckInstance, wanted: WantedConfiguration, now: float, *, is
         if not _needs_version(instance, wanted):
             return instance
         waiting = _next_version(instance, wanted, now)
-        instance = replace(instance, configurations=(*instance.configurations, waiting))
+        instance = _with_last_versions(replace(instance, configurations=(*instance.configurations, waiting)))
     return _order(instance, waiting, wanted, now) if is_reported else instance
 
 
@@ -408,7 +408,7 @@ def prune(instance: CheckInstance, now: float) -> CheckInstance:
     A configuration is old if it has awaited its deletion for ``KEPT_FOR`` seconds, if it was undeployed before
     that time and has a successor, or if it is not among the last ``KEPT_VERSIONS``.
     """
-    instance = with_last_versions(instance)
+    instance = _with_last_versions(instance)
     newest = instance.newest
     kept = []
     for found in instance.configurations:
@@ -419,7 +419,7 @@ def prune(instance: CheckInstance, now: float) -> CheckInstance:
     return instance if len(kept) == len(instance.configurations) else replace(instance, configurations=tuple(kept))
 
 
-def with_last_versions(instance: CheckInstance) -> CheckInstance:
+def _with_last_versions(instance: CheckInstance) -> CheckInstance:
     """Return an instance with its last ``KEPT_VERSIONS`` versions, and older ones that are still in use."""
     earlier = instance.configurations[:-KEPT_VERSIONS]
     kept = tuple(found for found in earlier if found.state not in _PAST or found.version == instance.current)

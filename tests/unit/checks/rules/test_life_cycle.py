@@ -16,7 +16,6 @@ from zkdeployment.checks.rules.workflow import (
     prune,
     transition,
     want,
-    with_last_versions,
 )
 
 
@@ -172,11 +171,10 @@ def test_the_last_twenty_versions_are_kept_and_older_ones_that_are_current_or_no
     gone, blocked = version(1, CheckState.DEPROVISIONED, "B"), version(99, CheckState.BLOCKED, "C")
     instance = instance_of(failed, gone, *past(*range(2, 99)), blocked, current=1)
     kept = (failed, gone, *past(*range(80, 99)), blocked)
-    assert with_last_versions(instance).configurations == kept
     assert len(kept) == KEPT_VERSIONS + 2
     assert prune(instance, 0.0).configurations == kept
     short = instance_of(*past(*range(KEPT_VERSIONS)))
-    assert with_last_versions(short) is short
+    assert prune(short, 0.0) is short
 
 
 def test_the_cost_of_a_turn_does_not_grow_with_the_square_of_the_versions(monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 
 from zkdeployment.checks.rules.instance import CheckState
 from zkdeployment.checks.rules.simulation import play, read_simulation
+from zkdeployment.checks.rules.workflow import KEPT_VERSIONS
 
 UP = ["create A", "tick", "fetch", "success"]
 
@@ -114,6 +115,13 @@ def test_a_chain_ends_at_the_newest_and_a_return_undeploys_and_deploys_once():
         "rollout | A deprovisioned, B awaiting_deletion, A* rollout_in_progress",
         "ok | A deprovisioned, B awaiting_deletion, A* active",
     ]
+
+
+def test_a_change_keeps_the_last_versions_and_those_in_use_as_the_store_does():
+    changes = [f"change {number}" for number in range(1, 2 * KEPT_VERSIONS)]
+    [*_, before, after] = steps(*UP, *changes)
+    assert [found["version"] for found in after["configurations"]] == [0, *range(KEPT_VERSIONS, 2 * KEPT_VERSIONS)]
+    assert {len(step["configurations"]) for step in (before, after)} == {KEPT_VERSIONS + 1}
 
 
 def test_a_change_before_the_rollout_was_fetched_undeploys_at_once():
