@@ -9,6 +9,7 @@ from support.strategies import EXAMPLE_FILE
 from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.errors import SourceError
 from zkdeployment.publishing import ports
+from zkdeployment.publishing.sources.directory import read_directory
 from zkdeployment.publishing.sources.opening import open_source
 
 
@@ -97,6 +98,8 @@ def test_other_yaml_files_may_be_links_or_of_any_size(repository, source, monkey
     (top / "link.yaml").symlink_to("/etc/passwd")
     repository.commit({"a.zk": "/a\n", "strategy.yaml": strategy, "huge.yaml": "x" * 10**6, "b.yaml": "x" * 1000})
     assert list(contents(source, source.fetch())) == ["a.zk", "strategy.yaml"]
+    (top / "own.yaml").symlink_to("strategy.yaml")
+    assert [file.name for file in read_directory(top, "the directory")] == ["a.zk", "strategy.yaml"]
 
 
 def test_a_revision_has_an_origin(repository, source):
@@ -150,14 +153,20 @@ def test_a_symbolic_link_as_a_tree_file_is_refused(repository, source):
     top = getattr(repository, "copy", None) or repository.directory
     (top / "a.zk").symlink_to("/etc/passwd")
     repository.commit({"b.zk": "/b\n"})
-    with pytest.raises(SourceError, match=r"a\.zk of revision .* is a symbolic link"):
-        source.files(source.fetch())
+    with pytest.raises(SourceError, match=r"a\.zk of revision .* is a symbolic link") as refused:
+        source.files(revision := source.fetch())
+    with pytest.raises(SourceError) as in_directory:
+        list(read_directory(top, f"revision {revision}"))
+    assert str(in_directory.value) == str(refused.value)
 
 
 def test_a_directory_as_a_tree_file_is_refused(repository, source):
     repository.commit({"a.zk/b": "", "b.zk": "/b\n"})
-    with pytest.raises(SourceError, match=r"a\.zk of revision .* is a directory"):
-        source.files(source.fetch())
+    with pytest.raises(SourceError, match=r"a\.zk of revision .* is a directory") as refused:
+        source.files(revision := source.fetch())
+    with pytest.raises(SourceError) as in_directory:
+        list(read_directory(getattr(repository, "copy", None) or repository.directory, f"revision {revision}"))
+    assert str(in_directory.value) == str(refused.value)
 
 
 def test_a_missing_repository_is_an_error(repository, tmp_path: Path):

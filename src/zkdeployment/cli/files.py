@@ -18,7 +18,6 @@ from zkdeployment.base.source_files import (
     TREE_SUFFIXES,
     SourceFile,
     is_tree_file,
-    may_hold_documents,
 )
 from zkdeployment.cli.options import configured_revision
 from zkdeployment.config.sections import paths_problem
@@ -27,6 +26,7 @@ from zkdeployment.documents.kinds import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
 from zkdeployment.publishing.rules.changes import ordered_revision
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.sources.directory import read_directory, read_nested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -63,7 +63,7 @@ def is_whole_tree(names: Iterable[str]) -> bool:
 
 def _read_tree(name: str) -> Iterable[SourceFile]:
     if Path(name).exists() or looks_like_file(name):
-        return [*_read(Path(name)), *_read_nested(Path(name))]
+        return [*_read(Path(name)), *_read_below(Path(name), read_nested)]
     try:
         return read_local_revision(name)
     except SourceError as error:
@@ -75,7 +75,7 @@ def _read_tree(name: str) -> Iterable[SourceFile]:
 def _read(path: Path) -> list[SourceFile]:
     try:
         if path.is_dir():
-            return [file for entry in sorted(path.iterdir()) for file in _read_in_directory(entry)]
+            return _read_below(path, lambda top: read_directory(top, str(top)))
         if not looks_like_file(path.name) and path.exists():
             raise ConfigurationError(
                 f"{path} is not a tree file: expected *.zk, *.zkx or a directory with such files"
@@ -90,36 +90,12 @@ def _read(path: Path) -> list[SourceFile]:
     return [file]
 
 
-def _read_nested(top: Path) -> Iterator[SourceFile]:
-    """Yield the files with documents in subdirectories; hidden directories belong to other programs."""
-    for directory, names, files in os.walk(top):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        below = Path(directory)
-        for path in (below / name for name in sorted(files) if below != top):
-            try:
-                if (
-                    path.is_symlink()
-                    or not path.is_file()
-                    or not may_hold_documents(path.name, path.stat().st_size)
-                ):
-                    continue
-                file = SourceFile(str(path), path.read_bytes(), is_nested=True)
-            except OSError as error:
-                raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
-            if mentions_documents(file.content):
-                yield file
-
-
-def _read_in_directory(path: Path) -> Iterator[SourceFile]:
-    """Yield a directory's entry as the syncer would read it: YAML files without documents are ignored."""
-    if is_tree_file(path.name):
-        if not path.is_file():  # a pipe or a device may never end
-            raise ConfigurationError(f"{path} cannot be read as a tree file: expected a plain file")
-        yield SourceFile(str(path), path.read_bytes())
-    elif path.is_file() and may_hold_documents(path.name, path.stat().st_size):
-        file = SourceFile(str(path), path.read_bytes())
-        if mentions_documents(file.content):
-            yield file
+def _read_below(top: Path, read: Callable[[Path], Iterable[SourceFile]]) -> list[SourceFile]:
+    """Return the files that ``read`` finds in a directory, with their paths."""
+    try:
+        return [replace(file, name=str(top / file.name)) for file in read(top)]
+    except SourceError as error:
+        raise ConfigurationError(str(error)) from error
 
 
 def with_ordered_text(basis: PredictionBasis, config: Path | None) -> PredictionBasis:

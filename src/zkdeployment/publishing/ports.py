@@ -73,6 +73,21 @@ ATTEMPTS = 4
 _LONGEST = 300
 
 
+def check_entry(name: str, tree: str, kind: str = "") -> None:
+    """Raise ``SourceError`` unless an entry at the top of a tree can be a tree file.
+
+    ``tree`` names the tree in messages. ``kind`` is what the entry is if it is no plain file; bytes of its name
+    that are not UTF-8 are kept in ``name``.
+    """
+    raw_name = name.encode("utf-8", "surrogateescape")
+    if raw_name.decode("utf-8", "replace") != name:
+        raise SourceError(f"{tree}: the name of {raw_name!r} is not UTF-8")
+    if not name.isprintable():
+        raise SourceError(f"{tree}: the name of {name!a} has characters that cannot be printed")
+    if kind:
+        raise SourceError(f"{name} of {tree} is {kind}; a tree file has to be a plain file")
+
+
 def check_limits(sizes: Mapping[str, int], revision: str) -> None:
     """Raise ``SourceError`` if files of these sizes (bytes by name) exceed a limit or include no tree file."""
     if not any(map(is_tree_file, sizes)):

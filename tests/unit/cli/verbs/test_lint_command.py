@@ -1,4 +1,6 @@
+import os
 import shutil
+from pathlib import Path
 
 import git
 import pytest
@@ -26,9 +28,21 @@ def test_good_directory(tmp_path):
     assert result.stderr == "2 files, 4 nodes, 0 errors, 0 warnings\n"
 
 
-def test_endless_files_are_not_read(tmp_path):
-    (tmp_path / "a.zk").symlink_to("/dev/zero")
-    with pytest.raises(ConfigurationError, match=r"a\.zk cannot be read as a tree file: expected a plain file"):
+def make_link(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "kind"),
+    [
+        ("a.zk", make_link, "is a symbolic link; a tree file has to be a plain file"),
+        ("a.zkx", os.mkfifo, "is a pipe, a socket or a device; a tree file has to be a plain file"),
+        ("a\n.zk", Path.touch, "characters that cannot be printed"),
+    ],
+)
+def test_tree_files_in_a_directory_that_the_syncer_refuses_are_refused(tmp_path, name, make, kind):
+    make(tmp_path / name)
+    with pytest.raises(ConfigurationError, match=kind):
         CliRunner().invoke(command, [str(tmp_path)], catch_exceptions=False)
 
 

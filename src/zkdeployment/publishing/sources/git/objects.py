@@ -28,7 +28,7 @@ from zkdeployment.base.source_files import (
     may_hold_documents,
 )
 from zkdeployment.documents.kinds import mentions_documents
-from zkdeployment.publishing.ports import check_limits, shorten
+from zkdeployment.publishing.ports import check_entry, check_limits, shorten
 from zkdeployment.publishing.sources.git.command import Git, GitError, GitTimeoutError
 
 if TYPE_CHECKING:
@@ -196,7 +196,9 @@ def read_files(objects: ObjectReader, tree: str, revision: str, *, nested: bool 
     the files cannot be a tree.
     """
     listed = objects.entries(tree, _SUFFIXES)
-    entries = [_checked(entry, revision) for entry in listed if is_tree_file(entry.name)]
+    entries = [entry for entry in listed if is_tree_file(entry.name)]
+    for entry in entries:
+        check_entry(entry.name, f"revision {revision}", NO_FILE.get(entry.mode, ""))
     documents = list(_documents(objects, listed))
     sizes = {entry.name: entry.size for entry in entries}
     check_limits(sizes | {file.name: len(file.content) for file in documents}, revision)
@@ -227,21 +229,6 @@ def shown(name: str) -> str:
 def read_document_files(objects: ObjectReader, tree: str) -> tuple[SourceFile, ...]:
     """Return only the files with documents at the top of ``tree``, sorted by name; raises ``GitError``."""
     return tuple(sorted(_documents(objects, objects.entries(tree, _SUFFIXES)), key=lambda file: file.name))
-
-
-def _checked(entry: TreeEntry, revision: str) -> TreeEntry:
-    """Return the entry; raises ``SourceError`` if it cannot be a tree file."""
-    raw_name = entry.name.encode("utf-8", "surrogateescape")
-    if raw_name.decode("utf-8", "replace") != entry.name:
-        raise SourceError(f"revision {revision}: the name of {raw_name!r} is not UTF-8")
-    if not entry.name.isprintable():
-        raise SourceError(f"revision {revision}: the name of {entry.name!a} has characters that cannot be printed")
-    if entry.mode in NO_FILE:
-        message = (
-            f"{entry.name} of revision {revision} is {NO_FILE[entry.mode]}; a tree file has to be a plain file"
-        )
-        raise SourceError(message)
-    return entry
 
 
 def _is_usable(entry: TreeEntry) -> bool:

@@ -15,12 +15,13 @@ from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.source_files import SourceFile, is_tree_file, may_hold_documents
 from zkdeployment.documents.kinds import mentions_documents
-from zkdeployment.publishing.ports import ATTEMPTS, check_limits, shorten
+from zkdeployment.publishing.ports import ATTEMPTS, check_entry, check_limits, shorten
 from zkdeployment.publishing.records import CommitSummary
+from zkdeployment.publishing.sources.directory import read_directory
 from zkdeployment.publishing.sources.svn.command import Svn, SvnError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeVar
 
     from zkdeployment.base.cluster import Revision
@@ -114,10 +115,8 @@ class SvnSource:
         has_directories = False
         for entry in listing.iter("entry"):
             name, size, is_file = entry.findtext("name") or "", entry.findtext("size"), entry.get("kind") == "file"
-            if is_tree_file(name) and not is_file:
-                raise SourceError(
-                    f"{name} of revision {revision} is a directory; a tree file has to be a plain file"
-                )
+            if is_tree_file(name):
+                check_entry(name, f"revision {revision}", "" if is_file else "a directory")
             sizes |= {name: int(size or 0)} if is_file else {}
             has_directories = has_directories or not is_file
         check_limits({name: size for name, size in sizes.items() if is_tree_file(name)}, str(revision))
@@ -133,7 +132,7 @@ class SvnSource:
                 "files",
             )
             self._svn.run("export", *options, self._place(revision), str(top))
-            files = tuple(_files(top, sizes, revision))
+            files = tuple(read_directory(top, f"revision {revision}"))
         check_limits({file.name: len(file.content) for file in files}, str(revision))
         return (*files, *self._nested_files(revision)) if has_directories else files
 
@@ -151,28 +150,6 @@ class SvnSource:
             content = self._svn.run("cat", "--ignore-keywords", place).encode()
             if mentions_documents(content):
                 yield SourceFile(name, content, is_nested=True)
-
-
-def _files(top: Path, sizes: Mapping[str, int], revision: int) -> Iterator[SourceFile]:
-    """Yield the exported tree files, and the YAML files that hold documents of rollouts."""
-    for name, size in sizes.items():
-        if is_tree_file(name):
-            yield SourceFile(name, _content(top / name, revision))
-        elif may_hold_documents(name, size) and not (top / name).is_symlink():
-            content = _content(top / name, revision)
-            if mentions_documents(content):
-                yield SourceFile(name, content)
-
-
-def _content(file: Path, revision: int) -> bytes:
-    if file.is_symlink():
-        raise SourceError(
-            f"{file.name} of revision {revision} is a symbolic link; a tree file has to be a plain file"
-        )
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise SourceError(f"cannot read {file.name} of revision {revision}: {error.strerror}") from error
 
 
 def _parse(text: str) -> ET.Element:
