@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from zkdeployment.base.cluster import short
+from zkdeployment.base.cluster import is_commit, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
@@ -31,6 +31,7 @@ from zkdeployment.fleet.views.status import (
     HostState,
     WaitVerdict,
     fleet_status,
+    is_revision,
     most_important_hosts,
     status_changes,
     wait_verdict,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zkdeployment.base.cluster import Revision
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.status import Column, HostStatus
     from zkdeployment.zookeeper.servers import Servers
 
@@ -206,6 +208,8 @@ def command(
         def look() -> FleetStatus:
             return fleet_status(operator.fleet.snapshot(), names=hosts)
 
+        if hosts:
+            _check_hosts(look(), operator, waits=wait is not None)
         if watch:
             operator.fleet.watch(changed.set)
             watch_fleet(look, changed, timeout)
@@ -245,6 +249,22 @@ def _check_revision(revision: str, status: FleetStatus) -> None:
             f"expected a revision after --wait, found the host {revision};"
             f" put hosts first: status {revision} --wait"
         )
+
+
+def _check_hosts(status: FleetStatus, operator: OperatorAdapters, *, waits: bool) -> None:
+    """Raise ``UsageError`` for a revision in place of a host; with ``waits``, report hosts that exist nowhere."""
+    unknown = [host.id for host in status.hosts if not host.exists]
+    if not unknown:
+        return
+    revisions = [status.wanted, *(record.revision for record in operator.fleet.history())]
+    for name in unknown:
+        if is_commit(name) or any(is_revision(revision, name) for revision in revisions):
+            raise click.UsageError(
+                f"expected the id or the name of a host, found the revision {name}; to wait for a revision, name"
+                f" it after --wait: status --wait {name}"
+            )
+        if waits:
+            echo(f"no such host: {name}; waiting until a host with this id or name registers", err=True)
 
 
 def _is_over(status: FleetStatus, revision: str | None, hosts: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from zkdeployment.publishing.rules.changes import (
     ordered_tree,
 )
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+from zkdeployment.publishing.rules.decision import draft_refusal
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.publishing.targets.services import services
@@ -457,6 +458,7 @@ def predict(
         unfinished=basis.unfinished,
     )
     drafted = draft(reviewed, baseline, snapshot, revision=revision or title, keeps_governance=keeps_strategy)
+    refusal = draft_refusal(drafted, snapshot)
     had = ordered_tree(basis.published, cluster, live, last)
     before = live.tree
     if had is not None and is_incomplete(cluster):
@@ -478,6 +480,7 @@ def predict(
     turns = None if after is None else order(after, basis.hosts, basis.known, drafted.targets)
     incomplete = incompleteness(published, cluster, is_known=had is not None)
     warnings = [] if incomplete is None else [f"warning: {incomplete}"]
+    warnings += [] if refusal is None else [f"warning: the syncer would refuse this: {refusal}"]
     warnings += [str(problem) for problem in drafted.warnings]
     warnings += [f"warning: {warning}" for warning in (() if turns is None else turns.warnings)]
     predicted = predicted.with_strategy(strategy, turns)

@@ -69,21 +69,37 @@ class HostStatus(Record):
     leased: Leased | None = None
 
     @property
+    def exists(self) -> bool:
+        """Whether a registered or absent host, or a target, has the name."""
+        return self.error != _NO_SUCH_HOST
+
+    @property
     def lease_text(self) -> str:
         """The lease as text for people; empty for absent hosts, and for hosts that cannot be leased."""
         return "" if self.state is HostState.ABSENT else lease_text(self.role, self.idle_role, self.leased)
 
 
+#: The error of a host that exists nowhere.
+_NO_SUCH_HOST = (
+    "no such host: no registered or absent host and no target in the published tree has this id or name"
+)
+
+
 def select_hosts(
-    hosts: Iterable[HostStatus], names: Collection[str], wanted: Revision | None
+    hosts: Iterable[HostStatus], names: Collection[str], wanted: Revision | None, targets: Collection[str] = ()
 ) -> tuple[HostStatus, ...]:
-    """Return the hosts with these ids or ``names``, all of them expected; names that match no host are unknown."""
+    """Return the hosts with these ids or ``names``, all of them expected; names that match no host are unknown.
+
+    ``targets`` are the names of the published targets: a host may be expected that was never registered.
+    """
     selected = [replace(host, expected=True) for host in hosts if host.id in names or host.name in names]
     matched = {name for host in selected for name in (host.id, host.name)}
-    missing = sorted(set(names) - matched)
+    missing = {
+        name: "not registered" if name in targets else _NO_SUCH_HOST for name in sorted(set(names) - matched)
+    }
     return (
         *selected,
-        *(HostStatus(name, name, HostState.UNKNOWN, wanted=wanted, error="not registered") for name in missing),
+        *(HostStatus(name, name, HostState.UNKNOWN, wanted=wanted, error=missing[name]) for name in missing),
     )
 
 
@@ -207,7 +223,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         *_absent(snapshot, wanted, rollout),
     ]
     known.sort(key=lambda host: (host.name, host.id))
-    hosts = select_hosts(known, names, wanted) if names else tuple(known)
+    hosts = select_hosts(known, names, wanted, snapshot.targets) if names else tuple(known)
     is_running = cluster is not None and cluster.state is ClusterState.RUNNING
     completed = not snapshot.governed or _is_completed(snapshot)
     stops, retry = stops_in_force(cluster, snapshot.stops), describe_retry(snapshot)

@@ -578,7 +578,8 @@ class Syncer:
         if decision.optional and not draft.change:
             return None, NO_CHANGE
         change = self._keeper.judge(draft, decision.snapshot.published)
-        _refuse(draft_refusal(draft, decision))
+        if not decision.options.overrides.mass_removal:
+            _refuse(draft_refusal(draft, decision.snapshot))
         if self._packages is not None and not decision.options.overrides.package_problems:
             self._packages.check(decision.snapshot, draft.revision, draft)
         return prepared, change

@@ -225,18 +225,20 @@ def _shown(version: Revision | Literal[False] | None) -> str:
 #: The fraction of the deployments that one publication may end; a single deployment may always end.
 MOST_REMOVED = 0.3
 
+#: In a fleet with fewer deployments, only the end of a whole service is refused.
+_SMALL = 10
+
 _SHOWN = 5
 
 
-def draft_refusal(draft: Draft, decision: Publish) -> str | None:
+def draft_refusal(draft: Draft, snapshot: PublicationSnapshot) -> str | None:
     """Return why a publication is refused that ends too many deployments, else ``None``.
 
     A publication that completes an interrupted one was checked before. Deployments that end because of the state
     of their intents do not count.
     """
-    snapshot = decision.snapshot
     is_checked = snapshot.cluster is not None and snapshot.cluster.importing == draft.revision
-    if is_checked or decision.options.overrides.mass_removal:
+    if is_checked:
         return None
     before, after = draft.baseline.targets, draft.compilation
     changed = after.changed_since(before, whole=True)
@@ -255,20 +257,19 @@ def removal_refusal(
 ) -> str | None:
     """Return why targets are refused that end too many deployments of the targets ``before``, else ``None``.
 
-    Each instance on each host of a target is a deployment; ``hosts`` are all known hosts. Services below
-    ``pruned`` top-level nodes do not count: an operator asked for their removal. ``changed`` are the names of the
-    targets that differ, if they are known; equal targets end no deployment.
+    Each instance on each host of a target is a deployment; ``hosts`` are all known hosts. A service that moves to
+    other hosts ends no deployments. Services below ``pruned`` top-level nodes do not count: an operator asked for
+    their removal. ``changed`` are the names of the targets that differ, if they are known; equal targets end no
+    deployment.
     """
     changed = before.keys() | after.keys() if changed is None else changed
-    removed = _deployments(before, hosts, changed) - _deployments(after, hosts, changed)
-    ended: Counter[str] = Counter()
-    for (path, _), number in removed.items():
-        if f"/{path.split('/')[1]}" not in pruned:
-            ended[path] += number
+    ended = _ended(_instances(before, hosts, changed), _instances(after, hosts, changed))
+    ended = Counter({path: number for path, number in ended.items() if f"/{path.split('/')[1]}" not in pruned})
     if ended.total() <= 1:
         return None
-    deployed = _deployments(before, hosts, before.keys())
-    if ended.total() <= MOST_REMOVED * deployed.total():
+    deployed = _instances(before, hosts, before.keys()).all
+    is_whole = any(number == deployed[path] for path, number in ended.items())
+    if ended.total() <= MOST_REMOVED * deployed.total() or (deployed.total() < _SMALL and not is_whole):
         return None
     listed = ", ".join(f"{path}: {number}" for path, number in sorted(ended.items())[:_SHOWN])
     return (
@@ -278,21 +279,39 @@ def removal_refusal(
     )
 
 
-def _deployments(
-    targets: Targets, hosts: Collection[Identity], names: Collection[str]
-) -> Counter[tuple[str, str]]:
-    """Return the number of instances by service path and host; an unknown target counts as one host.
+@dataclass(frozen=True, slots=True)
+class _Instances:
+    """The numbers of instances by service: on known hosts, and at targets that match no known host."""
+
+    known: Counter[str]
+    unknown: Counter[str]
+
+    @property
+    def all(self) -> Counter[str]:
+        return self.known + self.unknown
+
+
+def _ended(before: _Instances, after: _Instances) -> Counter[str]:
+    """Return the number of instances that each service loses over the fleet.
+
+    Nothing runs yet at a target that matches no known host, so such a target does not replace known hosts.
+    """
+    return (before.known - after.known) | (before.all - after.all)
+
+
+def _instances(targets: Targets, hosts: Collection[Identity], names: Collection[str]) -> _Instances:
+    """Return the numbers of instances; an unknown target counts as one host.
 
     Only the targets with these ``names`` count.
     """
     targets = {name: targets[name] for name in names if name in targets}
-    instances: Counter[tuple[str, str]] = Counter()
+    found = _Instances(Counter(), Counter())
     for host in hosts:
         for assignment in unchecked_assignments(host, targets):
-            instances[assignment.path, host.id] += assignment.n
+            found.known[assignment.path] += assignment.n
     known = {name for host in hosts for name in host.target_names}
     for name, assignments in targets.items():
         if name not in known and not name.startswith("/"):
             for assignment in assignments:
-                instances[assignment.path, name] += assignment.n
-    return instances
+                found.unknown[assignment.path] += assignment.n
+    return found

@@ -26,7 +26,7 @@ from zkdeployment.fleet.views.services import (
     services_status,
     withheld_from_host,
 )
-from zkdeployment.fleet.views.status import FleetStatus, HostState, fleet_status
+from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.publishing.section import section
 from zkdeployment.service.access.identity import Reader, require
 from zkdeployment.service.bodies import answer
@@ -91,10 +91,10 @@ def read_status(request: Request, user: Reader, adapters: Adapters) -> Response:
 def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
     """Return the status of one host."""
     del user
-    status = fleet_status(adapters.feed.snapshot().fleet, names=(host,))
-    if all(found.state is HostState.UNKNOWN for found in status.hosts):
+    fleet = adapters.feed.snapshot().fleet
+    if find_identity(fleet, host) is None:
         raise NotFoundError(f"there is no host {host}: no known host has this id or name")
-    return JSONResponse(with_schema("status", status.to_json()))
+    return JSONResponse(with_schema("status", fleet_status(fleet, names=(host,)).to_json()))
 
 
 def explanation_router() -> APIRouter:

@@ -62,10 +62,10 @@ def test_machine_readable_output_has_each_hosts_state_and_time(run, fleet, outpu
 
 
 @pytest.mark.usefixtures("fleet")
-def test_a_host_that_is_not_registered_is_unknown_not_fine(run):
+def test_a_host_that_exists_nowhere_is_unknown_not_fine(run):
     code, out, _ = run("h1", "h3")
     assert code == 4
-    assert "not registered" in out
+    assert "no such host" in out
     assert run("h1")[0] == 0
 
 
@@ -121,6 +121,23 @@ def test_a_host_name_given_as_a_revision_to_wait_for_is_refused(run, host):
     code, _, err = run("--wait", host)
     assert code == 2
     assert f"expected a revision after --wait, found the host {host}; put hosts first: status {host} --wait" in err
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("name", ["r1", "r0", "4" * 40])
+@pytest.mark.parametrize("options", [(), ("--wait",), ("--wait", "r1")])
+def test_a_revision_given_as_a_host_is_refused(run, fleet, name, options):
+    fleet.create("/zkdeployment/history/0000000001", b'{"sequence": 1, "revision": "r0"}', makepath=True)
+    code, _, err = run(name, *options)
+    assert code == 2
+    assert f"found the revision {name}; to wait for a revision, name it after --wait: status --wait {name}" in err
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_wait_for_a_host_that_exists_nowhere_is_reported(run):
+    code, _, err = run("h9", "--wait", "r1", "--timeout", "0")
+    assert code == 5
+    assert err.splitlines()[0] == "no such host: h9; waiting until a host with this id or name registers"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_refused_tip_is_recorded_and_shown_until_another_tip_is_on_the_branch(
 
 
 def test_a_guards_refusal_is_recorded_and_withdrawn_when_an_operator_overrides_it(publishing: Publishing):
-    many = TREE + "".join(f"      /h{number}\n" for number in range(2, 9))
+    many = TREE + "".join(f"      /h{number}\n" for number in range(2, 11))
     first = publishing.push(many)
     publishing.sync()
     publishing.register("h1", first)
@@ -73,7 +73,7 @@ def test_a_guards_refusal_is_recorded_and_withdrawn_when_an_operator_overrides_i
     with pytest.raises(RefusedError):
         publishing.sync()
     assert list(refusals(publishing)) == [tip]
-    assert "it would end 7 of 8 deployments" in refusals(publishing)[tip][0]
+    assert "it would end 9 of 10 deployments" in refusals(publishing)[tip][0]
     publishing.sync(force=True, overrides=GuardOverrides(mass_removal=True))
     assert snapshot(publishing).refusal is None
 

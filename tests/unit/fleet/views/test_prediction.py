@@ -70,3 +70,13 @@ def test_a_plan_shows_that_a_host_keeps_a_service_that_only_absent_hosts_gain():
     last, warnings = undeployments(TREE.format("a"), TREE.format("b"), registered=(A,))
     assert last == [True]
     assert "a.example (a) keeps it, and waits, until one of them has it" in warnings[-1]
+
+
+def test_a_plan_warns_that_the_guard_against_mass_removal_would_refuse_the_publication():
+    on_both = TREE.format("a\n      /b")
+    _, (warning,) = undeployments(on_both, "/who\n  /db : foo\n    version = '1.0'\n    /deploy\n")
+    assert warning == (
+        "warning: the syncer would refuse this: r2 is not published: it would end 2 of 2 deployments (/who/db: 2),"
+        " more than 30%; if that is meant, use --allow-mass-removal"
+    )
+    assert undeployments(on_both, TREE.format("b"))[1] == ()

@@ -185,8 +185,14 @@ def test_only_the_hosts_asked_for_are_judged():
 def test_a_host_that_is_not_registered_is_unknown_and_never_converged():
     status = fleet_status(CLUSTER, [host("h1")], names=["h9", "h1"])
     assert states(status) == {"h1": HostState.CONVERGED, "h9": HostState.UNKNOWN}
-    assert status.hosts[1].error == "not registered"
+    assert str(status.hosts[1].error).startswith("no such host: ")
+    assert [found.exists for found in status.hosts] == [True, False]
     assert not status.converged
+
+
+def test_a_host_that_never_registered_exists_if_the_published_tree_deploys_to_it():
+    (found,) = fleet_status(CLUSTER, [], targets=["h9"], names=["h9"]).hosts
+    assert (found.state, found.error, found.exists) == (HostState.UNKNOWN, "not registered", True)
 
 
 @pytest.mark.parametrize(

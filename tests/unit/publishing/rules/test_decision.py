@@ -315,7 +315,7 @@ def hosts(number: int, role: str | None = None) -> list[Identity]:
 class TestRemoval:
     @pytest.mark.parametrize(
         ("number", "gone", "refused"),
-        [(10, 3, False), (10, 4, True), (3, 1, False), (3, 2, True), (2, 2, True), (1, 1, False)],
+        [(10, 3, False), (10, 4, True), (9, 8, False), (9, 9, True), (2, 1, False), (2, 2, True), (1, 1, False)],
     )
     @pytest.mark.parametrize("known", [0, 20])
     def test_more_than_three_in_ten_may_not_end_at_once(self, number: int, gone: int, refused: bool, known: int):
@@ -348,7 +348,26 @@ class TestRemoval:
     def test_deployments_to_the_same_hosts_by_another_name_do_not_end(self):
         by_id, by_name = on_hosts(10), {f"app{number}": deployed("web") for number in range(10)}
         assert removal_refusal(A, by_id, by_name, hosts(10)) is None
-        assert removal_refusal(A, by_id, by_name, hosts(0))
+        assert removal_refusal(A, by_id, by_name, hosts(0)) is None
+
+    @pytest.mark.parametrize("others", [0, 5, 50])
+    def test_a_service_that_moves_to_other_known_hosts_ends_no_deployments(self, others: int):
+        rest = {f"other{number}": deployed("db") for number in range(others)}
+        before, after = on_hosts(4) | rest, {f"h{number}": deployed("web") for number in range(4, 8)} | rest
+        assert removal_refusal(A, before, after, hosts(8)) is None
+        roles = [*hosts(4, "old"), *(Identity(f"n{number}", f"new{number}", "new") for number in range(3))]
+        assert removal_refusal(A, {"old": deployed("web")} | rest, {"new": deployed("web")} | rest, roles) is None
+
+    @pytest.mark.parametrize("unknown", ["app{}.example.com", "lost{}"])
+    def test_a_service_that_moves_from_known_hosts_to_unknown_targets_ends(self, unknown: str):
+        after = {unknown.format(number): deployed("web") for number in range(4)}
+        assert "end 4 of 4 deployments (/who/web: 4)" in str(removal_refusal(A, on_hosts(4), after, hosts(4)))
+        assert removal_refusal(A, after, on_hosts(4), hosts(4)) is None
+
+    def test_a_service_that_ends_whole_in_a_small_fleet_is_refused_beside_one_that_moves(self):
+        before = {**on_hosts(4), **{f"h{number}": deployed("db") for number in range(4, 8)}}
+        after = {f"h{number}": deployed("web") for number in range(4, 8)}
+        assert "end 4 of 8 deployments (/who/db: 4)" in str(removal_refusal(A, before, after, hosts(8)))
 
     def test_another_type_is_not_an_end_and_controllers_are_not_deployments(self):
         before = {**on_hosts(2), "/roles/web": deployed("ctl"), "/roles/db": deployed("ctl")}
