@@ -50,6 +50,7 @@ class Network:
             self.modules.installed(),
             mock.patch(f"{connection}.KazooClient", self.make_client),
             mock.patch(f"{connection}.probe"),
+            mock.patch(f"{connection}.newest_transaction", return_value=None),
             mock.patch(f"{connection}.ThreadHandler"),
         ):
             yield

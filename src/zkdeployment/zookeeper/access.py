@@ -7,8 +7,10 @@ system's certificates beside the configured ones. Files are read for each connec
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import ssl
+import time
 from typing import TYPE_CHECKING, Any
 
 from kazoo.hosts import collect_hosts
@@ -147,6 +149,36 @@ def probe(hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *
         else:
             return
     raise UnreachableError(f"ZooKeeper cannot be reached at {'; '.join(reasons)}")
+
+
+#: The line with the last transaction in a server's answer to ``srvr``; a server that does not serve has none.
+_ZXID = re.compile(rb"^Zxid: 0x([0-9a-f]+)$", re.MULTILINE)
+_LONGEST_ANSWER = 1 << 16
+
+
+def newest_transaction(
+    hosts: list[tuple[str, int]], context: ssl.SSLContext | None = None, *, handshake: float = 10.0
+) -> int | None:
+    """Return the last transaction (a zxid) of the servers that serve; ``None`` if none of them names one."""
+    found = [_last_transaction(host, port, context, handshake) for host, port in hosts]
+    return max((zxid for zxid in found if zxid is not None), default=None)
+
+
+def _last_transaction(host: str, port: int, context: ssl.SSLContext | None, handshake: float) -> int | None:
+    answer = b""
+    deadline = time.monotonic() + handshake
+    try:
+        with connect((host, port), host, _PROBE_LIMIT if context is None else handshake, context) as connection:
+            connection.sendall(b"srvr")
+            while len(answer) < _LONGEST_ANSWER and time.monotonic() < deadline:
+                more = connection.recv(_LONGEST_ANSWER)
+                if not more:
+                    break
+                answer += more
+    except OSError:
+        return None
+    match = _ZXID.search(answer)
+    return None if match is None else int(match[1], 16)
 
 
 def _reason(error: OSError) -> str:

@@ -23,7 +23,7 @@ from kazoo.retry import ForceRetryError, KazooRetry
 
 from zkdeployment.base.errors import ConfigurationError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
-from zkdeployment.zookeeper.access import client_options, connect, encryption, parse, probe
+from zkdeployment.zookeeper.access import client_options, connect, encryption, newest_transaction, parse, probe
 from zkdeployment.zookeeper.nodes import check_path
 from zkdeployment.zookeeper.servers import Access, ConnectionStatus, Servers
 from zkdeployment.zookeeper.transactions import denied
@@ -86,10 +86,14 @@ def call_safely(changed: Callable[[], None]) -> None:
 
 
 class Silence:
-    """The time without answers, counted only while calls wait; it is too long after ``patience`` seconds."""
+    """The time without answers, counted only while calls wait; it is too long after ``patience`` seconds.
 
-    def __init__(self, patience: float) -> None:
+    After ``doubtful`` seconds, it is doubtful that the servers are only away.
+    """
+
+    def __init__(self, patience: float, doubtful: float) -> None:
         self.patience = patience
+        self.doubtful = doubtful
         self.renewed = False
         self._since: float | None = None
         self._lock = threading.Lock()
@@ -133,7 +137,15 @@ class Silence:
     @property
     def too_long(self) -> bool:
         """Whether the silence has lasted longer than ``patience``."""
-        return self._since is not None and time.monotonic() - self._since >= self.patience
+        return self._lasts(self.patience)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the silence has lasted longer than ``doubtful``."""
+        return self._lasts(self.doubtful)
+
+    def _lasts(self, seconds: float) -> bool:
+        return self._since is not None and time.monotonic() - self._since >= seconds
 
 
 #: Events after which reading, or writing, does not block; a read or write also reports hang-ups and errors.
@@ -191,6 +203,9 @@ class ThreadHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo 
 #: replacement is tried; after it the process restarts and waits until a server can be reached.
 PATIENCE = 300.0
 
+#: Seconds without an answer until the servers are asked whether they refuse the client because of older data.
+_DOUBTFUL = 60.0
+
 _DEAD = frozenset({"CLOSED", "AUTH_FAILED"})
 
 
@@ -201,7 +216,8 @@ class Connection:
     Times are in seconds: ``session_timeout`` is how long ephemeral nodes survive a silent client (the server may
     grant less), ``call_timeout`` limits each call, ``close_timeout`` limits closing. A client that died is
     replaced once; after its successor died, too, calls raise ``RestartError``. A client without an answer for
-    ``patience`` seconds is replaced, too; another replacement is possible after a server has answered.
+    ``patience`` seconds is replaced, too; another replacement is possible after a server has answered. After
+    ``doubtful`` seconds, it is replaced if the servers have older data than it has seen: they never accept it.
     """
 
     def __init__(
@@ -212,6 +228,7 @@ class Connection:
         call_timeout: float = 10.0,
         close_timeout: float = CLOSE_LIMIT,
         patience: float = PATIENCE,
+        doubtful: float = _DOUBTFUL,
     ) -> None:
         servers = Servers(servers) if isinstance(servers, str) else servers
         self.connection = servers.connection
@@ -224,7 +241,7 @@ class Connection:
         self._client = self._make_client()
         self._replacing = threading.Lock()
         self._replaced = False
-        self._silence = Silence(patience)
+        self._silence = Silence(patience, doubtful)
         self._connected = threading.Event()
         self._wakers: list[Callable[[], None]] = []
         self._watches: list[tuple[str, Callable[[], None]]] = []
@@ -376,15 +393,27 @@ class Connection:
 
     def _note_silence(self) -> None:
         self._silence.begin()
+        client = self._client
         if self._silence.too_long:
-            self._renew()
+            self._renew(client, f"no server has answered for {self._silence.patience:g} seconds")
+        elif self._silence.is_doubtful and (older := self._older_data(client)):
+            self._renew(client, older)
 
-    def _renew(self) -> None:
+    def _older_data(self, client: Any) -> str:
+        """Return that the servers have older data than the client has seen, so that they refuse it; else empty."""
+        found = newest_transaction(self._hosts, encryption(self._access), handshake=self.call_timeout)
+        if found is None or found >= client.last_zxid:
+            return ""
+        return (
+            f"the servers went back: expected transaction {client.last_zxid:#x} or a later one, found {found:#x};"
+            " ZooKeeper was wiped or restored from an old backup, or this is another ensemble"
+        )
+
+    def _renew(self, client: Any, reason: str) -> None:
         """Replace a client that gets no answer; raises ``RestartError`` if it is a replacement already."""
         with self._replacing:
-            if not self._silence.too_long:
+            if client is not self._client:
                 return  # another thread was faster
-            reason = f"no server has answered for {self._silence.patience:g} seconds"
             if self._silence.renewed:
                 raise RestartError(f"ZooKeeper at {self.connection}: {reason}, nor a client before; start again")
             get_logger().error("zookeeper-client-replaced", connection=self.connection, reason=reason)

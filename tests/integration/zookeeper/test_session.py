@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import shutil
 import threading
 import time
 from collections import deque
@@ -10,6 +12,7 @@ from collections import deque
 import pytest
 from kazoo.client import KazooState
 from kazoo.security import make_acl
+from structlog.testing import capture_logs
 
 from support.proxy import Proxy
 from support.waiting import wait_until
@@ -468,6 +471,29 @@ def test_a_client_without_an_answer_is_replaced_once_in_each_outage(zookeeper, p
             wait_until(lambda: session._client in changes, "the watch of the new client")
             session.call_timeout = 0.4
             session._silence.patience = 0.5
+
+
+def test_a_client_whose_server_lost_its_data_is_replaced_although_other_silences_last_longer(own_zookeeper_server):
+    server = own_zookeeper_server
+    with Session(server.address, call_timeout=0.5, doubtful=0.5) as session, capture_logs() as logs:
+        for _ in range(20):
+            session.commit(Create("/a"), Delete("/a"))
+        session.commit(Create("/kept"))
+        before = session._client
+        server.stop()
+        shutil.rmtree(server.directory / "data")
+        assert not renewed(session, before), "a server that is away is no reason"
+        server.start()
+        wait_until(lambda: renewed(session, before), "a new client")
+        wait_until(lambda: exists(session, "/") and not exists(session, "/kept"), "the empty store")
+    (reason,) = (log["reason"] for log in logs if log["event"] == "zookeeper-client-replaced")
+    assert re.match("the servers went back: expected transaction 0x[0-9a-f]+ or a later one, found 0x", reason)
+
+
+def exists(session, path):
+    with contextlib.suppress(UnreachableError):
+        return session.get(path) is not None
+    return False
 
 
 def renewed(session, before):

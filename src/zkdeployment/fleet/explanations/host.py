@@ -22,7 +22,13 @@ from zkdeployment.fleet.explanations.explanation import (
     explain_wait_for_service,
     release_lock,
 )
-from zkdeployment.fleet.views.snapshot import describe_retry, describe_stops, retried_host, stops_in_force
+from zkdeployment.fleet.views.snapshot import (
+    NO_HOSTS_SENTENCE,
+    describe_retry,
+    describe_stops,
+    retried_host,
+    stops_in_force,
+)
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
 from zkdeployment.strategies.timekeeping import shortage
 from zkdeployment.strategies.views import describe_group, is_attempt_due, rollout_state
@@ -103,8 +109,11 @@ def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Ho
         case None:
             return Explanation(
                 Cause.UNPUBLISHED,
-                "Nothing was published yet: there is no /hosts.",
-                advice=("start a syncer, or run 'zkdeployment sync CONFIG' once",),
+                f"{NO_HOSTS_SENTENCE}.",
+                advice=(
+                    "in a new fleet: start a syncer, or run 'zkdeployment sync CONFIG' once",
+                    "in a fleet that worked before: first check the address of ZooKeeper and its data",
+                ),
             )
         case ClusterState.STOPPED | ClusterState.HELD:
             return _explain_halt(snapshot, host, now)

@@ -217,4 +217,6 @@ class ZooKeeperClusterControl:
 
 
 def _no_cluster(verb: str) -> RefusedError:
-    return RefusedError(f"there is no /hosts: nothing was ever published here, so there is nothing to {verb}")
+    return RefusedError(
+        f"there is no /hosts: nothing was published yet, or ZooKeeper was wiped, so there is nothing to {verb}"
+    )

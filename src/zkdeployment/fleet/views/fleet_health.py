@@ -16,7 +16,7 @@ from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal
-from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
+from zkdeployment.fleet.views.snapshot import NO_HOSTS_SENTENCE, describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, fleet_status
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.state_machine import ready_tasks
@@ -86,7 +86,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
     status = fleet_status(snapshot)
     cluster = snapshot.cluster
     if cluster is None:
-        return HealthVerdict(Health.UNKNOWN, "Nothing was published yet: there is no /hosts")
+        return HealthVerdict(Health.UNKNOWN, NO_HOSTS_SENTENCE)
     wanted_for = 0.0 if snapshot.changed is None else max(0.0, now - snapshot.changed)
     registered = {host.identity.id: host for host in snapshot.hosts}
     behind = [

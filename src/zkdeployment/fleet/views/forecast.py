@@ -458,7 +458,7 @@ def predict(
         unfinished=basis.unfinished,
     )
     drafted = draft(reviewed, baseline, snapshot, revision=revision or title, keeps_governance=keeps_strategy)
-    refusal = draft_refusal(drafted, snapshot)
+    refusal = _of_guards(drafted, snapshot)
     had = ordered_tree(basis.published, cluster, live, last)
     before = live.tree
     if had is not None and is_incomplete(cluster):
@@ -479,8 +479,7 @@ def predict(
     after = strategy.after
     turns = None if after is None else order(after, basis.hosts, basis.known, drafted.targets)
     incomplete = incompleteness(published, cluster, is_known=had is not None)
-    warnings = [] if incomplete is None else [f"warning: {incomplete}"]
-    warnings += [] if refusal is None else [f"warning: the syncer would refuse this: {refusal}"]
+    warnings = [f"warning: {warning}" for warning in (incomplete, refusal) if warning is not None]
     warnings += [str(problem) for problem in drafted.warnings]
     warnings += [f"warning: {warning}" for warning in (() if turns is None else turns.warnings)]
     predicted = predicted.with_strategy(strategy, turns)
@@ -491,6 +490,11 @@ def predict(
         baseline.ordered,
         keeps_documents=keeps_strategy,
     )
+
+
+def _of_guards(drafted: Draft, snapshot: PublicationSnapshot) -> str | None:
+    refusal = draft_refusal(drafted, snapshot)
+    return None if refusal is None else f"the syncer would refuse this: {refusal}"
 
 
 def with_additions(predicted: Prediction, reviewed: Review, basis: PredictionBasis) -> Prediction:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.cluster import INITIAL
 from zkdeployment.base.host import WAITING_PREFIX, Host
 from zkdeployment.base.text import printable
 from zkdeployment.fleet.views.snapshot import describe_stops, stops_in_force
@@ -105,7 +106,7 @@ def host_health(
     """
     cluster = snapshot.cluster
     if host is None or cluster is None:
-        return HealthVerdict(Health.CRITICAL, "Host not registered")
+        return HealthVerdict(Health.CRITICAL, one_line(_not_registered(status, cluster)))
     measures = _host_measures(host, snapshot, now)
     if cluster.version is None or cluster.version is False:
         reasons = describe_stops(stops_in_force(cluster, snapshot.stops), now)
@@ -129,6 +130,24 @@ def host_health(
     if file.status.startswith(WAITING_PREFIX):
         return HealthVerdict(Health.OK, one_line(file.status), measures)
     return HealthVerdict(*_judge_age(file, age, limits), measures)
+
+
+def _not_registered(status: str | None, cluster: Cluster | None) -> str:
+    """Return the line for a host without a node, also if its status file contradicts an empty ZooKeeper."""
+    line = "Host not registered"
+    if cluster is not None and cluster.version != INITIAL:
+        return line
+    try:
+        version = parse_status(status or "").version
+    except ValueError:
+        return line
+    if version in {str(None), INITIAL}:
+        return line
+    found = "there is no /hosts" if cluster is None else f"the cluster version is {INITIAL}"
+    return (
+        f"Host not registered: the host's status file has version {version}, but {found}; ZooKeeper was wiped or restored from an old"
+        " backup, or this is another ensemble"
+    )
 
 
 def _host_measures(host: Properties, snapshot: FleetSnapshot, now: float) -> tuple[Measure, ...]:

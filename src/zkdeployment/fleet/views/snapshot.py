@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutState
 
 
+#: The finding in a ZooKeeper without a cluster version, at the begin of a sentence, and as its part.
+NO_HOSTS_SENTENCE = "Nothing was published yet, or ZooKeeper was wiped: there is no /hosts"
+NO_HOSTS = NO_HOSTS_SENTENCE[:1].lower() + NO_HOSTS_SENTENCE[1:]
+
 #: The limit of hosts that a sentence names.
 _NAMED = 3
 

@@ -15,7 +15,7 @@ from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.daemon_failures import DaemonFailure
-from zkdeployment.fleet.views.snapshot import describe_retry, stops_in_force
+from zkdeployment.fleet.views.snapshot import NO_HOSTS, describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
@@ -350,7 +350,7 @@ def _absent(
 
 def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop], retry: str) -> str:
     if cluster is None:
-        return "nothing was published yet: there is no /hosts; "
+        return f"{NO_HOSTS}; "
     match cluster.state:
         case ClusterState.STOPPED:
             stopped = "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "

@@ -51,7 +51,11 @@ DEPLOYING = host(deploying="r2", step="wait for the lock of /web", steps=(2, 7),
             Cause.CONVERGED,
             f"{MINE} is at the cluster version r2: nothing to explain.",
         ),
-        (explain(None, host()), Cause.UNPUBLISHED, "Nothing was published yet: there is no /hosts."),
+        (
+            explain(None, host()),
+            Cause.UNPUBLISHED,
+            "Nothing was published yet, or ZooKeeper was wiped: there is no /hosts.",
+        ),
         (explain(RUNNING, host(error="no foo 1.4")), Cause.FAILED, f"{MINE} failed: no foo 1.4"),
         (explain(Cluster(None), host(error="no foo 1.4")), Cause.FAILED, f"{MINE} failed: no foo 1.4"),
         (

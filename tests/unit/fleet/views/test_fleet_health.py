@@ -82,7 +82,7 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
     [
         (judge(RUNNING, host()), 0, CONVERGED),
         (judge(RUNNING), 0, "No hosts are registered; published is r2"),
-        (judge(None), 3, "Nothing was published yet: there is no /hosts"),
+        (judge(None), 3, "Nothing was published yet, or ZooKeeper was wiped: there is no /hosts"),
         (
             judge(
                 RUNNING,

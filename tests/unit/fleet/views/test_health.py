@@ -10,6 +10,10 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 NOW = 1_800_000_000.0
 HOST = {"name": "app1", "version": "abc"}
 CLUSTER = Cluster("abc")
+WIPED = (
+    "Host not registered: the host's status file has version abc, but {}; ZooKeeper was wiped or restored from an"
+    " old backup, or this is another ensemble"
+)
 
 
 def judge(status="1799999990 42 abc done", host=HOST, cluster=CLUSTER, *, stops=(), warn="200", critical="600"):
@@ -49,7 +53,10 @@ def test_other_texts_are_refused(text):
     ("arguments", "health", "line"),
     [
         ({"host": None, "cluster": Cluster(None), "status": None}, 2, "Host not registered"),
-        ({"cluster": None}, 2, "Host not registered"),
+        ({"cluster": None}, 2, WIPED.format("there is no /hosts")),
+        ({"host": None, "cluster": Cluster("initial")}, 2, WIPED.format("the cluster version is initial")),
+        ({"cluster": None, "status": None}, 2, "Host not registered"),
+        ({"cluster": None, "status": "1 2 None done"}, 2, "Host not registered"),
         ({"cluster": Cluster(None), "status": None}, 1, "Cluster version is None"),
         ({"cluster": Cluster(None), "status": "1 1 abc error"}, 1, "Cluster version is None"),
         (

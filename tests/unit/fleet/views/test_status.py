@@ -139,7 +139,7 @@ def test_the_fleet_as_json():
             "4 hosts: 2 converged, 1 behind, 1 deploying at 0123456789ab",
         ),
         (CLUSTER, [], "no hosts"),
-        (None, [], "nothing was published yet: there is no /hosts; no hosts"),
+        (None, [], "nothing was published yet, or ZooKeeper was wiped: there is no /hosts; no hosts"),
         (Cluster(None), [host()], "ALL STOP: the cluster version was set to null; 1 host: 1 unknown"),
         (Cluster(False), [host()], "held: hosts start nothing; 1 host: 1 unknown"),
         (
