@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from zkdeployment.fleet.explanations.explanation import HostFinding
+    from zkdeployment.fleet.explanations.host import HostSnapshot
     from zkdeployment.fleet.views.forecast import PredictionBasis
     from zkdeployment.zookeeper.servers import Servers
     from zkdeployment.zookeeper.session import Session
@@ -48,6 +49,28 @@ class OperatorAdapters:
             self.made[make] = make(self.session)
         found: Any = self.made[make]
         return cast("T", found)
+
+    def host_snapshot(self, host: str, now: float) -> HostSnapshot:
+        """Read the values that explain the host with this id or name; ``now`` is in seconds since the epoch."""
+        from zkdeployment.fleet.explanations.host import HostSnapshot, find_identity  # noqa: PLC0415  as below
+        from zkdeployment.fleet.views.services import withheld_for  # noqa: PLC0415
+        from zkdeployment.publishing.section import section  # noqa: PLC0415
+
+        locks, fleet = self.locks.locks(), self.fleet.snapshot()
+        identity = find_identity(fleet, host)
+        if identity is None:
+            return HostSnapshot(fleet, locks)
+        withheld = self.fleet.withheld()
+        return HostSnapshot(
+            fleet,
+            locks,
+            known=self.fleet.known_host(identity.id),
+            withheld=withheld,
+            left=self.fleet.left(),
+            records=tuple(section().records(self.session)) if withheld_for(identity, withheld) else (),
+            output=self.fleet.failure_output(identity.id),
+            checks=find_on_hosts(self, [identity.id], now),
+        )
 
     def prediction_basis(self) -> PredictionBasis:
         """Read the facts for the prediction of a publication."""

@@ -19,7 +19,7 @@ from support.waiting import wait_until
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.views.status import fleet_status
@@ -339,7 +339,7 @@ def test_status_why_and_the_intent_show_the_failure(site: Site):
     with site.failed() as revision:
         with Session(site.fleet.connection) as session:
             snapshot = ZooKeeperFleetReader(session).snapshot()
-        explanation = explain_host(snapshot, (), "h1", now=time.time())
+        explanation = explain_host(HostSnapshot(snapshot), "h1", now=time.time())
         assert "but lacks /z/one, /z/two, because the group is stopped" in explanation.sentence
         status = fleet_status(snapshot)
         assert status.group_stops[0].stop.revision == revision

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -12,10 +11,8 @@ from zkdeployment.base.errors import RefusedError
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.explanations.explanation import Cause
-from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
-from zkdeployment.fleet.operator import find_on_hosts, open_operator
-from zkdeployment.fleet.views.services import unchanged_deployments, withheld_from_host
-from zkdeployment.publishing.section import section
+from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.operator import open_operator
 
 if TYPE_CHECKING:
     from zkdeployment.fleet.explanations.explanation import Explanation
@@ -41,19 +38,8 @@ def command(connection: Servers, host: str, output: str) -> None:
       zkdeployment why app1.example.com
     """
     with open_operator(connection) as operator:
-        locks = operator.locks.locks()
-        snapshot = operator.fleet.snapshot()
-        explanation = explain_host(snapshot, locks, host, now=time.time())
-        if (registered := find_host(snapshot, host)) is not None and explanation.cause is Cause.FAILED:
-            explanation = explanation.with_output(operator.fleet.failure_output(registered.identity.id))
-        if (identity := find_identity(snapshot, host)) is not None:
-            records = partial(section().records, operator.session)
-            withheld = withheld_from_host(identity, operator.fleet.withheld(), records, operator.fleet.left())
-            explanation = explanation.with_facts(withheld)
-            if explanation.cause is Cause.CONVERGED:
-                known = operator.fleet.known_host(identity.id)
-                explanation = explanation.with_facts(unchanged_deployments(known))
-            explanation = explanation.with_checks(find_on_hosts(operator, [identity.id], time.time()))
+        now = time.time()
+        explanation = explain_host(operator.host_snapshot(host, now), host, now=now)
     if output != "table":
         emit(explanation.to_json(), output, schema="why")
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,18 +104,6 @@ class Explanation(Record):
     advice: tuple[str, ...] = ()
     output: FailureOutput | None = None
     checks: Annotated[tuple[Any, ...], Key(write=_findings)] = ()
-
-    def with_output(self, output: FailureOutput | None) -> Explanation:
-        """Return the explanation of a failure with the output of its script."""
-        return replace(self, output=output) if self.cause is Cause.FAILED else self
-
-    def with_facts(self, facts: Iterable[str]) -> Explanation:
-        """Return the explanation with further facts."""
-        return replace(self, facts=(*self.facts, *facts))
-
-    def with_checks(self, checks: tuple[HostFinding, ...]) -> Explanation:
-        """Return the explanation with the findings of the checks of the host's services."""
-        return replace(self, checks=checks)
 
 
 def explain_wait_for_lock(

@@ -5,8 +5,8 @@ Waits for a lock and for other services are explained in ``explanation``.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
@@ -22,6 +22,7 @@ from zkdeployment.fleet.explanations.explanation import (
     explain_wait_for_service,
     release_lock,
 )
+from zkdeployment.fleet.views.services import unchanged_deployments, withheld_from_host
 from zkdeployment.fleet.views.snapshot import (
     NO_HOSTS_SENTENCE,
     describe_retry,
@@ -34,13 +35,16 @@ from zkdeployment.strategies.timekeeping import shortage
 from zkdeployment.strategies.views import describe_group, is_attempt_due, rollout_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.lock import Lock
-    from zkdeployment.base.stop import Stop
+    from zkdeployment.base.publication import LeftService
+    from zkdeployment.base.stop import FailureOutput, Stop
+    from zkdeployment.fleet.explanations.explanation import HostFinding
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Group
 
@@ -52,12 +56,47 @@ _PROMPT = 10.0
 _NAMED = 3
 
 
-def explain_host(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, *, now: float) -> Explanation:
-    """Explain why the host with this id or name is not at the cluster version.
+@dataclass(frozen=True, slots=True)
+class HostSnapshot:
+    """The values that explain a host: the fleet, its locks, and what is kept about the host.
+
+    ``known`` is the last report of the host about itself, ``output`` that of the script with which it failed last,
+    and ``checks`` are the findings about its services. ``withheld`` are all withheld services, ``records`` the
+    records of all intents, and ``left`` the services that left the governance of their intents.
+    """
+
+    fleet: FleetSnapshot
+    locks: Sequence[Lock] = ()
+    known: KnownHost | None = None
+    withheld: Collection[ServiceTarget] = frozenset()
+    left: Collection[LeftService] = ()
+    records: Collection[Any] = ()
+    output: FailureOutput | None = None
+    checks: tuple[HostFinding, ...] = ()
+
+
+def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanation:
+    """Explain why the host with this id or name is not at the cluster version, for all who show it.
 
     ``now`` is in seconds since the epoch.
     """
-    host = find_host(snapshot, name)
+    explanation = _explain(snapshot.fleet, snapshot.locks, name, now)
+    identity = find_identity(snapshot.fleet, name)
+    if identity is None:
+        return explanation
+    facts = [*withheld_from_host(identity, snapshot.withheld, snapshot.records, snapshot.left)]
+    if explanation.cause is Cause.CONVERGED:
+        facts += unchanged_deployments(snapshot.known)
+    return replace(
+        explanation,
+        facts=(*explanation.facts, *facts),
+        output=snapshot.output if explanation.cause is Cause.FAILED else None,
+        checks=snapshot.checks,
+    )
+
+
+def _explain(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, now: float) -> Explanation:
+    host = _find_host(snapshot, name)
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
         return _explain_absent(snapshot, locks, name, known, now)
@@ -77,8 +116,7 @@ def _with_lease(explanation: Explanation, host: Host) -> Explanation:
     return replace(explanation, facts=(*facts, host.lease_text, *explanation.facts))
 
 
-def find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
-    """Return the registered host with this id or name, if there is one."""
+def _find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
     return next((host for host in snapshot.hosts if name in {host.identity.id, host.identity.name}), None)
 
 

@@ -145,8 +145,8 @@ def _not_registered(status: str | None, cluster: Cluster | None) -> str:
         return line
     found = "there is no /hosts" if cluster is None else f"the cluster version is {INITIAL}"
     return (
-        f"Host not registered: the host's status file has version {version}, but {found}; ZooKeeper was wiped or restored from an old"
-        " backup, or this is another ensemble"
+        f"Host not registered: the host's status file has version {version}, but {found}; ZooKeeper was wiped or"
+        " restored from an old backup, or this is another ensemble"
     )
 
 

@@ -24,7 +24,7 @@ from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
@@ -60,21 +60,22 @@ _NAMED = 20
 def withheld_from_host(
     identity: Identity,
     withheld: Collection[ServiceTarget],
-    read_records: Callable[[], Iterable[Any]],
+    records: Iterable[Any],
     left: Iterable[LeftService] = (),
 ) -> tuple[str, ...]:
     """Return a sentence for each service that a host would deploy if its intent were instantiated.
 
-    ``read_records`` returns the records of all intents; it is called only if there is such a service. ``left`` are
-    the services that left the governance of their intents.
+    ``records`` are the records of all intents, ``left`` the services that left the governance of their intents.
     """
-    names = {identity.role} if identity.role is not None else {*identity.target_names}
-    selected = [(path, target) for path, target in sorted(withheld) if target in names]
-    if not selected:
-        return ()
-    sentences = [*withheld_sentences(selected, read_records(), left)]
+    sentences = [*withheld_sentences(withheld_for(identity, withheld), records, left)]
     more = len(sentences) - _NAMED
     return (*sentences[:_NAMED], *([f"and {more} more services are not deployed"] if more > 0 else []))
+
+
+def withheld_for(identity: Identity, withheld: Collection[ServiceTarget]) -> list[ServiceTarget]:
+    """Return the withheld services that a host would deploy, sorted by path and target."""
+    names = {identity.role} if identity.role is not None else {*identity.target_names}
+    return sorted(pair for pair in withheld if pair[1] in names)
 
 
 def withheld_below(withheld: Collection[ServiceTarget], path: str) -> list[ServiceTarget]:

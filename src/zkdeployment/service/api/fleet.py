@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from functools import partial
 from typing import Annotated, Any, Union
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -14,9 +13,8 @@ from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.fleet.explanations.explanation import Cause, Explanation
-from zkdeployment.fleet.explanations.host import explain_host, find_host, find_identity
+from zkdeployment.fleet.explanations.host import explain_host, find_identity
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
-from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import Period, audit_records
 from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (
@@ -24,14 +22,13 @@ from zkdeployment.fleet.views.services import (
     hosts_of_services,
     paths_of_services,
     services_status,
-    withheld_from_host,
 )
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
-from zkdeployment.publishing.section import section
 from zkdeployment.service.access.identity import Reader, require
 from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.host_snapshot import read_host_snapshot
 from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import Right
 
@@ -111,18 +108,12 @@ def explain(host: HostName, user: Reader, adapters: Adapters) -> Response:
     """Explain why a host is not at the cluster version."""
     del user
     fleet = adapters.feed.snapshot().fleet
-    explanation = explain_host(fleet, adapters.feed.locks(), host, now=time.time())
+    now = time.time()
+    explanation = explain_host(
+        read_host_snapshot(adapters, fleet, adapters.feed.locks(), host, now), host, now=now
+    )
     if explanation.cause is Cause.UNKNOWN:
         raise NotFoundError(explanation.sentence)
-    if (registered := find_host(fleet, host)) is not None and explanation.cause is Cause.FAILED:
-        explanation = explanation.with_output(adapters.operator.fleet.failure_output(registered.identity.id))
-    if (identity := find_identity(fleet, host)) is not None:
-        feed = adapters.feed
-        explanation = explanation.with_facts(
-            withheld_from_host(identity, feed.withheld(), partial(section().summaries, feed), feed.left())
-        )
-        findings = find_on_hosts(adapters.operator, [identity.id], time.time())
-        explanation = explanation.with_checks(findings)
     return JSONResponse(with_schema("why", explanation.to_json()))
 
 

@@ -12,10 +12,8 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.text import printable
-from zkdeployment.fleet.explanations.explanation import Cause
-from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
-from zkdeployment.fleet.operator import find_on_hosts
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
@@ -25,6 +23,7 @@ from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.act import ActLink
 from zkdeployment.service.acts import PublishFleet, RollBackFleet, act_link, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
+from zkdeployment.service.host_snapshot import read_host_snapshot
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
     RECENT,
@@ -224,20 +223,18 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
     feed, now = adapters.feed, adapters.clock.now()
     cached, last = feed.snapshot(), last_known(request)
     status = _status_of(cached, host)
-    known = read_or(lambda: feed.known_hosts([status.id]), ())
-    explanation = explain_host(cached.fleet, last.read(Known.LOCKS, feed.locks, ()), status.id, now=now)
-    if explanation.cause is Cause.FAILED:
-        output = read_or(lambda: adapters.operator.fleet.failure_output(status.id), None)
-        explanation = explanation.with_output(output)
-    read = partial(find_on_hosts, adapters.operator, [status.id], now)
-    findings = read_or(lambda: feed.read(("findings of", status.id), lambda _session: read()), ())
-    explanation = explanation.with_checks(findings)
+    locks = last.read(Known.LOCKS, feed.locks, ())
+    snapshot = read_or(
+        lambda: read_host_snapshot(adapters, cached.fleet, locks, status.id, now),
+        HostSnapshot(cached.fleet, locks),
+    )
+    explanation = explain_host(snapshot, status.id, now=now)
     records = last.read(Known.HISTORY, lambda: feed.history(RECENT), ())
     view = host_view(
         status,
         explanation,
         cached.fleet,
-        known[0] if known else None,
+        snapshot.known,
         last.read(Known.TARGETS, feed.targets, {}),
         records,
         now=now,

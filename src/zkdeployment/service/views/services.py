@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.fleet.views.services import withheld_for
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
@@ -75,8 +76,7 @@ def withheld_of_service(reading: WithheldReading, path: str) -> WithheldServices
 
 def withheld_of_host(reading: WithheldReading, identity: Identity) -> WithheldServices:
     """Return the services that are withheld from a host."""
-    names = {identity.role} if identity.role is not None else set(identity.target_names)
-    return _view(reading, sorted(pair for pair in reading.withheld if pair[1] in names))
+    return _view(reading, withheld_for(identity, reading.withheld))
 
 
 def _view(reading: WithheldReading, chosen: Sequence[ServiceTarget]) -> WithheldServices:

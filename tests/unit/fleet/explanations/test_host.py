@@ -9,7 +9,7 @@ from zkdeployment.base.host import Leased
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.explanations.explanation import Cause
-from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NOW = 10_000.0
@@ -30,7 +30,7 @@ def contender(number, seconds):
 
 def explain(cluster, *hosts, locks=(), name="h1", published="r2", **more):
     snapshot = FleetSnapshot(cluster=cluster, published=published, changed=NOW - 120, hosts=hosts, **more)
-    return explain_host(snapshot, locks, name, now=NOW)
+    return explain_host(HostSnapshot(snapshot, locks), name, now=NOW)
 
 
 RUNNING = Cluster("r2")
@@ -159,7 +159,7 @@ def test_the_first_line_names_the_cause(explanation, cause, sentence):
 
 def test_a_host_may_begin_some_seconds_after_the_publication():
     explanation = explain_host(
-        FleetSnapshot(RUNNING, "r2", NOW - 3, hosts=(host(version=None),)), [], "h1", now=NOW
+        HostSnapshot(FleetSnapshot(RUNNING, "r2", NOW - 3, hosts=(host(version=None),))), "h1", now=NOW
     )
     assert explanation.sentence == f"{MINE} is about to begin with r2."
     assert explanation.facts == ("the host has no version yet",)
@@ -167,7 +167,7 @@ def test_a_host_may_begin_some_seconds_after_the_publication():
 
 def test_a_host_in_an_unfinished_deployment_is_explained_by_its_former_version():
     half = host(version=None, former="r2")
-    explanation = explain_host(FleetSnapshot(RUNNING, "r2", NOW - 3, hosts=(half,)), [], "h1", now=NOW)
+    explanation = explain_host(HostSnapshot(FleetSnapshot(RUNNING, "r2", NOW - 3, hosts=(half,))), "h1", now=NOW)
     assert explanation.cause is not Cause.CONVERGED
     assert explanation.facts == ("the host has no version: an unfinished deployment changed parts of r2",)
 

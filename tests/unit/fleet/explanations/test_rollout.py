@@ -17,7 +17,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.explanations.explanation import Cause
-from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.strategy import Pace, ParallelLimit
@@ -41,7 +41,7 @@ def explain(host_id, state, *, coordinator="ops1 (process 7)", version="r1", err
         coordinator=coordinator,
         **fields,
     )
-    return explain_host(snapshot, (), host_id, now=NOW)
+    return explain_host(HostSnapshot(snapshot), host_id, now=NOW)
 
 
 def test_without_a_coordinator_the_advice_is_to_start_one():
@@ -199,4 +199,4 @@ def test_a_group_without_its_required_hosts_comes_with_the_command_that_promotes
 def test_a_version_set_by_hand_is_deployed_without_the_strategy():
     host = Host(Identity("a", "a"), "r1", deploying="r9", step="packages", steps=(0, 2))
     snapshot = FleetSnapshot(Cluster("r9"), "r2", BEGUN, (host,), strategy="deployment-strategy")
-    assert explain_host(snapshot, (), "a", now=NOW).cause is Cause.WORKING
+    assert explain_host(HostSnapshot(snapshot), "a", now=NOW).cause is Cause.WORKING

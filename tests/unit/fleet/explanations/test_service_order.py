@@ -1,7 +1,7 @@
 from support.builders import make_host
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.fleet.explanations.explanation import Cause
-from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 NOW = 10_000.0
@@ -10,7 +10,7 @@ WAITING = make_host(1, "r1", deploying="r2", step="waits for /shop/db on app3 an
 
 def explain(*others):
     snapshot = FleetSnapshot(cluster=Cluster("r2"), published="r2", changed=NOW - 60, hosts=(WAITING, *others))
-    return explain_host(snapshot, (), "h1", now=NOW)
+    return explain_host(HostSnapshot(snapshot), "h1", now=NOW)
 
 
 def app3(**fields):

@@ -21,22 +21,19 @@ def test_each_withheld_service_is_named_with_the_state_of_its_intent():
 
 
 def test_a_host_has_the_services_of_its_role_or_of_its_names():
-    with_role = withheld_from_host(Identity("1", "app1", "web"), WITHHELD, lambda: RECORDS)
+    with_role = withheld_from_host(Identity("1", "app1", "web"), WITHHELD, RECORDS)
     assert [sentence.split()[0] for sentence in with_role] == ["/net/vlan12", "/old", "/p1/front/a"]
-    without = withheld_from_host(Identity("1", "app1"), WITHHELD, lambda: RECORDS)
+    without = withheld_from_host(Identity("1", "app1"), WITHHELD, RECORDS)
     assert [sentence.split()[0] for sentence in without] == ["/p1/front"]
 
 
-def test_records_are_not_read_for_a_host_without_withheld_services():
-    def read():
-        raise AssertionError
-
-    assert withheld_from_host(Identity("2", "app2"), WITHHELD, read) == ()
+def test_a_host_without_withheld_services_has_no_sentence():
+    assert withheld_from_host(Identity("2", "app2"), WITHHELD, RECORDS) == ()
 
 
 def test_at_most_twenty_services_are_named():
     many = {(f"/s{number}", "app1") for number in range(25)}
-    sentences = withheld_from_host(Identity("1", "app1"), many, lambda: ())
+    sentences = withheld_from_host(Identity("1", "app1"), many, ())
     assert (len(sentences), sentences[-1]) == (21, "and 5 more services are not deployed")
 
 

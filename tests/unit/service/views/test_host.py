@@ -9,7 +9,7 @@ from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.publication import Origin
 from zkdeployment.base.stop import LiveOutput
 from zkdeployment.fleet.explanations.explanation import Advice
-from zkdeployment.fleet.explanations.host import explain_host
+from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import PublicationRecord
@@ -28,7 +28,7 @@ MARKERS = (
 def view(host, *, known=None, targets=None, records=()):
     snapshot = FleetSnapshot(Cluster("r2"), published="r2", hosts=(host,))
     (status,) = fleet_status(snapshot).hosts
-    explanation = explain_host(snapshot, (), "h1", now=NOW)
+    explanation = explain_host(HostSnapshot(snapshot), "h1", now=NOW)
     return host_view(status, explanation, snapshot, known, targets or {}, records, now=NOW)
 
 
