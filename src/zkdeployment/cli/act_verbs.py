@@ -119,6 +119,8 @@ def directive_verb(
                 echo(f"no {kind.leader} runs: the directive takes effect when a {kind.leader} runs", err=True)
             group = "" if planned.group is None else f"{planned.group} of "
             echo(f"{verb.removesuffix('e')}ed {group}{kind.whole} {getattr(done, kind.whole)}")
+            for remark in planned.remarks(done):
+                echo(remark, err=True)
             advise()
 
         if any(act.given_fields()):

@@ -26,6 +26,7 @@ from zkdeployment.promotion.records import (
     MoveOutcome,
     PromoterReport,
     PromotionEntry,
+    withholding,
 )
 from zkdeployment.promotion.rules import (
     FleetFacts,
@@ -316,7 +317,11 @@ class Promoter(RolloutDaemon):
         return PromotionFacts(
             fleets,
             self._repository.readings(fleets, reports, revision),
-            withheld=found.withheld,
+            withheld={
+                fleet.name: act
+                for fleet in fleets.fleets
+                if (act := withholding(found.withheld, fleet.name, fleet.branch)) is not None
+            },
             rolls_back=bool(self._repository.rolls_back(revision)),
             standings=found.standings,
         )

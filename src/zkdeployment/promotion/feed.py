@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from zkdeployment.base.act import Act
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
-from zkdeployment.promotion.records import PromoterReport, PromotionEntry
+from zkdeployment.promotion.records import PromoterReport, PromotionEntry, withholding
 from zkdeployment.promotion.store import newest_first, record_of, standings_of, state_of
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.views import describe_rollout, rollout_state
@@ -33,7 +33,8 @@ _LONGEST = 500
 class PromotionReading:
     """The promotions in one reading: the newest one, the leading promoter, and the fleets.
 
-    ``standings`` and ``withheld`` are keyed by fleet. ``history`` has the newest promotion first.
+    ``standings`` are keyed by fleet, ``withheld`` is as in ``withholding``. ``history`` has the newest promotion
+    first.
     """
 
     state: RolloutState | None = None
@@ -42,6 +43,11 @@ class PromotionReading:
     withheld: Mapping[str, Act] = field(default_factory=dict)
     history: tuple[PromotionEntry, ...] = ()
     report: PromoterReport | None = None
+
+    def withholding(self, fleet: str) -> Act | None:
+        """Return the act by which a fleet is withheld; ``None`` if it is not."""
+        branch = self.standings[fleet].branch if fleet in self.standings else ""
+        return withholding(self.withheld, fleet, branch)
 
 
 class _PromotionAssembly:
@@ -128,7 +134,7 @@ def _events(before: PromotionReading, after: PromotionReading) -> Iterator[Fleet
         yield _promotion_event(after)
     for name in sorted(before.standings.keys() | after.standings.keys()):
         old, new = before.standings.get(name), after.standings.get(name)
-        was_withheld, is_withheld = name in before.withheld, name in after.withheld
+        was_withheld, is_withheld = (each.withholding(name) is not None for each in (before, after))
         if _without_times(old) != _without_times(new) or was_withheld != is_withheld:
             yield FleetEvent(
                 EventKind.FLEET,

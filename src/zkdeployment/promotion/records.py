@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Annotated, ClassVar
 
 from zkdeployment.base.act import Act
-from zkdeployment.base.records import APART, Key, Record
+from zkdeployment.base.records import APART, Record
 
 #: The trailer of a commit that rolls back a promotion: its value is the revision from which the commit leads away.
 PROMOTION_ROLLBACK_TRAILER = "Rolls-Back-Promotion"
@@ -156,12 +156,13 @@ class PromotionEntry(Record):
     rolls_back: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WithheldFleet(Record):
-    """A fleet to which nothing is promoted until an operator releases it."""
+def withholding(withheld: Mapping[str, Act], fleet: str, branch: str) -> Act | None:
+    """Return the act by which a fleet is withheld; ``None`` if it is not.
 
-    fleet: Annotated[str, APART]
-    act: Annotated[Act, Key(flat=True)]
+    ``withheld`` has the acts by branch, so that a new name of the fleet does not lift them, and by fleet where the
+    branch was not known.
+    """
+    return withheld.get(branch, withheld.get(fleet))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.store.audit import recording
-from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, WithheldFleet
+from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, withholding
 from zkdeployment.strategies.state import RolloutAct
 from zkdeployment.strategies.store.acts import NewActs, read_new_acts, record_act
 from zkdeployment.strategies.store.agent_records import current_id
@@ -46,7 +46,8 @@ class PromotionSnapshot:
 
     ``state`` is the newest promotion, ``version`` that of its node; ``acts`` are the acts that the state does not
     contain yet, ``guard`` fails a transaction if there are more. ``last_sequence`` is the highest sequence of any
-    promotion. ``standings`` and ``withheld`` are keyed by fleet. ``history`` has the newest one first.
+    promotion. ``standings`` are keyed by fleet, ``withheld`` is as in ``withholding``. ``history`` has the newest
+    one first.
     """
 
     state: RolloutState | None = None
@@ -113,7 +114,7 @@ def standings_of(node: Node) -> dict[str, FleetStanding]:
 
 
 def read_withheld(session: Session, watch: Callable[[object], None] | None = None) -> dict[str, Act]:
-    """Return the acts by which operators withhold fleets, by fleet."""
+    """Return the acts by which operators withhold fleets, as ``withholding`` takes them."""
     names = sorted(session.children(paths.PROMOTION_WITHHELD, watch) or ())
     nodes = session.get_many(_withheld_path(unquote(name)) for name in names)
     return {
@@ -182,24 +183,31 @@ def withhold(session: Session, fleet: str, act: Act) -> None:
     _ensure(session)
 
     def operations() -> Iterable[Operation]:
-        known, withheld = read_standings(session), read_withheld(session)
+        known = read_standings(session)
         if known and fleet not in known:
             raise RefusedError(f"there is no fleet {fleet}; expected one of: {', '.join(sorted(known))}")
-        if fleet in withheld:
-            raise RefusedError(f"the fleet {fleet} is withheld already: {withheld[fleet]}")
-        record = encode(WithheldFleet(fleet, act).to_json())
-        return Create(_withheld_path(fleet), record), recording(session, act)
+        branch = known[fleet].branch if fleet in known else ""
+        earlier = withholding(read_withheld(session), fleet, branch)
+        if earlier is not None:
+            raise RefusedError(f"the fleet {fleet} is withheld already: {earlier}")
+        return Create(_withheld_path(branch or fleet), encode(act.to_json())), recording(session, act)
 
     commit_afresh(session, operations, f"withhold {fleet}")
 
 
 def release(session: Session, fleet: str, act: Act) -> None:
-    """Let a fleet take part in promotions again; raises ``RefusedError`` if it is not withheld."""
+    """Let a fleet take part in promotions again; raises ``RefusedError`` if it is not withheld.
+
+    A branch that no fleet follows any more is released by its own name.
+    """
 
     def operations() -> Iterable[Operation]:
-        if fleet not in read_withheld(session):
+        known = read_standings(session)
+        names = {fleet, known[fleet].branch if fleet in known else ""}
+        held = sorted(names.intersection(read_withheld(session)))
+        if not held:
             raise RefusedError(f"the fleet {fleet} is not withheld")
-        return Delete(_withheld_path(fleet)), recording(session, act)
+        return *(Delete(_withheld_path(name)) for name in held), recording(session, act)
 
     commit_afresh(session, operations, f"release {fleet}")
 
@@ -306,8 +314,8 @@ class PromoterStore:
         self._changed()
 
 
-def _withheld_path(fleet: str) -> str:
-    return f"{paths.PROMOTION_WITHHELD}/{quote(fleet, safe='')}"
+def _withheld_path(branch: str) -> str:
+    return f"{paths.PROMOTION_WITHHELD}/{quote(branch, safe='')}"
 
 
 def _history_path(promotion: str) -> str:

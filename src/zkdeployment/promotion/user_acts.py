@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.promotion import store
+from zkdeployment.promotion.views.fleets import describe_stopped, with_withheld
 from zkdeployment.service.act import ActRight, EmergencyAct, RecordedAct, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.promotion.feed import PromotionReading
+    from zkdeployment.promotion.store import PromotionSnapshot
     from zkdeployment.service.act import ActLink, Actor, PlannedAct, Visit
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus
@@ -36,10 +38,22 @@ class DirectedPromotion:
     promoter: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ResumedPromotion(DirectedPromotion):
+    """A directive to resume a promotion; ``stopped`` names the fleets at ALL STOP, which stay stopped."""
+
+    stopped: str = ""
+
+
 def _reading(visit: Visit) -> PromotionReading:
     from zkdeployment.promotion.feed import PROMOTION_PART  # noqa: PLC0415  verbs start faster without it
 
     return visit.adapters.feed.snapshot().reading.of(PROMOTION_PART)
+
+
+def _stopped(found: PromotionReading | PromotionSnapshot) -> str:
+    """Return a sentence on the fleets at ALL STOP that take part in promotions."""
+    return describe_stopped(with_withheld(found.standings.values(), found.withheld))
 
 
 class DirectPromotion(DirectiveAct):
@@ -105,6 +119,19 @@ class ResumePromotion(DirectPromotion):
     REQUEST = "An act that needs no reason."
     NEEDS_REASON = False
     DIRECTIVE = Directive.RESUME
+    ANSWER = ResumedPromotion
+
+    def situation(self, found: RolloutState | None, visit: Visit) -> str:
+        clauses = (super().situation(found, visit), _stopped(_reading(visit)))
+        return "; ".join(filter(None, clauses))
+
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedPromotion:
+        stopped = _stopped(store.read_promotion(adapters.session))  # first: a failed read must not hide an act
+        done: ResumedPromotion = super().perform(adapters, actor)
+        return replace(done, stopped=stopped)
+
+    def remarks(self, done: ResumedPromotion) -> tuple[str, ...]:
+        return (done.stopped,) if done.stopped else ()
 
     def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
         if found is not None and has_failed(found):
@@ -154,7 +181,7 @@ class WithholdFleet(_FleetAct):
     def objection(self, found: PromotionReading) -> str:
         if self.fleet not in found.standings:
             return f"There is no fleet {self.fleet}."
-        act = found.withheld.get(self.fleet)
+        act = found.withholding(self.fleet)
         return "" if act is None else f"The fleet is withheld already: {act}."
 
     def consequences(self, found: PromotionReading) -> tuple[str, ...]:
@@ -182,10 +209,10 @@ class ReleaseFleet(_FleetAct):
     REQUEST = "The name of a fleet that was withheld."
 
     def objection(self, found: PromotionReading) -> str:
-        return "" if self.fleet in found.withheld else f"The fleet {self.fleet} is not withheld."
+        return f"The fleet {self.fleet} is not withheld." if found.withholding(self.fleet) is None else ""
 
     def situation(self, found: PromotionReading, visit: Visit) -> str:
-        return f"the fleet is withheld: {found.withheld.get(self.fleet)}"
+        return f"the fleet is withheld: {found.withholding(self.fleet)}"
 
     def consequences(self, found: PromotionReading) -> tuple[str, ...]:
         del found

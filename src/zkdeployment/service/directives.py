@@ -56,6 +56,11 @@ class DirectiveAct(OperatorAct["RolloutState | None"]):
     def consequences(self, found: RolloutState | None) -> tuple[str, ...]:
         return self.CONSEQUENCES
 
+    def remarks(self, done: Any) -> tuple[str, ...]:
+        """Return sentences that the verb prints about the outcome, besides the outcome itself."""
+        del done
+        return ()
+
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> Any:
         act = actor.record(self, directive_description(self.DIRECTIVE, self.group, self.KIND))
         state = self.direct(adapters, act)

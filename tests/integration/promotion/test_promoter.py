@@ -1,6 +1,7 @@
 """The promoter with a real ZooKeeper, a real git repository, and services behind a real HTTP server."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -405,6 +406,23 @@ def test_a_withheld_fleet_gets_nothing_until_it_is_released(fleets):
         running.until(lambda: fleets.branch("us-1") == commit, "the released fleet joins")
         with pytest.raises(RefusedError, match="the fleet us-1 is not withheld"):
             release(fleets.session, "us-1", act)
+
+
+def test_a_fleet_that_gets_another_name_stays_withheld_by_its_branch(fleets):
+    act = Act("op", "withhold us-1", "repairs", 5.0)
+    first = fleets.push(CANARY, REST)
+    with fleets.promoter() as running:
+        running.until_ended(first)
+        withhold(fleets.session, "us-1", act)
+        shutil.copy(fleets.tokens / "us-1", fleets.tokens / "us-9")
+        commit = fleets.push(CANARY, REST, renamed={"us-1": "us-9"})
+        running.until_ended(commit)
+        assert fleets.branches() == {"eu-1": commit, "us-1": first, "us-2": commit}
+        assert fleets.records.standings["us-9"].withheld == act
+        with pytest.raises(RefusedError, match="the fleet us-9 is withheld already"):
+            withhold(fleets.session, "us-9", act)
+        release(fleets.session, "us-9", Act("op", "release us-9"))
+        running.until(lambda: fleets.branch("us-1") == commit, "the released fleet joins")
 
 
 def test_a_git_server_that_is_away_halts_the_promotion_with_the_reason(fleets):

@@ -82,6 +82,20 @@ def test_fleets_are_shown_the_worst_first(run, fleets):
     assert status["fleets"][0]["service"] == f"{fleets.url}/us-2"
 
 
+def test_a_resumed_promotion_names_the_fleets_that_are_at_all_stop(run, fleets):
+    commit = fleets.push(CANARY, MANUAL)
+    with fleets.promoter() as running:
+        running.until(lambda: fleets.branch("eu-1") == commit, "the canary has the revision")
+        assert run("promote", "pause", "--reason", "wait")[0] == 0
+        fleets.fleets["us-1"].state = FleetState.STOPPED
+        fleets.fleets["us-1"].by = "bob"
+        running.until(lambda: fleets.records.standings["us-1"].state is FleetState.STOPPED, "us-1 is stopped")
+        running.until(lambda: fleets.promotion.paused, "the promotion is paused")
+        code, out, err = run("promote", "resume")
+    assert (code, out) == (0, "resumed promotion 1-1\n")
+    assert "at ALL STOP, so that hosts there start nothing: us-1" in err
+
+
 def test_why_explains_what_a_fleet_waits_for(run, fleets):
     commit = fleets.push(CANARY, MANUAL)
     with fleets.promoter() as running:

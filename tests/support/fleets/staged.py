@@ -28,7 +28,7 @@ from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from zkdeployment.promotion.store import PromotionSnapshot
@@ -92,14 +92,21 @@ class StagedFleets:
         """Return the tips of the branches of all fleets, by fleet."""
         return {name: self.branch(name) for name in self.fleets}
 
-    def push(self, *groups: dict[str, Any], message: str = "a change", tree: str = "", **data: Any) -> str:
+    def push(
+        self,
+        *groups: dict[str, Any],
+        message: str = "a change",
+        tree: str = "",
+        renamed: Mapping[str, str] | None = None,
+        **data: Any,
+    ) -> str:
         """Push a commit with the documents of the fleets and of a promotion to main; return the commit.
 
-        ``tree`` is the text of the tree, which else stays.
+        ``tree`` is the text of the tree, which else stays. ``renamed`` has the other names that fleets get.
         """
         listed = [
             {
-                "name": name,
+                "name": (renamed or {}).get(name, name),
                 "branch": f"fleets/{name}",
                 "service": f"{self.url}/{name}",
                 "tags": [name.split("-")[0]],

@@ -399,6 +399,12 @@ class TestTheActs:
         assert WithholdFleet(fleet="us").objection(found).startswith("The fleet is withheld already: ")
         assert ReleaseFleet(fleet="us").objection(found) == ""
         assert ReleaseFleet(fleet="eu").objection(found) == "The fleet eu is not withheld."
+        branches = reading(standing("eu"), standing("us"), withheld={"fleets/us": WITHHELD})
+        assert [act(fleet="us").objection(branches) for act in (WithholdFleet, ReleaseFleet)] == [
+            f"The fleet is withheld already: {WITHHELD}.",
+            "",
+        ]
+        assert [each.withheld for each in status(branches).fleets] == [None, WITHHELD]
         assert [fleet_acts("us", withheld=each)[0].label for each in (True, False)] == ["Release", "Withhold"]
 
 

@@ -96,7 +96,7 @@ def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanatio
 
 
 def _explain(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, now: float) -> Explanation:
-    host = _find_host(snapshot, name)
+    host = find_host(snapshot, name)
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
         return _explain_absent(snapshot, locks, name, known, now)
@@ -116,7 +116,8 @@ def _with_lease(explanation: Explanation, host: Host) -> Explanation:
     return replace(explanation, facts=(*facts, host.lease_text, *explanation.facts))
 
 
-def _find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
+def find_host(snapshot: FleetSnapshot, name: str) -> Host | None:
+    """Return the registered host with this id or name, if there is one."""
     return next((host for host in snapshot.hosts if name in {host.identity.id, host.identity.name}), None)
 
 

@@ -14,6 +14,7 @@ from zkdeployment.cli.options import output_option, zookeeper_options
 from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.promotion.records import withholding
 from zkdeployment.promotion.store import read_promotion, read_standings, read_withheld
 from zkdeployment.promotion.user_acts import (
     AbortPromotion,
@@ -92,7 +93,11 @@ def _present(operator: OperatorAdapters) -> RolloutState | None:
 def _fleets(withheld: bool, operator: OperatorAdapters) -> list[str]:
     """Return the fleets that are withheld, or those that are not."""
     held = read_withheld(operator.session)
-    return [name for name in read_standings(operator.session) if (name in held) is withheld]
+    return [
+        name
+        for name, standing in read_standings(operator.session).items()
+        if (withholding(held, name, standing.branch) is not None) is withheld
+    ]
 
 
 @directive_verb(PromoteFleets, _present)
@@ -133,6 +138,8 @@ def pause() -> None:
 def resume() -> None:
     """Continue a paused promotion, or promote the revision of a failed promotion again.
 
+    Fleets at ALL STOP are named: they stay stopped.
+
     \b
     Example:
       zkdeployment promote resume --reason 'was a broken dashboard'
@@ -155,6 +162,8 @@ def abort() -> None:
 @click.argument("fleet", shell_complete=completing(partial(_fleets, False)))
 def withhold(planned: WithholdFleet, _act: Act) -> None:
     """Promote nothing to FLEET until it is released; promotions neither wait for the fleet nor count it.
+
+    The branch of the fleet is withheld, also if the fleet gets another name.
 
     \b
     Example:

@@ -9,7 +9,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import counted, listing
-from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport
+from zkdeployment.promotion.records import FleetStanding, FleetState, PromoterReport, withholding
 from zkdeployment.strategies.progress import takes_late_joiners
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import describe_rollout, rollout_status
@@ -58,7 +58,7 @@ def fleets_status(
     report: PromoterReport | None,
     promoter: str | None,
 ) -> FleetsStatus:
-    """Return the fleets, the worst first; ``withheld`` are the acts by which operators withhold fleets."""
+    """Return the fleets, the worst first; ``withheld`` is as in ``withholding``."""
     return FleetsStatus(
         tuple(worst_first(with_withheld(standings, withheld))),
         promoter,
@@ -83,7 +83,7 @@ def promotion_sentence(state: RolloutState, *, led: bool) -> str:
 def with_withheld(standings: Iterable[FleetStanding], withheld: Mapping[str, Act]) -> Iterator[FleetStanding]:
     """Yield the standings with the present orders of operators, which the promoter may not have seen yet."""
     for standing in standings:
-        yield replace(standing, withheld=withheld.get(standing.name))
+        yield replace(standing, withheld=withholding(withheld, standing.name, standing.branch))
 
 
 def worst_first(standings: Iterable[FleetStanding]) -> list[FleetStanding]:
@@ -125,6 +125,18 @@ def _explanation(
         yield f"promoter: {status.problem}"
     if status.waiting:
         yield f"the next promotion waits: {status.waiting}"
+
+
+def describe_stopped(fleets: Iterable[FleetStanding]) -> str:
+    """Return a sentence on the fleets at ALL STOP, which a resumed promotion does not resume; else empty."""
+    stopped = (fleet for fleet in fleets if fleet.state is FleetState.STOPPED and fleet.withheld is None)
+    names = sorted(f"{fleet.name}{f' (by {fleet.by})' if fleet.by else ''}" for fleet in stopped)
+    if not names:
+        return ""
+    return (
+        f"at ALL STOP, so that hosts there start nothing: {listing(names, _NAMED)}; 'zkdeployment resume' in the"
+        " fleet, or 'zkdeployment fleets resume', ends that"
+    )
 
 
 def waiting_for_reset(fleets: Iterable[FleetStanding], state: RolloutState | None) -> str:
