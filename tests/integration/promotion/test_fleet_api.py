@@ -187,9 +187,9 @@ def test_a_commit_that_the_syncer_would_refuse_has_all_reasons(fleet: Fleet):
     refusal = fleet.dry_run(broken)
     assert "a.zk:9:3: " in refusal, refusal
     assert "; a.zk:10:7: " in refusal
-    few = publishing.push(tree("1.1"))
-    assert "would end 3 of 4 deployments" in fleet.dry_run(few)
-    with pytest.raises(RefusedError, match="would end 3 of 4 deployments"):
+    few = publishing.push(tree("1.1").partition("    /deploy")[0])
+    assert "would end 4 of 4 deployments" in fleet.dry_run(few)
+    with pytest.raises(RefusedError, match="would end 4 of 4 deployments"):
         publishing.sync(force=True)
     rewritten = publishing.repository.git("commit-tree", "-m", "x", f"{few}^{{tree}}")
     publishing.repository.git("branch", "elsewhere", rewritten)
