@@ -123,12 +123,10 @@ class Faults:
             self._world.machines[daemon.name].switch_off()
 
     def _lost_run_directory(self, daemon: Daemon, _process: Process) -> None:
-        """Reboot a machine without its run directory, unless a failure is kept there, which would be lost.
+        self.lose_run_directory(daemon.name)
 
-        Most of these machines are those of hosts whose retry has succeeded.
-        """
-        succeeded = self._world.checks.retries.succeeded
-        name = succeeded if succeeded is not None and self._chance.random() < 0.7 else daemon.name
+    def lose_run_directory(self, name: str) -> None:
+        """Reboot a machine without its run directory, unless a failure is kept there, which would be lost."""
         machine = self._world.machines.get(name)
         if machine is not None and machine.present:
             self._world.daemons[name].kill()

@@ -354,10 +354,10 @@ class Operators:
 
         def retry() -> None:
             with Session("zk1:2181", session_timeout=10.0) as session:
-                self._attempt(lambda: self._retry_any(operator_adapters(session)))
+                self._retry_any(operator_adapters(session))
 
         change = TreeChange(create={f"/by-hand-{world.now:.0f}": {}})
-        world.network.scheduler.spawn(world.new_process("another operator"), retry)
+        world.network.scheduler.spawn(world.new_process("another operator"), lambda: self._attempt(retry))
         world.take_time(0.0, 20 * world.network.latency())
         self._acts.tree.import_tree(change, roles=(), versions={})
 
@@ -375,12 +375,20 @@ class Operators:
             world.network.scheduler.spawn(world.new_process("hasty"), at_once)
 
     def retry_again_and_again(self) -> None:
-        """Order retries of failed hosts until one resumes the fleet, both also while a retry is under way."""
+        """Order retries of failed hosts until one resumes the fleet, both also while a retry is under way.
+
+        A host whose retry succeeded may lose its run directory.
+        """
         world = self._world
         with Session("zk1:2181", session_timeout=10.0) as session:
             acts = operator_adapters(session)
             while world.faults.are_active and world.checks.is_stopped:
                 world.take_time(0.0, world.chance.choice([1.0, 20.0]))
+                succeeded = world.checks.retries.succeeded
+                if succeeded is not None and world.chance.random() < 0.5:
+                    world.take_time(20.0, 40.0)
+                    world.faults.lose_run_directory(succeeded)
+                    world.take_time(60.0, 120.0)
                 self._attempt(lambda: self._retry_any(acts))
                 if world.chance.random() < 0.1:
                     world.take_time(0.0, 10.0)

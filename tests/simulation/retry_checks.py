@@ -29,7 +29,7 @@ class _Order(NamedTuple):
 
 
 class RetryChecks:
-    """Follows the retries that operators order. ``succeeded`` is the host that last succeeded with one."""
+    """Follows the retries that operators order. ``succeeded`` is the host that succeeded with the last one."""
 
     def __init__(self, world: World, fail: Callable[[str], None]) -> None:
         self._world = world
@@ -68,6 +68,8 @@ class RetryChecks:
             self._reached = None
             if before is not None:
                 self._ended[before.host] = self._world.now
+            if self._order is not None:
+                self.succeeded = None
         if self._order is not None and self._has_revision(self._order):
             self._reached = self._world.now if self._reached is None else self._reached
             self.succeeded = self._order.host
