@@ -148,7 +148,7 @@ def test_an_instance_that_another_one_displaced_registers_again_and_both_log_wha
         (("/", "h9"), 3, "nothing may be registered under /"),
         (("/shop/web", "providers"), 3, "/shop/web/providers is a node of the tree"),
         ((PATH, "app/80"), 2, "is not an address"),
-        (("shop", "app1:80"), 2, "'shop' is not the path of a node: expected a path that begins with /"),
+        (("shop", "app1:80"), 2, "'shop' is not the path of a node: expected /shop"),
         ((PATH, "a:1", "-p", "novalue"), 2, "is not a property: expected KEY=VALUE"),
         ((PATH, "a:1", "-p", "a b=1"), 2, "is not a property name"),
         ((PATH, "a:1", "--", "/no/such/program"), 1, "cannot run /no/such/program"),
