@@ -31,6 +31,7 @@ from zkdeployment.service.act import (
     UndoneCommit,
     given,
 )
+from zkdeployment.service.host_acts import ForgetHosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -638,7 +639,7 @@ nothing."""
         return back
 
 
-#: The acts on the fleet; the features add theirs.
+#: The acts on the fleet that have a form; the features add theirs.
 ACTS: tuple[type[FormAct[Any, Any]], ...] = (
     StopFleet,
     HoldFleet,
@@ -652,7 +653,7 @@ ACTS: tuple[type[FormAct[Any, Any]], ...] = (
 
 def all_acts() -> tuple[type[PlannedAct[Any]], ...]:
     """Return the acts on the fleet, and those of the features."""
-    return (*ACTS, *(act for feature in installed() for act in feature.acts()))
+    return (*ACTS, ForgetHosts, *(act for feature in installed() for act in feature.acts()))
 
 
 def act_link(name: str, back: str, user: User, **values: str) -> ActLink | None:

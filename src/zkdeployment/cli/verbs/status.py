@@ -30,6 +30,7 @@ from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
     WaitVerdict,
+    describe_unserved,
     fleet_status,
     is_revision,
     most_important_hosts,
@@ -67,7 +68,7 @@ def render_table(status: FleetStatus) -> RenderableType:
     errors = [f"{host.name}: {host.error}" for host in status.hosts if host.error and host.error not in reasons]
     requests = [] if status.request is None else [describe_request(status.request, time.time())]
     requests += [] if status.refusal is None else [describe_refusal(status.refusal, time.time())]
-    requests += describe_group_stops(status.group_stops, time.time())
+    requests += [*describe_group_stops(status.group_stops, time.time()), *describe_unserved(status)]
     requests += [describe_failure(failure, time.time()) for failure in status.failures]
     lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
     rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
@@ -139,6 +140,7 @@ def render_screen(status: FleetStatus, height: int, width: int, now: float, prob
         lines.insert(0, _line(problem, "red"))
     if status.request is not None:
         lines.append(_line(describe_request(status.request, now), "red"))
+    lines += [_line(sentence, "red") for sentence in describe_unserved(status)]
     if status.rollout is not None:
         lines.append(_line(status.rollout, "bold"))
     rows, rest = most_important_hosts(status, max(1, height - _FRAME - len(lines)))
@@ -189,8 +191,9 @@ def command(
     """Show the fleet: version wanted, version had, state, step, error, since when.
 
     HOST is a host's id or name; without HOST, all hosts are shown. The exit code is 0 when the hosts are
-    converged, else 4. With --wait, the exit code is 0 when the hosts reached the revision, 3 when the fleet is
-    stopped or the syncer refuses the revision, 5 at the timeout. Right after a push, the version wanted is still
+    converged, else 4; it is 4 as well while no host matches a target of the tree. With --wait, the exit code is 0
+    when the hosts reached the revision, 3 when the fleet is stopped or the syncer refuses the revision, 5 at the
+    timeout. Right after a push, the version wanted is still
     the previous one: name the revision then. With --watch, the display is live until Ctrl-C; without a terminal, a
     line is printed for each change.
 
@@ -224,7 +227,8 @@ def command(
             read = _announcing(look) if revision is None else look
             status = _follow(read, lambda status: _is_over(status, revision, hosts), timeout)
             verdict = wait_verdict(status, revision, hosts)
-            code = _EXIT[verdict]
+            is_whole = not status.deployed or status.converged
+            code = _EXIT[verdict] if verdict is not WaitVerdict.REACHED or is_whole else _NOT_CONVERGED
             if verdict is WaitVerdict.WAITING:
                 awaited = short(status.wanted) if revision is None and status.wanted is not None else revision
                 echo(f"timed out: {awaited or 'a published revision'} was not reached in {timeout:g} s", err=True)

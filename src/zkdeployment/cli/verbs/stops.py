@@ -8,15 +8,15 @@ import click
 
 from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.operator_options import override_flags
-from zkdeployment.cli.options import SECONDS, zookeeper_options
+from zkdeployment.cli.options import SECONDS
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.service.acts import HoldFleet, ResumeFleet, RetryHost, StopFleet
+from zkdeployment.service.host_acts import ForgetHosts
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.service.acts import ResumedFleet
-    from zkdeployment.zookeeper.servers import Servers
 
 
 @act_verb(StopFleet, "stop", open_operator)
@@ -98,19 +98,20 @@ def retry_host(_planned: RetryHost, outcome: ResumedFleet) -> None:
     echo("The fleet stays stopped; 'zkdeployment why HOST' shows how the attempt goes.", err=True)
 
 
-@click.command(name="forget")
+@act_verb(ForgetHosts, "forget", open_operator)
 @click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
-@zookeeper_options
-def forget_hosts(connection: Servers, hosts: tuple[str, ...]) -> None:
+@click.option("--force", is_flag=True, help="Forget hosts although only they run what the tree deploys to them.")
+def forget_hosts(planned: ForgetHosts, _act: Act) -> None:
     """Forget hosts that were removed permanently, so that 'status' no longer shows them as absent.
 
-    HOST is a host's id or name. A registered host cannot be forgotten (exit code 3). The locks of roles that a
-    forgotten host holds are released. A forgotten host that returns registers like a new host.
+    HOST is a host's id or name. The exit code is 3 if one of the hosts is registered, or if the tree deploys a
+    service to it that no other host would run: remove the host from the tree first. Then no host is forgotten. The
+    locks of roles that a forgotten host holds are released. A forgotten host that returns registers like a new
+    host.
 
     \b
     Example:
-      zkdeployment forget app7.example.com
+      zkdeployment forget app7.example.com --reason 'its mainboard is broken'
     """
-    with open_operator(connection) as operator:
-        for host in hosts:
-            echo(f"forgot {operator.fleet.forget(host).identity}")
+    for host in planned.hosts:
+        echo(f"forgot {host}")

@@ -112,7 +112,7 @@ class FleetReading:
     @property
     def last_over(self) -> int:
         """The sequence of the last publication that is over: hosts have it, or deploy a later one."""
-        return (self.present_sequence if self.status.converged else 0) or self.fleet.since - 1
+        return (self.present_sequence if self.status.deployed else 0) or self.fleet.since - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from zkdeployment.agent.store.role_locks import read_out_of_service, requests_of
-from zkdeployment.agent.store.service_locks import works_of
-from zkdeployment.base.errors import RefusedError
-from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import KnownHost
+from zkdeployment.agent.store.role_locks import read_out_of_service
+from zkdeployment.base.host import Host
 from zkdeployment.fleet.daemon_failures import read_failures
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -29,12 +26,12 @@ from zkdeployment.publishing.store.requests import current_refusal, read_refusal
 from zkdeployment.publishing.store.service_order import read_unfinished
 from zkdeployment.strategies.store.records import read_leader, read_rollout
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from zkdeployment.base.act import Act
+    from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.base.stop import FailureOutput
     from zkdeployment.documents.collection import PublishedDocuments
@@ -117,17 +114,6 @@ class ZooKeeperFleetReader:
         """Return the inventory of a host; ``None`` if the host never published one."""
         return next(iter(read_inventories(self._session, [host_id])), None)
 
-    def forget(self, host: str) -> KnownHost:
-        """Remove the inventory of a host, given by id or unambiguous name, and return that inventory.
-
-        Raises ``RefusedError`` if the host is registered or unknown.
-        """
-        known = {entry.identity.id: entry for entry in self.known_hosts()}
-        ids_of_name = [host_id for host_id, entry in known.items() if entry.identity.name == host]
-        host_id = ids_of_name[0] if host not in known and len(ids_of_name) == 1 else host
-        _forget_host(self._session, host_id)
-        return known.get(host_id, KnownHost(Identity(host_id, host_id)))
-
     def acts(self) -> tuple[Act, ...]:
         """Return the recorded acts of operators, oldest first."""
         return read_acts(self._session)
@@ -168,24 +154,3 @@ class ZooKeeperFleetReader:
     def documents(self) -> PublishedDocuments:
         """Return the published documents."""
         return read_published_documents(self._session)
-
-
-def _forget_host(session: Session, host_id: str) -> None:
-    """Remove all records of a host: inventory, lease, requests for locks of roles, work, mark as out of service.
-
-    Raises ``RefusedError`` if the host is registered or unknown.
-    """
-    known_path = f"{paths.INVENTORY}/{host_id}"
-    rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id)]
-    registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", known_path, *rest])
-    requests = requests_of(session, host_id)
-    if registered is not None:
-        raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")
-    also = [Delete(path) for path, node in zip(rest, left, strict=True) if node is not None]
-    also += [Delete(request.path) for request in requests]
-    also += [Delete(f"{paths.BUSY}/{name}") for name in works_of(session, host_id)]
-    if known is None and not also:
-        raise RefusedError(
-            f"nothing is known of a host with the id {host_id}; 'zkdeployment status' lists all hosts"
-        )
-    session.commit(*([] if known is None else [Delete(known_path, known.version)]), *also)

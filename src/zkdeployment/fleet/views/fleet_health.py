@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
-from zkdeployment.base.host import is_host_name
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal
 from zkdeployment.fleet.views.snapshot import NO_HOSTS_SENTENCE, describe_group_stops, describe_stops
-from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, fleet_status
+from zkdeployment.fleet.views.status import (
+    FleetStatus,
+    HostState,
+    HostStatus,
+    describe_unserved,
+    fleet_status,
+)
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.state_machine import ready_tasks
 from zkdeployment.strategies.timekeeping import shortage
@@ -102,7 +107,8 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
             if _is_rolling_out(snapshot)
             else _slow_hosts(snapshot, behind, wanted_for, limits)
         ),
-        *_absences(snapshot, status),
+        *_absences(status),
+        *((Health.WARNING, sentence) for sentence in describe_unserved(status)),
         *_old_locks(snapshot, fleet.locks, now, limits),
         *_silent_syncer(syncer, now, limits),
         *((Health.CRITICAL, sentence) for sentence in describe_group_stops(snapshot.group_stops, now)),
@@ -227,21 +233,10 @@ def _shortages(state: RolloutState) -> Iterator[_Finding]:
             yield Health.WARNING, f"rollout {state.id}: group {task.group} {missing}"
 
 
-def _absences(snapshot: FleetSnapshot, status: FleetStatus) -> Iterator[_Finding]:
+def _absences(status: FleetStatus) -> Iterator[_Finding]:
     absent = [host.name for host in status.hosts if host.state is HostState.ABSENT and host.expected]
-    identities = [host.identity for host in snapshot.hosts] + [host.identity for host in snapshot.absent]
-    known = {name for identity in identities for name in identity.target_names}
-    # Hosts that can be leased may get any role later.
-    may_match = any(host.idle_role is not None for host in status.hosts)
-    unmatched = sorted(
-        name
-        for name in snapshot.targets - known
-        if not name.startswith("/") and (is_host_name(name) or not may_match)
-    )
     if absent:
         yield Health.WARNING, f"{counted(len(absent), 'host')} absent: {listing(absent, _NAMED)}"
-    if unmatched:
-        yield Health.WARNING, f"targets in the tree match no known host: {listing(unmatched, _NAMED)}"
 
 
 def _old_locks(

@@ -10,10 +10,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_commit, short
-from zkdeployment.base.host import Leased, lease_text
+from zkdeployment.base.host import Leased, is_host_name, lease_text
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
-from zkdeployment.base.text import counted
+from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.snapshot import NO_HOSTS, describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal
@@ -172,6 +172,9 @@ class FleetStatus(Record):
     the wanted revision has yet to begin or to end. ``request`` is an operator's request for a publication,
     ``refusal`` the refusal of the tip by the syncer. ``failures`` are the daemons whose cycles fail unexpectedly,
     ``group_stops`` the stops of deployment intent groups: hosts that lack a stopped group count as converged.
+
+    ``unserved`` are the targets of the tree that no host serves. A fleet with such a target is not ``converged``,
+    although it has ``deployed`` the wanted revision if all its hosts have it.
     """
 
     cluster: Annotated[Cluster | None, APART]
@@ -188,6 +191,8 @@ class FleetStatus(Record):
     request: Annotated[PublicationRequest | None, Key(write=_request, form=RequestView | None)] = None
     refusal: Refusal | None = None
     failures: tuple[DaemonFailure, ...] = ()
+    unserved: tuple[str, ...] = ()
+    deployed: Annotated[bool, APART] = False
     group_stops: Annotated[tuple[GroupStop, ...], Key(write=_group_stops, form=tuple[GroupStopView, ...])] = ()
 
     @shown("version")
@@ -213,7 +218,8 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
     While the cluster version is null or false, hosts want the last revision that was published completely. Absent
     hosts count if a published target matches them, or if they are named. A fleet without hosts is not converged.
     Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout. Hosts
-    that can be leased do not count while they are absent, have failed or change their role.
+    that can be leased do not count while they are absent, have failed or change their role. The fleet does not
+    converge while a target of the tree is served by no host.
     """
     cluster = snapshot.cluster
     wanted = wanted_revision(cluster, snapshot.published)
@@ -226,12 +232,14 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
     hosts = select_hosts(known, names, wanted, snapshot.targets) if names else tuple(known)
     is_running = cluster is not None and cluster.state is ClusterState.RUNNING
     completed = not snapshot.governed or _is_completed(snapshot)
+    deployed = is_running and all_have(hosts) and (completed or bool(names))
+    unserved = () if names else unserved_targets(snapshot)
     stops, retry = stops_in_force(cluster, snapshot.stops), describe_retry(snapshot)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
         hosts=hosts,
-        converged=is_running and all_have(hosts) and (completed or bool(names)),
+        converged=deployed and not unserved,
         stops=stops,
         summary=_cluster_summary(cluster, stops, retry) + _hosts_summary(hosts, wanted),
         rollout=_describe_rollout(snapshot),
@@ -240,10 +248,45 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         refusal=snapshot.refusal,
         failures=snapshot.failures,
         group_stops=snapshot.group_stops,
+        unserved=unserved,
+        deployed=deployed,
         completed=completed,
         retry=retry,
         warnings=_warnings(snapshot),
     )
+
+
+def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:
+    """Return the published targets that no known host serves: what the tree deploys there runs nowhere.
+
+    A host serves the targets that match it, also while it is absent, because it then counts as an absent host. An
+    absent host in no group of the rollout serves nothing, because it does not count. Any name that is no host name
+    may become the role of a host that can be leased.
+    """
+    rollout = rollout_of_wanted(snapshot, wanted_revision(snapshot.cluster, snapshot.published))
+    serving = [
+        *snapshot.hosts,
+        *(known for known in snapshot.absent if not is_excluded(rollout, known.identity.id, known.facts)),
+    ]
+    served = {name for host in serving for name in host.identity.target_names}
+    may_be_leased = any(host.idle_role is not None for host in serving)
+    return tuple(
+        sorted(
+            name
+            for name in snapshot.targets - served
+            if not name.startswith("/") and (is_host_name(name) or not may_be_leased)
+        )
+    )
+
+
+#: The limit of targets that a sentence names.
+_NAMED = 3
+
+
+def describe_unserved(status: FleetStatus) -> list[str]:
+    """Return a sentence on the targets that no host serves, or nothing."""
+    targets = listing(status.unserved, _NAMED)
+    return [f"no host runs what the tree deploys to {targets}"] if targets else []
 
 
 def rollout_of_wanted(snapshot: FleetSnapshot, wanted: Revision | None) -> RolloutState | None:

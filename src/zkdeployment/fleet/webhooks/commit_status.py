@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from zkdeployment.base.cluster import ClusterState, is_commit, short
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import HostState, describe_unserved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,6 +136,8 @@ def _state(status: FleetStatus) -> tuple[CommitState, str]:
         return CommitState.FAILED, f"stopped with {count}"
     if status.converged:
         return CommitState.CONVERGED, f"converged: {counted(len(expected), 'host')}"
+    if status.deployed:
+        return CommitState.ROLLING_OUT, "; ".join(describe_unserved(status))
     if not done:
         return CommitState.PUBLISHED, f"published for {counted(len(expected), 'host')}"
     # Forges keep every status, so a share changes it at most nine times.

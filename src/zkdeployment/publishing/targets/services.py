@@ -418,10 +418,14 @@ def assignments_from_json(value: object) -> tuple[Assignment, ...]:
     return tuple(assignment_from_json(entry) for entry in value)
 
 
+def targets_of(identity: Identity) -> tuple[str, ...]:
+    """Return the targets whose services a host runs: only its role, if it has one."""
+    return (identity.role,) if identity.role is not None else identity.target_names
+
+
 def unchecked_assignments(identity: Identity, targets: Targets) -> tuple[Assignment, ...]:
     """Return the assignments of a host, sorted by path, without a check for conflicts."""
-    names = (identity.role,) if identity.role is not None else identity.target_names
-    assignments = (assignment for name in names for assignment in targets.get(name, ()))
+    assignments = (assignment for name in targets_of(identity) for assignment in targets.get(name, ()))
     return tuple(sorted(assignments, key=by_path))
 
 

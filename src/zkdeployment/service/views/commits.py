@@ -218,7 +218,7 @@ def _current(facts: CommitFacts, common: tuple[str, str, str, str], stages: list
         tone, headline = Tone.HALTED, f"The fleet is {snapshot.cluster.state.value}; {hosts}"
     elif tone is Tone.GOOD:
         headline = "Converged on all hosts"
-    elif tone is not Tone.BUSY and (status.missed or not status.completed):
+    elif tone is not Tone.BUSY and (status.missed or status.deployed or not status.completed):
         headline = f"{verdict}; {hosts}"
     else:
         headline = f"Converged {hosts}" if expected else verdict

@@ -13,7 +13,7 @@ from zkdeployment.base.durations import age, ago
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import HostState, describe_unserved
 from zkdeployment.publishing.records import MOST_WAITING
 from zkdeployment.service.views.failures import failure_groups
 from zkdeployment.service.views.frame import author_name, host_page, intent_page, moment, publication_page
@@ -77,6 +77,7 @@ def fleet_problems(
         *_failures(snapshot, status, now),
         *_stopped_groups(status, now),
         *_absences(status),
+        *_unserved(status),
         *_orphaned_locks(snapshot, locks),
         *_requests(status, now),
         *_refusals(status, now),
@@ -145,6 +146,12 @@ def _absences(status: FleetStatus) -> Iterator[FleetProblem]:
         HostQuery(states=frozenset({HostState.ABSENT})).address,
         severe=False,
     )
+
+
+def _unserved(status: FleetStatus) -> Iterator[FleetProblem]:
+    for sentence in describe_unserved(status):
+        title = f"{sentence[:1].upper()}{sentence[1:]}"
+        yield FleetProblem(title, "Correct the targets in the tree, or install the hosts.", severe=False)
 
 
 def _orphaned_locks(snapshot: FleetSnapshot, locks: Sequence[Lock]) -> Iterator[FleetProblem]:
@@ -387,6 +394,9 @@ def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[To
         return Tone.UNKNOWN, "No hosts are registered", "Hosts appear here when their agents run."
     if status.converged and not status.missed:
         return Tone.GOOD, _all_done(expected), _excluded(status)
+    if status.deployed and not status.missed:
+        headline = f"{counted(len(status.unserved), 'target')} without a host"
+        return Tone.HALTED, headline, f"{_sentence(describe_unserved(status))} {_all_done(expected)}."
     if failed:
         verb = f"{count_text(failed, 'host')} failed"
         return Tone.BAD, verb, f"{headline}. {_rollout_sentence(status)}".strip()
@@ -414,7 +424,12 @@ def _rollout(snapshot: FleetSnapshot, status: FleetStatus, progress: str) -> tup
 
 
 def _rollout_sentence(status: FleetStatus) -> str:
-    text = status.rollout or ""
+    return _sentence([status.rollout] if status.rollout else [])
+
+
+def _sentence(clauses: Sequence[str]) -> str:
+    """Return clauses as one sentence; empty without clauses."""
+    text = "; ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 

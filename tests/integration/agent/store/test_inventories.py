@@ -10,16 +10,22 @@ import pytest
 from support.builders import make_package
 from support.zookeeper import sent_requests
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
+from zkdeployment.base.act import Act
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.store.forgetting import forget_hosts
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 
 PACKAGES = {"foo": (make_package("foo", "1.0"),)}
 KNOWN = KnownHost(Identity("h1", "app1", "web"), Inventory(packages=PACKAGES), 5.0)
 NODE = "/zkdeployment/inventory/h1"
+
+
+def forget(session, host):
+    forget_hosts(session, ZooKeeperFleetReader(session), [host], Act("ann", f"forget {host}"))
 
 
 @pytest.fixture
@@ -69,13 +75,13 @@ def test_a_retired_host_is_forgotten_by_id_or_name(session, fleet, client):
     fleet.publish_inventory(KNOWN)
     client.create("/hosts/h1", b"{}", makepath=True, ephemeral=True)
     with pytest.raises(RefusedError, match="h1 is registered"):
-        reader.forget("app1")
+        forget(session, "app1")
     client.delete("/hosts/h1")
     assert reader.snapshot().absent == (KNOWN,)
-    assert reader.forget("app1") == KNOWN
+    forget(session, "app1")
     assert reader.snapshot().absent == ()
     with pytest.raises(RefusedError, match="nothing is known of a host with the id h1"):
-        reader.forget("h1")
+        forget(session, "h1")
 
 
 def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, client):
@@ -87,19 +93,18 @@ def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, 
     assert fleet.roles.hand_on(identity) == ["web"]
     assert reader.snapshot().out_of_service == {identity.id: "web"}
     ZooKeeperLeases(session).give(identity.id, "web", ())
-    reader.forget(identity.id)
+    forget(session, identity.id)
     assert reader.snapshot().out_of_service == {}
     assert fleet.lease(identity) is None
 
 
 def test_forgetting_a_host_removes_its_requests_for_the_locks_of_all_roles(session, client):
-    fleet, reader = ZooKeeperFleet(session), ZooKeeperFleetReader(session)
-    fleet.publish_inventory(KNOWN)
+    ZooKeeperFleet(session).publish_inventory(KNOWN)
     own = f'{{"requestor": "{KNOWN.identity.id}", "hostname": "app1"}}'.encode()
     for role in ("web", "db"):
         client.create(f"/role-locks/{role}/lr-", own, sequence=True, makepath=True)
     client.create("/role-locks/web/lr-", own.replace(KNOWN.identity.id.encode(), b"another"), sequence=True)
-    assert reader.forget(KNOWN.identity.id) == KNOWN
+    forget(session, KNOWN.identity.id)
     assert (client.get_children("/role-locks/web"), client.get_children("/role-locks/db")) == (
         ["lr-0000000001"],
         [],
@@ -112,13 +117,13 @@ def test_forgetting_a_host_removes_the_records_of_its_unfinished_work(session, c
         client.create(
             f"/zkdeployment/busy/{name}", f'{{"host": "{host_id}", "kept": true}}'.encode(), makepath=True
         )
-    ZooKeeperFleetReader(session).forget(KNOWN.identity.id)
+    forget(session, KNOWN.identity.id)
     assert client.get_children("/zkdeployment/busy") == ["shop,db"]
 
 
 def test_a_host_of_which_only_a_request_for_a_lock_is_left_can_be_forgotten(session, client):
     client.create("/role-locks/web/lr-", b'{"requestor": "h9"}', sequence=True, makepath=True)
-    assert ZooKeeperFleetReader(session).forget("h9").identity.id == "h9"
+    forget(session, "h9")
     assert client.get_children("/role-locks/web") == []
 
 

@@ -19,6 +19,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.store.forgetting import forget_hosts
 from zkdeployment.publishing.daemon.follower import Follower
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
@@ -228,7 +229,7 @@ class TestAbsentHosts:
             tip = publishing.push(tree(2))
             with pytest.raises(TreeError, match=r"which has the role db: .*'zkdeployment forget id7'"):
                 publishing.sync(force=True)
-            ZooKeeperFleetReader(session).forget("id7")
+            forget_hosts(session, ZooKeeperFleetReader(session), ["id7"], Act("ann", "forget id7"))
         publishing.sync()
         assert publishing.version == tip
 

@@ -9,6 +9,7 @@ from support.fleets.coordinated import CoordinatedFleet
 from support.service import RunningService
 from support.strategies import group, plain_hosts, strategy
 from support.waiting import wait_until
+from zkdeployment.base.deployment import Assignment
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 
@@ -169,3 +170,19 @@ def test_an_operator_with_paths_may_stop_the_fleet_and_release_locks_below_them_
     assert [what.partition(",")[0] for what in acts] == ["release the lock of /shop/web", "stop"]
     assert client.get_children("/agent-locks/shop,web") == []
     assert all(client.exists(contender) for contender in kept)
+
+
+@pytest.mark.usefixtures("published")
+def test_hosts_are_forgotten_through_the_api_unless_only_they_serve_a_target(
+    service: RunningService, client: KazooClient
+):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    worker = Assignment("/demo/worker", 1, "worker-1.0", "worker")
+    client.create("/zkdeployment/targets/h3", json.dumps([worker.to_json()]).encode())
+    client.create("/zkdeployment/inventory/h3", b'{"name": "h3.example.com"}', makepath=True)
+    body = {"hosts": ["h3"], "reason": "burnt"}
+    refused = service.client.post("/api/v1/forget", json=body, auth=ann)
+    assert (refused.status_code, "/demo/worker to h3" in refused.json()["detail"]) == (409, True)
+    done = service.client.post("/api/v1/forget", json={**body, "force": True}, auth=ann)
+    assert (done.status_code, done.json()["what"]) == (200, "forget h3 --force")
+    assert recorded(service)[-1] == ("ann", "forget h3 --force", "burnt")

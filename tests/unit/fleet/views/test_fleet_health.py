@@ -185,7 +185,7 @@ CONVERGED = "Converged at r2, set 20 min ago: 1 host"
         (
             judge(RUNNING, host(role="web"), targets=frozenset({"web", "/roles/web", "app7", "h1"})),
             1,
-            "targets in the tree match no known host: app7",
+            "no host runs what the tree deploys to app7",
         ),
         (
             judge(RUNNING, host(), syncer=SyncerReport("syncer on s1", "done", 60, NOW - 40 * 60)),
@@ -479,4 +479,4 @@ def test_hosts_that_can_be_leased_are_neither_late_nor_absent_and_their_failures
     failed = judge(RUNNING, host(), host(4, idle_role="spare", role="ci", error="no disk"), targets=targets)
     assert (failed.health, failed.line) == (1, "1 host that can be leased failed: app4: no disk")
     unknown = judge(RUNNING, host(), idle, targets=frozenset({"ci", "app7.example.com"}))
-    assert unknown.line == "targets in the tree match no known host: app7.example.com"
+    assert unknown.line == "no host runs what the tree deploys to app7.example.com"

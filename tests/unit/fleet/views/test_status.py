@@ -20,7 +20,7 @@ from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.publication import Published
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import HostState, WaitVerdict, wait_verdict
+from zkdeployment.fleet.views.status import HostState, WaitVerdict, describe_unserved, wait_verdict
 from zkdeployment.fleet.views.status import fleet_status as judge
 from zkdeployment.publishing.records import Refusal
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged
@@ -120,6 +120,7 @@ def test_the_fleet_as_json():
         "request": None,
         "refusal": None,
         "failures": [],
+        "unserved": [],
         "group_stops": [],
         "rollout": None,
         "warnings": [],
@@ -267,6 +268,25 @@ def test_an_absent_host_is_shown_and_counts_when_a_published_target_means_it(tar
     assert status.converged is not expected
     assert status.summary == "2 hosts: 1 converged, 1 absent at 0123456789ab"
     assert wait_verdict(status, REVISION) is (WaitVerdict.WAITING if expected else WaitVerdict.REACHED)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "targets", "unserved"),
+    [
+        ([host(role="web")], {"h1", "app1", "web", "/roles/web", "/roles/db"}, ()),
+        ([host()], {"app1", "app9", "db"}, ("app9", "db")),
+        ([host(idle_role="spare")], {"db", "app9.example.com"}, ("app9.example.com",)),
+        ([], {"app1"}, ("app1",)),
+    ],
+)
+def test_a_fleet_is_not_converged_while_no_host_serves_a_target_of_the_tree(hosts, targets, unserved):
+    status = fleet_status(CLUSTER, hosts, targets=frozenset(targets))
+    assert status.unserved == unserved
+    assert status.converged is (bool(hosts) and not unserved and hosts[0].idle_role is None)
+    assert describe_unserved(status) == (
+        [f"no host runs what the tree deploys to {', '.join(unserved)}"] if unserved else []
+    )
+    assert fleet_status(CLUSTER, [host("h5")], targets=frozenset(targets), names=["h5"]).converged
 
 
 def test_an_absent_host_whose_name_another_host_has_was_replaced():

@@ -104,6 +104,13 @@ def test_hosts_that_are_absent_are_not_forgotten():
     assert (found.tone, found.sentence, found.percent) == (Tone.HALTED, "1 host is absent.", 50)
 
 
+def test_a_service_without_a_host_is_never_good():
+    found = verdict(Cluster("r2"), host("h1"), host("h2"), targets=frozenset({"h1", "h2", "h3"}))
+
+    assert (found.tone, found.headline) == (Tone.HALTED, "1 target without a host")
+    assert found.sentence == "No host runs what the tree deploys to h3. All 2 hosts have the wanted revision."
+
+
 def test_hosts_that_deploy_and_hosts_that_wait_are_counted():
     hosts = [host("h1"), host("h2", "r1", deploying="r2"), host("h3", "r1"), host("h4", "r1")]
 
