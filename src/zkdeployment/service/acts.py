@@ -411,6 +411,19 @@ def fleet_acts(snapshot: FleetSnapshot, back: str, user: User) -> tuple[ActLink,
     )
 
 
+def decision_acts(status: FleetStatus, back: str, user: User) -> tuple[ActLink, ...]:
+    """Return the acts for which the rollout waits, as far as the rights of the user permit."""
+    links = (
+        act_link(f"rollout-{each.directive.value}", back, user, group=each.group or "")
+        for each in status.decisions
+    )
+    return tuple(
+        replace(link, label=f"{each.directive.value.capitalize()} {each.group or 'the rollout'}")
+        for link, each in zip(links, status.decisions, strict=True)
+        if link is not None
+    )
+
+
 #: The most characters of a commit's subject on a button.
 _MOST_CHARACTERS = 32
 

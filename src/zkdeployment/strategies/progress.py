@@ -371,7 +371,9 @@ def end(state: RolloutState, ending: Ending, now: float) -> RolloutState:
     The failure of a critical group begins the recovery that the strategy requests.
     """
     absent = {host: since for host, since in state.absent.items() if host in state.late_joiners}
-    ended = close(replace(state, ended=now, ending=ending, active_phase=None, waiting="", absent=absent))
+    ended = close(
+        replace(state, ended=now, ending=ending, active_phase=None, waiting="", waiting_since=None, absent=absent)
+    )
     failed = ending is Ending.COMPLETED and ended.rollout.result is RolloutResult.FAILED
     return begin_recovery(ended) if failed else ended
 
@@ -461,7 +463,7 @@ def _advance_groups(state: RolloutState, observation: RolloutObservation) -> Rol
         if before is not None:
             state = phases.advance(state, before, observation)
         if state.active_phase is before and state.ended is None:
-            return _record_waiting(state, _halt_reason(state, observation)) if before is not None else state
+            return _record_halt(state, observation) if before is not None else state
     return state
 
 
@@ -515,7 +517,12 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
     for task in state_machine.ready_tasks(state.rollout):
         obstacle = _halt_reason(state, observation) or _obstacle(state, task, observation.now)
         if not obstacle:
-            return replace(state, active_phase=ActivePhase(task, observation.now, observation.now), waiting="")
+            return replace(
+                state,
+                active_phase=ActivePhase(task, observation.now, observation.now),
+                waiting="",
+                waiting_since=None,
+            )
         obstacles.append(obstacle)
     held = [
         f"{name} waits for {_promote_command(state, name)}: {waiting_reason(state, name)}"
@@ -523,11 +530,16 @@ def _open_phase(state: RolloutState, observation: RolloutObservation) -> Rollout
     ]
     if not obstacles and (not held or state.rollout.critical_failed):
         return end(state, Ending.COMPLETED, observation.now)
-    return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])))
+    return _record_waiting(state, "; ".join(dict.fromkeys([*held, *obstacles])), observation.now)
 
 
-def _record_waiting(state: RolloutState, reason: str) -> RolloutState:
-    return state if state.waiting == reason else replace(state, waiting=reason)
+def _record_halt(state: RolloutState, observation: RolloutObservation) -> RolloutState:
+    return _record_waiting(state, _halt_reason(state, observation), observation.now)
+
+
+def _record_waiting(state: RolloutState, reason: str, now: float) -> RolloutState:
+    since = now if reason else None
+    return state if state.waiting == reason else replace(state, waiting=reason, waiting_since=since)
 
 
 def _halt_reason(state: RolloutState, observation: RolloutObservation) -> str:

@@ -106,10 +106,11 @@ class Recovery(Record):
 class RolloutState:
     """An attempt (from 1 on) to roll out a publication, identified by its ``sequence``.
 
-    ``waiting`` is the reason why nothing new begins, or empty. ``halted_since`` is the begin of a halt by a pause
-    or by the cluster version. ``coordinated_at`` is when a coordinator last ran a cycle while hosts could run a
-    phase, to the half-minute. ``errors`` are keyed by failed host. ``absent`` are unfinished hosts that are not
-    registered, with the begin of their absence (0: the host does not block the rollout).
+    ``waiting`` is the reason why nothing new begins, or empty, ``waiting_since`` its begin. ``halted_since`` is
+    the begin of a halt by a pause or by the cluster version. ``coordinated_at`` is when a coordinator last ran a
+    cycle while hosts could run a phase, to the half-minute. ``errors`` are keyed by failed host. ``absent`` are
+    unfinished hosts that are not registered, with the begin of their absence (0: the host does not block the
+    rollout).
 
     ``late_joiners`` are the hosts that entered a phase after their groups got their verdicts, with that phase;
     ``late_since`` is when. ``proven`` are the hosts that stayed healthy with this revision for a bake time.
@@ -142,6 +143,7 @@ class RolloutState:
     acts: tuple[RolloutAct, ...] = ()
     last_act_number: int = -1
     waiting: str = ""
+    waiting_since: float | None = None
     ended: float | None = None
     ending: Ending | None = None
     recovery: Recovery | None = None
@@ -241,6 +243,7 @@ _KEYS = frozenset(
         "acts",
         "taken",
         "waiting",
+        "waited",
         "ended",
         "ending",
         "kind",
@@ -298,6 +301,7 @@ def state_to_json(state: RolloutState, *, longest: int | None = None) -> dict[st
         "acts": [act.to_json() | {"number": act.number} for act in state.acts],
         "taken": state.last_act_number,
         "waiting": state.waiting,
+        "waited": state.waiting_since,
         "ended": state.ended,
         "ending": None if state.ending is None else state.ending.value,
         **({} if rollout.strategy.member_kind is MemberKind.HOST else {"kind": rollout.strategy.member_kind.noun}),
@@ -395,6 +399,7 @@ def _read_state(value: Any) -> RolloutState:
         acts=tuple(RolloutAct.from_json(act, number=int(act["number"])) for act in value["acts"]),
         last_act_number=int(value["taken"]),
         waiting=_text(value["waiting"]),
+        waiting_since=_number(value.get("waited")),
         ended=_number(value["ended"]),
         ending=None if value["ending"] is None else Ending(value["ending"]),
         recovery=None if value.get("recovery") is None else Recovery.from_json(value["recovery"]),

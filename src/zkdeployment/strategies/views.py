@@ -17,7 +17,13 @@ from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import has_failed, takes_late_joiners
 from zkdeployment.strategies.state import Directive, Ending
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, RolloutResult, held_groups
+from zkdeployment.strategies.state_machine import (
+    GroupVerdict,
+    HostProgress,
+    RolloutResult,
+    held_groups,
+    ready_tasks,
+)
 from zkdeployment.strategies.strategy import MemberKind, unmatched_selectors
 from zkdeployment.strategies.timekeeping import bake_elapsed, shortage
 
@@ -482,3 +488,67 @@ def _groups(state: RolloutState, now: float) -> Iterator[GroupStatus]:
             description=describe_group(state, group, now),
             analysis=metric_statuses(state, group),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Record):
+    """A decision of an operator, for which a group waits since a time in seconds since the epoch.
+
+    Without a ``group``, the whole rollout is paused. ``command`` is the verb that lets it continue, by a
+    ``directive``.
+    """
+
+    group: str | None
+    reason: str
+    since: float
+    command: str
+    directive: Annotated[Directive, APART]
+
+    @property
+    def subject(self) -> str:
+        """The group that waits, or the rollout."""
+        return "the rollout" if self.group is None else f"group {self.group}"
+
+    @property
+    def advice(self) -> str:
+        """The reason, and the verb that lets the rollout continue."""
+        return f"{self.reason}; '{self.command}' continues"
+
+    @shown("sentence")
+    def __str__(self) -> str:
+        return f"{self.subject} waits for a decision: {self.advice}"
+
+
+def decisions(state: RolloutState) -> tuple[Decision, ...]:
+    """Return the decisions for which a rollout under way waits; none is due while it can begin another group."""
+    if state.ended is not None:
+        return ()
+    if state.paused is not None:
+        command = f"zkdeployment {state.kind.verb} resume"
+        return (Decision(None, str(state.paused), state.paused.time, command, Directive.RESUME),)
+    since = last_movement(state) if state.waiting_since is None else state.waiting_since
+    return tuple(
+        Decision(name, reason, since, f"zkdeployment {state.kind.verb} promote {name}", Directive.PROMOTE)
+        for name, reason in _waiting_groups(state)
+    )
+
+
+def describe_decision(decision: Decision, now: float) -> str:
+    """Return a sentence on a decision, and for how long it has been due; ``now`` is in seconds since the epoch."""
+    waited = age(max(0.0, now - decision.since))
+    return f"{decision.subject} has waited for a decision for {waited}: {decision.advice}"
+
+
+def _waiting_groups(state: RolloutState) -> Iterator[tuple[str, str]]:
+    """Yield the groups that wait for operators, each with the reason."""
+    for group in state.rollout.strategy.groups:
+        if reason := waiting_reason(state, group.name):
+            yield group.name, f"its metrics do not decide: {reason}"
+    if state.active_phase is not None or not state.waiting:
+        return
+    for task in ready_tasks(state.rollout):
+        group = state.rollout.strategy.group(task.group)
+        if group.pace.manual and group.name not in state.promoted:
+            yield group.name, "it is manual"
+        elif missing := shortage(state, group.name):
+            yield group.name, f"it {missing}"

@@ -88,6 +88,19 @@ def test_show_draws_the_groups_as_a_tree_and_exits_with_4_during_a_rollout(run, 
     assert lines[-1] == "db is preparing; 0 of 2 groups succeeded"
 
 
+def test_a_group_that_waits_for_an_operator_is_a_decision(run, fleet):
+    begun = begun_rollout(MANUAL, plain_hosts("xy"), begun=time.time() - 900)
+    put(fleet, replace(advanced_rollout(begun, until="web"), waiting="web waits", waiting_since=time.time() - 720))
+    due = "group web has waited for a decision for 12 min: it is manual; "
+    due += "'zkdeployment rollout promote web' continues"
+    code, out, _ = run("status")
+    assert (code, due in " ".join(out.split())) == (4, True)
+    (decision,) = json.loads(run("status", "-o", "json")[1])["decisions"]
+    assert (decision["group"], decision["command"]) == ("web", "zkdeployment rollout promote web")
+    code, out, _ = run("monitor", "--cluster")
+    assert (code, due in out) == (1, True)
+
+
 @pytest.mark.parametrize(("failing", "code", "state"), [((), 0, "success"), (("x",), 4, "success with failures")])
 def test_the_exit_code_shows_whether_all_hosts_succeeded(run, fleet, failing, code, state):
     result = advanced_rollout(begun_rollout(strategy(group("db", hosts="x")), plain_hosts("x")), *failing)

@@ -37,6 +37,7 @@ from zkdeployment.fleet.views.status import (
     status_changes,
     wait_verdict,
 )
+from zkdeployment.strategies.views import describe_decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,6 +74,7 @@ def render_table(status: FleetStatus) -> RenderableType:
     lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
     rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
     rollout += [] if status.rollout is None else [styled(status.rollout)]
+    rollout += [styled(describe_decision(each, time.time()), style="yellow") for each in status.decisions]
     # Long cells are shortened, so that each host takes one line.
     hosts = ResponsiveTable(
         [column.heading for column in ON_TERMINAL],
@@ -143,6 +145,7 @@ def render_screen(status: FleetStatus, height: int, width: int, now: float, prob
     lines += [_line(sentence, "red") for sentence in describe_unserved(status)]
     if status.rollout is not None:
         lines.append(_line(status.rollout, "bold"))
+    lines += [_line(describe_decision(each, now), "yellow") for each in status.decisions]
     rows, rest = most_important_hosts(status, max(1, height - _FRAME - len(lines)))
     names = min(max((len(host.name) for host in rows), default=0), width // 3)
     bars, ages = (_BAR, _AGE) if width >= _WIDE else (0, 0)

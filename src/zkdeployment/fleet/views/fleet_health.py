@@ -23,11 +23,9 @@ from zkdeployment.fleet.views.status import (
     describe_unserved,
     fleet_status,
 )
-from zkdeployment.strategies.group_analysis import waiting_reason
-from zkdeployment.strategies.state_machine import ready_tasks
-from zkdeployment.strategies.timekeeping import shortage
 from zkdeployment.strategies.views import (
     RolloutProgressState,
+    describe_decision,
     final_report,
     is_attempt_due,
     last_movement,
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Lock
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.records import SyncerReport
-    from zkdeployment.strategies.state import RolloutState
 
     #: Judges what a feature read: yields each problem with its severity.
     JudgeAlarms = Callable[["AlarmTimes"], Iterable[tuple[Health, str]]]
@@ -103,7 +100,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
         *_halts(status, now),
         *_failures(status),
         *(
-            _rollout(snapshot, wanted_for, now, limits)
+            _rollout(snapshot, status, wanted_for, now, limits)
             if _is_rolling_out(snapshot)
             else _slow_hosts(snapshot, behind, wanted_for, limits)
         ),
@@ -195,7 +192,9 @@ def _is_rolling_out(snapshot: FleetSnapshot) -> bool:
     return snapshot.governed and (state is None or rollout_state(state) is not RolloutProgressState.SUCCESS)
 
 
-def _rollout(snapshot: FleetSnapshot, wanted_for: float, now: float, limits: HealthLimits) -> Iterator[_Finding]:
+def _rollout(
+    snapshot: FleetSnapshot, status: FleetStatus, wanted_for: float, now: float, limits: HealthLimits
+) -> Iterator[_Finding]:
     """Judge a rollout by its last change, because hosts that wait for the rollout are not slow."""
     state = snapshot.rollout
     unchanged_for = wanted_for if state is None else min(wanted_for, max(0.0, now - last_movement(state)))
@@ -206,31 +205,14 @@ def _rollout(snapshot: FleetSnapshot, wanted_for: float, now: float, limits: Hea
         yield health, f"{rollout} has made no progress for {age(unchanged_for)}: {reason}"
     elif rollout_state(state) is RolloutProgressState.PARTIAL:
         yield Health.WARNING, final_report(state)
-    elif rollout_state(state) is RolloutProgressState.PAUSED:
-        yield Health.WARNING, f"rollout {state.id} has been paused for {age(unchanged_for)}: {state.paused}"
     elif state.active_phase is not None:
         group = state.active_phase.task.group
         yield health, f"rollout {state.id} is at group {group}, last change {age(unchanged_for)} ago"
-    elif state.ended is None:
+    elif state.ended is None and not status.decisions:
         yield Health.OK, f"rollout {state.id} waits: {state.waiting or 'for its next group'}"
-    if state is not None and state.ended is None:
-        yield from _shortages(state)
-        yield from _waiting_metrics(state)
-
-
-def _waiting_metrics(state: RolloutState) -> Iterator[_Finding]:
-    """Yield a warning for each group whose metrics have no data: an operator may have to decide."""
-    for group in state.rollout.strategy.groups:
-        if waiting := waiting_reason(state, group.name):
-            yield Health.WARNING, f"rollout {state.id}: group {group.name} waits for its metrics: {waiting}"
-
-
-def _shortages(state: RolloutState) -> Iterator[_Finding]:
-    """Yield the groups that wait only for required hosts to register."""
-    for task in ready_tasks(state.rollout):
-        missing = shortage(state, task.group)
-        if missing:
-            yield Health.WARNING, f"rollout {state.id}: group {task.group} {missing}"
+    if state is not None:
+        for decision in status.decisions:
+            yield Health.WARNING, f"rollout {state.id}: {describe_decision(decision, now)}"
 
 
 def _absences(status: FleetStatus) -> Iterator[_Finding]:

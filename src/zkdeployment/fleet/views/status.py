@@ -19,12 +19,20 @@ from zkdeployment.fleet.views.snapshot import NO_HOSTS, describe_retry, stops_in
 from zkdeployment.publishing.records import PublicationRequest, Refusal
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
-from zkdeployment.strategies.views import RolloutProgressState, describe_rollout, is_attempt_due, rollout_state
+from zkdeployment.strategies.views import (
+    Decision,
+    RolloutProgressState,
+    decisions,
+    describe_rollout,
+    is_attempt_due,
+    rollout_state,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.base.host import Host
+    from zkdeployment.base.inventory import KnownHost
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.strategies.state import RolloutState
 
@@ -174,7 +182,8 @@ class FleetStatus(Record):
     ``group_stops`` the stops of deployment intent groups: hosts that lack a stopped group count as converged.
 
     ``unserved`` are the targets of the tree that no host serves. A fleet with such a target is not ``converged``,
-    although it has ``deployed`` the wanted revision if all its hosts have it.
+    although it has ``deployed`` the wanted revision if all its hosts have it. ``decisions`` are those of operators
+    for which the rollout waits.
     """
 
     cluster: Annotated[Cluster | None, APART]
@@ -193,6 +202,7 @@ class FleetStatus(Record):
     failures: tuple[DaemonFailure, ...] = ()
     unserved: tuple[str, ...] = ()
     deployed: Annotated[bool, APART] = False
+    decisions: tuple[Decision, ...] = ()
     group_stops: Annotated[tuple[GroupStop, ...], Key(write=_group_stops, form=tuple[GroupStopView, ...])] = ()
 
     @shown("version")
@@ -250,6 +260,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         group_stops=snapshot.group_stops,
         unserved=unserved,
         deployed=deployed,
+        decisions=() if snapshot.rollout is None or not snapshot.governed else decisions(snapshot.rollout),
         completed=completed,
         retry=retry,
         warnings=_warnings(snapshot),
@@ -264,7 +275,7 @@ def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:
     may become the role of a host that can be leased.
     """
     rollout = rollout_of_wanted(snapshot, wanted_revision(snapshot.cluster, snapshot.published))
-    serving = [
+    serving: list[Host | KnownHost] = [
         *snapshot.hosts,
         *(known for known in snapshot.absent if not is_excluded(rollout, known.identity.id, known.facts)),
     ]

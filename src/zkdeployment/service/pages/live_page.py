@@ -22,7 +22,7 @@ from zkdeployment.publishing.section import section
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
 from zkdeployment.service.access.identity import session_user
-from zkdeployment.service.acts import RollBackFleet, fleet_acts, retry_link, rollback_link
+from zkdeployment.service.acts import RollBackFleet, decision_acts, fleet_acts, retry_link, rollback_link
 from zkdeployment.service.views.fleet import fleet_verdict
 from zkdeployment.service.views.frame import author_name, moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
@@ -226,7 +226,9 @@ def show_page(  # noqa: PLR0913  the facts that all pages show
 
 def _frame(request: Request, user: User, cached: CachedFleet, now: float, events: str, address: str) -> PageFrame:
     """Return the frame of the page at an address, with the state of the fleet and the acts on it."""
-    offered = fleet_acts(cached.fleet, address, user) if cached.connected else ()
+    offered: tuple[ActLink, ...] = ()
+    if cached.connected:
+        offered = (*decision_acts(cached.status, address, user), *fleet_acts(cached.fleet, address, user))
     return page_frame(
         address.partition("?")[0],
         user,

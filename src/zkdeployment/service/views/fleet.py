@@ -243,6 +243,8 @@ def fleet_verdict(
     halt = _halt(status, now)
     tone, headline, sentence = halt or deployment_verdict(snapshot, status)
     since = _since(snapshot, status, is_halted=halt is not None)
+    is_decided = halt is None and tone is Tone.HALTED and bool(status.decisions)
+    since = status.decisions[0].since if is_decided else since
     until = _until(status, syncer, now) if tone is Tone.GOOD else None
     if tone is Tone.GOOD and (unpublished := _unpublished(snapshot, status, syncer, now)) is not None:
         tone, headline, sentence, since = *unpublished[:2], f"{unpublished[2]} {headline}.", unpublished[3]
@@ -261,7 +263,7 @@ def fleet_verdict(
         expected,
         affected,
         moment(since, now),
-        "" if halt is not None or stale else deployment_pace(status.hosts, snapshot.changed, now),
+        "" if halt is not None or stale or is_decided else deployment_pace(status.hosts, snapshot.changed, now),
         until,
     )
 
@@ -416,10 +418,13 @@ def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[To
 
 def _rollout(snapshot: FleetSnapshot, status: FleetStatus, progress: str) -> tuple[Tone, str, str]:
     state = snapshot.rollout
-    if state is not None and state.paused is not None:
-        return Tone.HALTED, "The rollout is paused", f"{progress}. {_rollout_sentence(status)}"
-    if snapshot.coordinator is None:
+    is_paused = state is not None and state.paused is not None
+    if snapshot.coordinator is None and not is_paused:
         return Tone.BAD, "The rollout does not continue", f"No coordinator runs. {progress}."
+    if status.decisions and (is_paused or state is None or state.active_phase is None):
+        group = status.decisions[0].group
+        headline = "The rollout is paused" if group is None else f"Group {group} waits for a decision"
+        return Tone.HALTED, headline, f"{_sentence([*map(str, status.decisions)])} {progress}."
     return Tone.BUSY, progress, _rollout_sentence(status)
 
 

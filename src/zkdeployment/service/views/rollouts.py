@@ -10,9 +10,8 @@ from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.strategies.analysis import MetricStage
 from zkdeployment.strategies.analysis_views import plot
 from zkdeployment.strategies.picture import pace_facts
-from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.views import GroupState, RolloutProgressState, directive_objection
+from zkdeployment.strategies.views import GroupState, RolloutProgressState, decisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,15 +134,8 @@ def group_row(
 
 def undecided_groups(state: RolloutState, groups: Sequence[GroupStatus]) -> tuple[GroupStatus, ...]:
     """Return the groups without whose promotion or failure by an operator a rollout does not continue."""
-    if state.active_phase is not None or state.ended is not None or state.paused is not None:
-        return ()
-    succeeded = {group.name for group in groups if group.state is GroupState.SUCCESS}
-    return tuple(
-        group
-        for group in groups
-        if (group.state is GroupState.OPERATOR or succeeded.issuperset(group.depends_on))
-        and directive_objection(state, Directive.PROMOTE, group.name) is None
-    )
+    due = {decision.group for decision in decisions(state)} if state.active_phase is None else ()
+    return tuple(group for group in groups if group.name in due)
 
 
 def _metric(metric: MetricStatus) -> MetricRow:

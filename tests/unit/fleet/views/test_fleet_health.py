@@ -336,7 +336,8 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
                 minutes=1,
             ),
             1,
-            "rollout 7-1: group x requires 2 registered hosts, found 1; rollout 7-1 waits: x requires hosts",
+            "rollout 7-1: group x has waited for a decision for 1 min: it requires 2 registered hosts, found 1;"
+            " 'zkdeployment rollout promote x' continues",
             id="required hosts are absent",
         ),
         pytest.param(
@@ -350,14 +351,15 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
                 minutes=1,
             ),
             1,
-            "rollout 7-1: group x waits for its metrics: no measurement of metric errors passed:"
-            " it was never measured; rollout 7-1 waits: for its next group",
+            "rollout 7-1: group x has waited for a decision for 1 min: its metrics do not decide: no measurement"
+            " of metric errors passed: it was never measured; 'zkdeployment rollout promote x' continues",
             id="metrics have no data",
         ),
         pytest.param(
             judge_rollout(begun_rollout(begun=NOW - 120, paused=PAUSED), minutes=50),
             1,
-            "rollout 7-1 has been paused for 2 min: rollout pause by ann@ops: latency is up",
+            "rollout 7-1: the rollout has waited for a decision for 1 min: rollout pause by ann@ops: latency is"
+            " up; 'zkdeployment rollout resume' continues",
             id="paused",
         ),
         pytest.param(

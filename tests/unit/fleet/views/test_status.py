@@ -121,6 +121,7 @@ def test_the_fleet_as_json():
         "refusal": None,
         "failures": [],
         "unserved": [],
+        "decisions": [],
         "group_stops": [],
         "rollout": None,
         "warnings": [],

@@ -6,7 +6,7 @@ import pytest
 
 from support.builders import make_host
 from support.builders import make_known_host as absent
-from support.strategies import active_rollout, begun_rollout
+from support.strategies import active_rollout, begun_rollout, group, plain_hosts, strategy
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.stop import COORDINATOR, Stop
@@ -14,6 +14,7 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import CommitSummary, PublicationRequest, Refusal, SyncerReport
 from zkdeployment.service.views.fleet import Tone, fleet_verdict
+from zkdeployment.strategies.strategy import Pace
 
 NOW = 10_000.0
 ACT = Act("ann", "stop", "web loses sessions", 9_940.0)
@@ -139,6 +140,21 @@ def test_a_paused_rollout_and_a_missing_coordinator_are_highlighted():
 
     assert (paused.tone, paused.headline) == (Tone.HALTED, "The rollout is paused")
     assert (alone.tone, alone.headline) == (Tone.BAD, "The rollout does not continue")
+
+
+def test_a_group_that_waits_for_an_operator_shows_no_progress():
+    plan = strategy(replace(group("rest", hosts="ab"), pace=Pace(manual=True)))
+    state = begun_rollout(plan, plain_hosts("ab"), waiting="rest waits", waiting_since=NOW - 720)
+    hosts = [host("a", "r1"), host("b", since=NOW - 30)]
+
+    found = verdict(
+        Cluster("r2"), *hosts, rollout=state, governed=True, coordinator="adm1", strategy="s", changed=NOW - 900
+    )
+
+    assert (found.tone, found.headline) == (Tone.HALTED, "Group rest waits for a decision")
+    assert "'zkdeployment rollout promote rest' continues" in found.sentence
+    assert found.since is not None
+    assert (found.since.age, found.trend) == ("12 min ago", "")
 
 
 def test_hosts_in_no_group_are_mentioned():
