@@ -30,6 +30,7 @@ from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
     WaitVerdict,
+    describe_late_syncer,
     describe_unserved,
     fleet_status,
     is_revision,
@@ -83,7 +84,8 @@ def render_table(status: FleetStatus) -> RenderableType:
         dispensable=[column.heading for column in ON_TERMINAL if column.dispensable],
         cut=True,
     )
-    return Group(hosts, *lines, *rollout, styled(status.summary))
+    late = [styled(sentence, style="yellow") for sentence in describe_late_syncer(status, time.time())]
+    return Group(hosts, *lines, *rollout, styled(status.summary), *late)
 
 
 def _cell(column: Column, host: HostStatus) -> Text | str:
@@ -146,6 +148,7 @@ def render_screen(status: FleetStatus, height: int, width: int, now: float, prob
     if status.rollout is not None:
         lines.append(_line(status.rollout, "bold"))
     lines += [_line(describe_decision(each, now), "yellow") for each in status.decisions]
+    lines += [_line(sentence, "yellow") for sentence in describe_late_syncer(status, now)]
     rows, rest = most_important_hosts(status, max(1, height - _FRAME - len(lines)))
     names = min(max((len(host.name) for host in rows), default=0), width // 3)
     bars, ages = (_BAR, _AGE) if width >= _WIDE else (0, 0)
@@ -194,7 +197,8 @@ def command(
     """Show the fleet: version wanted, version had, state, step, error, since when.
 
     HOST is a host's id or name; without HOST, all hosts are shown. The exit code is 0 when the hosts are
-    converged, else 4; it is 4 as well while no host matches a target of the tree. With --wait, the exit code is 0
+    converged, else 4; it is 4 as well while no host matches a target of the tree, and while the syncer has been
+    silent for more than three of its intervals and a minute. With --wait, the exit code is 0
     when the hosts reached the revision, 3 when the fleet is stopped or the syncer refuses the revision, 5 at the
     timeout. Right after a push, the version wanted is still
     the previous one: name the revision then. With --watch, the display is live until Ctrl-C; without a terminal, a
@@ -212,7 +216,7 @@ def command(
         changed = threading.Event()
 
         def look() -> FleetStatus:
-            return fleet_status(operator.fleet.snapshot(), names=hosts)
+            return fleet_status(operator.fleet.snapshot(), names=hosts, syncer=operator.fleet.syncer_report())
 
         if hosts:
             _check_hosts(look(), operator, waits=wait is not None)
@@ -222,7 +226,8 @@ def command(
             return
         if wait is None:
             status = look()
-            code = 0 if status.converged else _NOT_CONVERGED
+            is_current = status.converged and not describe_late_syncer(status, time.time())
+            code = 0 if is_current else _NOT_CONVERGED
         else:
             revision = wait if wait != _WANTED else None
             if revision is not None and not revision.isdigit():

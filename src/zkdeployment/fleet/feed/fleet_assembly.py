@@ -102,7 +102,7 @@ class FleetReading:
     @cached_property
     def status(self) -> FleetStatus:
         """The status of the whole fleet, computed at the first use and then kept, because many clients use it."""
-        return fleet_status(self.fleet)
+        return fleet_status(self.fleet, syncer=self.syncer)
 
     @property
     def present_sequence(self) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, PublicationSummary, Refusal
+    from zkdeployment.publishing.records import (
+        PublicationRecord,
+        PublicationRequest,
+        PublicationSummary,
+        Refusal,
+        SyncerReport,
+    )
 
 
 def describe_request(request: PublicationRequest, now: float) -> str:
@@ -57,6 +64,36 @@ def describe_refusal(refusal: Refusal, now: float) -> str:
     """Return one line with the refused tip, the time and the first problem; ``now`` is in epoch seconds."""
     head = f"the tip {short(refusal.revision)} is refused, {ago(refusal.time, now)}"
     return f"{head}: {listing(refusal.problems, 1)}"
+
+
+#: A syncer is late after this number of its intervals, but never before these seconds.
+_INTERVALS = 3
+_PATIENCE = 60.0
+
+
+def read_and_late(syncer: SyncerReport) -> tuple[float, float]:
+    """Return when a syncer last read the repository, and when the next reading is late."""
+    read = min(syncer.time, syncer.time if syncer.fetched is None else syncer.fetched)
+    return read, read + max(_INTERVALS * syncer.interval, _PATIENCE)
+
+
+def describe_silence(syncer: SyncerReport | None, now: float, *, is_stopped: bool = False) -> list[str]:
+    """Return a sentence on a syncer that is late, because newer commits may wait; nothing for any other.
+
+    A fleet for which no syncer ever reported is published by hand, so that no syncer is missing. While the fleet is
+    stopped, a syncer reports without reading the repository.
+    """
+    if syncer is None:
+        return []
+    if now > read_and_late(replace(syncer, fetched=None))[1]:
+        since = f"{datetime.fromtimestamp(syncer.time, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+        silent = f"the syncer is silent since {since}, {ago(syncer.time, now)} ({syncer.by})"
+        return [f"{silent}; newer commits may wait"]
+    read, late = read_and_late(syncer)
+    if now > late and not is_stopped:
+        unread = f"the syncer last read the repository {ago(read, now)}: {syncer.last_message}"
+        return [f"{unread}; newer commits may wait"]
+    return []
 
 
 class JobState(Enum):

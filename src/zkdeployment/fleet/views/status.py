@@ -15,8 +15,9 @@ from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import DaemonFailure
+from zkdeployment.fleet.views.requests import describe_silence
 from zkdeployment.fleet.views.snapshot import NO_HOSTS, describe_retry, stops_in_force
-from zkdeployment.publishing.records import PublicationRequest, Refusal
+from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
@@ -183,7 +184,7 @@ class FleetStatus(Record):
 
     ``unserved`` are the targets of the tree that no host serves. A fleet with such a target is not ``converged``,
     although it has ``deployed`` the wanted revision if all its hosts have it. ``decisions`` are those of operators
-    for which the rollout waits.
+    for which the rollout waits. ``syncer`` is the last report of a syncer, for the status of the whole fleet.
     """
 
     cluster: Annotated[Cluster | None, APART]
@@ -203,6 +204,7 @@ class FleetStatus(Record):
     unserved: tuple[str, ...] = ()
     deployed: Annotated[bool, APART] = False
     decisions: tuple[Decision, ...] = ()
+    syncer: Annotated[SyncerReport | None, APART] = None
     group_stops: Annotated[tuple[GroupStop, ...], Key(write=_group_stops, form=tuple[GroupStopView, ...])] = ()
 
     @shown("version")
@@ -217,12 +219,18 @@ class FleetStatus(Record):
     def _stopped(self) -> tuple[str, ...]:
         return tuple(map(str, self.stops))
 
+    @shown("syncer_reported")
+    def _syncer_reported(self) -> float | None:
+        return None if self.syncer is None else self.syncer.time
+
     @shown("stops_recorded")
     def _recorded(self) -> int:
         return sum(1 + stop.replaced for stop in self.stops)
 
 
-def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> FleetStatus:
+def fleet_status(
+    snapshot: FleetSnapshot, *, names: Collection[str] = (), syncer: SyncerReport | None = None
+) -> FleetStatus:
     """Return the status of the fleet, or only of the hosts with these ids or ``names``.
 
     While the cluster version is null or false, hosts want the last revision that was published completely. Absent
@@ -260,6 +268,7 @@ def fleet_status(snapshot: FleetSnapshot, *, names: Collection[str] = ()) -> Fle
         group_stops=snapshot.group_stops,
         unserved=unserved,
         deployed=deployed,
+        syncer=None if names else syncer,
         decisions=() if snapshot.rollout is None or not snapshot.governed else decisions(snapshot.rollout),
         completed=completed,
         retry=retry,
@@ -292,6 +301,12 @@ def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:
 
 #: The limit of targets that a sentence names.
 _NAMED = 3
+
+
+def describe_late_syncer(status: FleetStatus, now: float) -> list[str]:
+    """Return a sentence on a syncer that is late; nothing for the status of some hosts."""
+    is_stopped = status.cluster is not None and status.cluster.state is ClusterState.STOPPED
+    return describe_silence(status.syncer, now, is_stopped=is_stopped)
 
 
 def describe_unserved(status: FleetStatus) -> list[str]:

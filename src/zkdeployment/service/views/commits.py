@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.requests import Job, JobState, publication_obstacles
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import HostState, describe_late_syncer
 from zkdeployment.publishing.records import PublicationOutcome
 from zkdeployment.service.views.fleet import Tone, count_waiting, deployment_verdict
 from zkdeployment.service.views.frame import author_name, commit_page, moment, publication_page
@@ -145,7 +145,8 @@ def commit_view(facts: CommitFacts, now: float) -> CommitView:
             stages = (pushed, refused, *_later("Published", "Rollout", "Converged"))
             return CommitView(*common, Tone.BAD, "Refused", stages, job.problems)
         case JobState.PENDING:
-            outlook = publication_outlook(facts.snapshot, job.commit)
+            late = describe_late_syncer(facts.status, now)
+            outlook = late[0] if late else publication_outlook(facts.snapshot, job.commit)
             checked = Stage("Checked", "later", "with its publication")
             waits = Stage("Published", "now", f"waits; {outlook}")
             stages = (pushed, checked, waits, *_later("Rollout", "Converged"))

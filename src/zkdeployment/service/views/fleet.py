@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.locks import is_orphaned
-from zkdeployment.fleet.views.requests import describe_refusal, describe_request
+from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late
 from zkdeployment.fleet.views.status import HostState, describe_unserved
 from zkdeployment.publishing.records import MOST_WAITING
 from zkdeployment.service.views.failures import failure_groups
@@ -221,9 +221,6 @@ class FleetVerdict:
 #: Seconds whose finished hosts tell the pace of a deployment.
 _RECENT = 300.0
 
-#: Seconds for which a syncer may be late beyond two of its intervals.
-_PATIENCE = 60.0
-
 
 def fleet_verdict(
     snapshot: FleetSnapshot,
@@ -293,17 +290,11 @@ def count_waiting(commits: Sequence[CommitSummary]) -> str:
     return f"{number} {'waits' if len(commits) == 1 else 'wait'}"
 
 
-def _read_and_late(syncer: SyncerReport) -> tuple[float, float]:
-    """Return when a syncer last read the repository, and when the next reading is late."""
-    read = min(syncer.time, syncer.time if syncer.fetched is None else syncer.fetched)
-    return read, read + 2 * syncer.interval + _PATIENCE
-
-
 def _until(status: FleetStatus, syncer: SyncerReport | None, now: float) -> float | None:
     """Return the time at which the request expires or the syncer is late; ``None``: neither will."""
     request = status.request
     times = [] if request is None or request.error is not None else [request.written + request.age_limit]
-    times += [] if syncer is None else [_read_and_late(syncer)[1]]
+    times += [] if syncer is None else [read_and_late(syncer)[1]]
     return min((time for time in times if time >= now), default=None)
 
 
@@ -323,10 +314,8 @@ def _unpublished(
         return tone, headline, f"{describe_request(request, now)}.", request.written
     if syncer is None:
         return None
-    read, late = _read_and_late(syncer)
-    if now > late:
-        headline = "Newer commits may wait"
-        return Tone.UNKNOWN, headline, f"The repository was last read {ago(read, now)}, by {syncer.by}.", read
+    if silence := describe_silence(syncer, now):
+        return Tone.UNKNOWN, "Newer commits may wait", _sentence(silence), read_and_late(syncer)[0]
     waiting = unpublished_commits(snapshot, syncer)
     if not waiting:
         return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+import time
 
 import pytest
 import yaml
@@ -184,3 +186,16 @@ def test_a_wait_that_times_out_names_the_revision(run, fleet):
     code, _, err = run("--wait", "--timeout", "0")
     assert code == 5
     assert err.splitlines()[-1] == "timed out: r2 was not reached in 0 s"
+
+
+def test_a_silent_syncer_is_shown_last_and_the_exit_code_is_4(run, fleet, monkeypatch):
+    write_node(fleet, "/zkdeployment/syncer", {"by": "syncer on s1", "said": "done", "interval": 1.0})
+    assert run()[0] == 0
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now + 100)
+    code, out, _ = run()
+    assert code == 4
+    assert re.search(r"the syncer is silent since .*; newer commits may wait\s*$", " ".join(out.split()))
+    assert run("h1")[0] == 0
+    code, out, err = run("--wait", "deadbeef", "--timeout", "0.1")
+    assert (code, "deadbeef was not reached" in err, "newer commits may wait" in out) == (5, True, True)

@@ -122,6 +122,7 @@ def test_the_fleet_as_json():
         "failures": [],
         "unserved": [],
         "decisions": [],
+        "syncer_reported": None,
         "group_stops": [],
         "rollout": None,
         "warnings": [],
