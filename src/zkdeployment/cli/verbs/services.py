@@ -101,7 +101,8 @@ def _render(status: ServicesStatus) -> RenderableType:
 def _title(service: ServiceStatus) -> str:
     counts = ", ".join(f"{count} {state.value}" for state in InstanceState if (count := service.count(state)))
     version = "" if service.version is None else f" {service.version}"
-    return f"{service.path}: {service.package}{version}; {counts or 'deployed nowhere'}"
+    state = ", ".join(filter(None, (service.describe_down(), counts)))
+    return f"{service.path}: {service.package}{version}; {state or 'deployed nowhere'}"
 
 
 def _details(service: ServiceStatus) -> Iterator[RenderableType]:
@@ -109,7 +110,8 @@ def _details(service: ServiceStatus) -> Iterator[RenderableType]:
         yield styled(f"targets that match no known host: {listing(service.unmatched, _NAMED)}", "red")
     if service.providers is not None:
         names = listing(sorted(service.providers), _NAMED)
-        yield styled(f"instances registered: {len(service.providers)}{f' ({names})' if names else ''}")
+        registered = f"instances registered: {len(service.providers)} of {service.wanted}"
+        yield styled(f"{registered}{f' ({names})' if names else ''}", "red" if service.down else "")
     if service.hosts:
         headings = ("HOST", "ID", "NUMBER", "VERSION", "STATE", "HOST STATE")
         rows = (row for host in service.hosts for row in _rows(host))

@@ -80,8 +80,8 @@ def read_and_late(syncer: SyncerReport) -> tuple[float, float]:
 def describe_silence(syncer: SyncerReport | None, now: float, *, is_stopped: bool = False) -> list[str]:
     """Return a sentence on a syncer that is late, because newer commits may wait; nothing for any other.
 
-    A fleet for which no syncer ever reported is published by hand, so that no syncer is missing. While the fleet is
-    stopped, a syncer reports without reading the repository.
+    A fleet for which no syncer ever reported is published by hand, so that no syncer is missing. While the fleet
+    is stopped, a syncer reports without reading the repository.
     """
     if syncer is None:
         return []

@@ -17,7 +17,7 @@ from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.packages import has_version, is_installed, order_key
 from zkdeployment.base.records import Key, Record, shown
-from zkdeployment.base.text import listing
+from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
@@ -135,7 +135,8 @@ class ServiceStatus(Record):
 
     ``version`` is the wanted version of ``package``; ``None`` if the package's name contains it. For a service
     that is no longer deployed to any target, both come from the remaining deployments. ``providers`` is ``None``
-    if the service has no node for them. ``unmatched`` are the targets that no known host matches.
+    if the service has no node for them: its instances do not register. ``unmatched`` are the targets that no known
+    host matches.
     """
 
     path: str
@@ -151,6 +152,27 @@ class ServiceStatus(Record):
         """Whether every deployment has the wanted state."""
         states = (deployment.state for host in self.hosts for deployment in host.deployments)
         return not self.unmatched and all(state is InstanceState.DEPLOYED for state in states)
+
+    @property
+    @shown("down")
+    def down(self) -> int:
+        """The number of deployed instances that are not registered; 0 if the instances do not register."""
+        return 0 if self.providers is None else max(0, self._deployed - len(self.providers))
+
+    @property
+    def wanted(self) -> int:
+        """The number of instances that all hosts are to run."""
+        return sum(host.wanted for host in self.hosts)
+
+    @property
+    def _deployed(self) -> int:
+        return sum(map(self.count, (InstanceState.DEPLOYED, InstanceState.PENDING, InstanceState.OUTDATED)))
+
+    def describe_down(self) -> str:
+        """Return a sentence on the instances that are down; empty if none is."""
+        if not self.down:
+            return ""
+        return f"{self.down} of {counted(self._deployed, 'instance')} {'is' if self.down == 1 else 'are'} down"
 
     def count(self, state: InstanceState) -> int:
         """Return the number of deployments in a state."""

@@ -117,9 +117,13 @@ def test_the_verb_services_shows_deployments_and_whether_they_are_as_wanted(
     client.set("/hosts/h1", b'{"name": "h1.example.com", "version": "other"}')
     behind = invoke("services", "--config", config)
     nowhere = invoke("services", "/nowhere", "--config", config)
+    client.delete("/demo/hello/providers/192.0.2.1:80")
+    down = invoke("services", "/demo", "--config", config)
     assert (shown.returncode, behind.returncode, nowhere.returncode) == (0, 4, 3)
     assert "/demo/hello: hello 1.0; 1 deployed" in shown.stdout
-    assert "instances registered: 1 (192.0.2.1:80)" in shown.stdout
+    assert "instances registered: 1 of 1 (192.0.2.1:80)" in shown.stdout
+    assert "/demo/hello: hello 1.0; 1 of 1 instance is down, 1 pending" in down.stdout
+    assert "instances registered: 0 of 1" in down.stdout
     assert "1 pending" in behind.stdout
     assert "there is no service at or below /nowhere" in nowhere.stderr
 

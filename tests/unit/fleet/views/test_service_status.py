@@ -110,6 +110,25 @@ def test_deployments_of_absent_hosts_and_leftovers_are_not_as_wanted():
     assert (gone.package, gone.version, gone.count(InstanceState.LEFTOVER)) == ("hello", "1.1", 1)
 
 
+@pytest.mark.parametrize(
+    ("providers", "down", "sentence"),
+    [
+        ({"/demo/hello": {"1:80": {}, "1:81": {}}}, 0, ""),
+        ({"/demo/hello": {"1:80": {}}}, 1, "1 of 2 instances is down"),
+        ({"/demo/hello": {}}, 2, "2 of 2 instances are down"),
+        ({}, 0, ""),
+    ],
+)
+def test_deployed_instances_that_are_not_registered_are_down(providers, down: int, sentence: str):
+    present = inventory(
+        package("hello", "1.1"),
+        markers=(marker("/demo/hello"), marker("/demo/hello", 1), marker("/demo/hello", 7)),
+    )
+    status = status_of({"a": (HELLO,)}, KnownHost(A, present), hosts=(Host(A, "r1"),), providers=providers)
+    (service,) = status.services
+    assert (service.wanted, service.down, service.describe_down()) == (2, down, sentence)
+
+
 def test_a_target_without_a_host_is_named():
     status = status_of({"nobody": (HELLO,)}, hosts=(Host(A, "r1"),))
     assert status.services[0].unmatched == ("nobody",)
@@ -150,6 +169,7 @@ def test_the_body_names_services_hosts_deployments_and_instances():
                 "package": "store-2.0",
                 "version": None,
                 "as_wanted": False,
+                "down": 0,
                 "unmatched": [],
                 "hosts": [
                     {
