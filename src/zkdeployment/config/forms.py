@@ -13,7 +13,6 @@ import io
 import math
 import re
 import shlex
-import time
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from dataclasses import Field
     from typing import Self
-
-    import urllib3
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -132,9 +129,9 @@ def _suggestion(word: str, known: Collection[str]) -> str:
 #: Names are short; a longer value is a mistake.
 _MOST_BYTES = 1024
 
-_CONNECT_SECONDS = 2.0
-_READ_SECONDS = 5.0
-_RETRIES = 2
+#: Seconds for all attempts to read a value from its address.
+_SECONDS = 8.0
+_ATTEMPTS = 3
 
 
 def is_external(value: str) -> bool:
@@ -172,46 +169,24 @@ def _read_local(value: str) -> bytes | None:
 
 
 def _read_address(value: str) -> bytes | None:
-    """Return the content at an address, with retries, without redirects and the environment's proxies."""
-    import urllib3  # noqa: PLC0415  few files name an address, and every command reads the configuration
+    """Return the content at an address, with further attempts while the connection breaks."""
+    from zkdeployment.base.machine.http import HttpClient, HttpError  # noqa: PLC0415  few files name an address
 
     shown = without_passwords(value)
+    client, headers = HttpClient(), {"Accept": "text/plain, */*"}
     try:
-        with urllib3.PoolManager() as pool:
-            response = pool.request(
-                "GET",
-                value,
-                headers={"Accept": "text/plain, */*", "Accept-Encoding": "identity"},
-                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_READ_SECONDS),
-                retries=urllib3.Retry(total=_RETRIES, backoff_factor=0.2),
-                redirect=False,
-                preload_content=False,
-            )
-            try:
-                return _content(response, shown)
-            finally:
-                response.close()
-    except (urllib3.exceptions.HTTPError, ValueError) as error:
-        raise ConfigurationError(f"cannot read {shown}: {_cause(error)}") from error
-
-
-def _content(response: urllib3.BaseHTTPResponse, shown: str) -> bytes | None:
-    if response.status == 404:
+        answer = client.request(
+            "GET", value, timeout=_SECONDS, most=_MOST_BYTES, headers=headers, attempts=_ATTEMPTS
+        )
+    except HttpError as error:
+        raise ConfigurationError(f"cannot read {shown}: {error}") from error
+    finally:
+        client.close()
+    if answer.status == 404:
         return None
-    if response.status != 200:
-        raise ConfigurationError(f"expected status 200 or 404 from {shown}, found {response.status}")
-    content = b""
-    deadline = time.monotonic() + _READ_SECONDS
-    while len(content) <= _MOST_BYTES and (more := response.read1(_MOST_BYTES)):
-        content += more
-        if time.monotonic() > deadline:
-            raise ConfigurationError(f"cannot read {shown}: the response took longer than {_READ_SECONDS:g} s")
-    return content
-
-
-def _cause(error: Exception) -> str:
-    """Return the cause of an error without the names of the library's objects."""
-    return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(getattr(error, "reason", None) or error))
+    if answer.status != 200:
+        raise ConfigurationError(f"expected status 200 or 404 from {shown}, found {answer.status}")
+    return answer.content
 
 
 #: The largest number of seconds that settings and options accept: a year. Systems cannot wait for much longer.

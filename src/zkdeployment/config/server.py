@@ -25,7 +25,7 @@ from zkdeployment.config.forms import (
 from zkdeployment.config.sections import BASE_URL, LISTEN, LOOPBACK, split_listen
 from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
-from zkdeployment.service.site import COLOURS, ClientLimits
+from zkdeployment.service.site import COLOURS, UNNAMED, ClientLimits
 from zkdeployment.service.users.external_logins import (
     EVERYBODY,
     OpenIdClient,
@@ -228,8 +228,8 @@ class ServerSettings(SectionSettings):
     Example: https://deploy.example.com
     """
 
-    name: str = setting(matching(r"[^\x00-\x1f\x7f]{1,40}", "a name of at most 40 characters"), "zkdeployment")
-    """The name of the fleet, in the bar and in the title of every page.
+    name: str = setting(matching(r"[^\x00-\x1f\x7f]{1,40}", "a name of at most 40 characters"), UNNAMED)
+    """The name of the fleet, in the bar and in the title of every page, and in the statuses of commits.
 
     Example: Production Amsterdam
     """
@@ -412,6 +412,11 @@ class ServerSettings(SectionSettings):
     def url(self) -> str:
         """The address of the service for browsers on this machine, or the address that people use."""
         return self.base_url or f"{'http' if self.certificate is None else 'https'}://{self.listen}"
+
+    @property
+    def fleet(self) -> str:
+        """The name of the fleet beside other fleets: ``name``, or the place of the service if that is not set."""
+        return urlsplit(self.url).netloc if self.name == UNNAMED else self.name
 
     @property
     def openid(self) -> OpenIdClient | None:

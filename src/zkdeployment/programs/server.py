@@ -174,7 +174,13 @@ def open_commit_statuses(
         return None
     return CommitStatusSender(
         repository,
-        partial(status_request, repository, token=read_secret(server.commit_status_token), site=server.url),
+        partial(
+            status_request,
+            repository,
+            token=read_secret(server.commit_status_token),
+            site=server.url,
+            fleet=server.fleet,
+        ),
         feed=feed,
         lock=ContenderLock(session, paths.COMMIT_STATUSES, _service_name()),
         ca=server.commit_status_ca,

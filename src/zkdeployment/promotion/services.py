@@ -1,8 +1,7 @@
 """The client of the services of fleets: their reports, dry runs of commits, and acts on all fleets at once.
 
-A service may be away, slow or hostile, and it belongs to another fleet. Its answers are bounded in size and time,
-its redirects are not followed, and it delays no other fleet: each request has a thread of its own, and threads
-beyond their time limit do not count. Each mistake of a service becomes one sentence.
+A service may be away, slow or hostile, and it belongs to another fleet. Its redirects are not followed, and it
+delays no other fleet: each request has a thread of its own. Each mistake of a service becomes one sentence.
 """
 
 from __future__ import annotations
@@ -10,30 +9,38 @@ from __future__ import annotations
 import json
 import math
 import re
-import ssl
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote, urljoin, urlsplit
-
-import urllib3
+from urllib.parse import quote, urlsplit
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import ConfigurationError, ServiceError, ZkdeploymentError, without_secrets
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import read_secret
+from zkdeployment.base.machine.http import (
+    EncryptionError,
+    HttpClient,
+    HttpError,
+    RedirectError,
+    TooLargeError,
+    TooSlowError,
+    basic_login,
+    client_encryption,
+)
 from zkdeployment.base.records import invalid
 from zkdeployment.config.sections import LOOPBACK
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.base.machine.http import HttpAnswer
     from zkdeployment.promotion.streams import EventStreams
 
 #: Seconds that a service has for a report, for a dry run, which may resolve packages, and for an act.
@@ -51,13 +58,9 @@ _LONGEST = 1000
 _MOST_HOSTS = 1_000_000
 _OLDEST = 60.0
 
-#: Requests of a kind at a time that are within their time limit.
+#: Requests of a kind at a time.
 _REPORTS_AT_ONCE = 64
 _DRY_RUNS_AT_ONCE = 16
-
-#: The most fleets, and the most connections to one address that are kept, where several fleets share one.
-_MOST_FLEETS = 1000
-_CONNECTIONS = 10
 
 #: Seconds between two requests for a report that events cause.
 _BETWEEN_EVENTS = 1.0
@@ -100,13 +103,11 @@ class ServiceClient:
         self._tokens = tokens
         #: The encryption of connections, which accepts only certificates of ``ca``.
         self.encryption = _authorities(ca)
-        self._http = urllib3.PoolManager(
-            _MOST_FLEETS, maxsize=_CONNECTIONS, retries=False, ssl_context=self.encryption
-        )
+        self._http = HttpClient(encryption=self.encryption)
 
     def close(self) -> None:
         """Close the connections that are kept for further requests."""
-        self._http.clear()
+        self._http.close()
 
     def request(
         self,
@@ -123,42 +124,37 @@ class ServiceClient:
         Raises ``ServiceError``.
         """
         url = service.url
-        deadline = time.monotonic() + timeout
         headers = {**self.credentials(service), "Accept": "application/json", "Content-Type": "application/json"}
         if tag:
             headers["If-None-Match"] = tag
         try:
-            response = self._http.request(
+            answer = self._http.request(
                 method,
                 f"{url.rstrip('/')}{path}",
-                body=None if body is None else json.dumps(body).encode(),
+                timeout=timeout,
+                most=_MOST_BYTES,
                 headers=headers,
-                timeout=urllib3.Timeout(total=timeout),
-                redirect=False,
-                preload_content=False,
+                body=None if body is None else json.dumps(body).encode(),
             )
-            try:
-                content = _content(response, url, timeout, deadline)
-            except BaseException:
-                response.close()  # the rest of the answer must not become the next one
-                raise
-            response.release_conn()
-        except urllib3.exceptions.SSLError as error:
-            if any(
-                isinstance(each, ssl.SSLEOFError) for each in error.args
-            ):  # closed in the middle of the handshake
-                raise ServiceError(f"cannot reach the service at {url}: it closed the connection") from error
+        except EncryptionError as error:
             raise ServiceError(
-                f"the certificate of the service at {url} is not accepted: {_cause(error)}; renew it, or correct"
-                " ca in [promote]"
+                f"the certificate of the service at {url} is not accepted: {error}; renew it, or correct ca in"
+                " [promote]"
             ) from error
-        except urllib3.exceptions.NewConnectionError as error:  # by its class, a timeout
-            raise ServiceError(f"cannot reach the service at {url}: {_cause(error)}") from error
-        except urllib3.exceptions.TimeoutError as error:
-            raise _too_slow(url, timeout) from error
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise ServiceError(f"cannot reach the service at {url}: {_cause(error)}") from error
-        return self._checked(service, response, content)
+        except TooSlowError as error:
+            raise ServiceError(f"the service at {url} did not answer within {timeout:g} s") from error
+        except RedirectError as error:
+            raise ServiceError(
+                f"the answer of the service at {url} cannot be used: {error}; write its own address into the"
+                " document of the fleets"
+            ) from error
+        except TooLargeError as error:
+            raise ServiceError(
+                f"the answer of the service at {url} cannot be used: {error}; is it the service of a fleet?"
+            ) from error
+        except HttpError as error:
+            raise ServiceError(f"cannot reach the service at {url}: {error}") from error
+        return self._checked(service, answer)
 
     def credentials(self, service: FleetService) -> dict[str, str]:
         """Return the header with the key of a fleet; raises ``ServiceError``."""
@@ -184,18 +180,12 @@ class ServiceClient:
                 f"the key in {file} is not sent to {url}: it is for {sanitize(match['host'])}; correct the"
                 " document of the fleets, or the host in the file if the service has moved"
             )
-        return dict(urllib3.make_headers(basic_auth=match["login"]))
+        return basic_login(match["login"])
 
-    def _checked(self, service: FleetService, response: urllib3.BaseHTTPResponse, content: bytes) -> ServiceAnswer:
+    def _checked(self, service: FleetService, answer: HttpAnswer) -> ServiceAnswer:
         """Return an answer with JSON, or 304; raises ``ServiceError`` for others."""
         fleet, url = service
-        status, headers = response.status, response.headers
-        if 300 <= status < 400 and status != 304:
-            target = urlsplit(urljoin(url, headers.get("Location", "")))
-            raise ServiceError(
-                f"the service at {url} redirects to {target.scheme}://{target.netloc}, which is not followed;"
-                " write its own address into the document of the fleets"
-            )
+        status, headers, content = answer.status, answer.headers, answer.content
         body = None
         if content.strip():
             try:
@@ -219,37 +209,9 @@ class ServiceClient:
 def _authorities(ca: Path | None) -> ssl.SSLContext:
     """Return the authorities that may sign certificates, which are read once."""
     try:
-        return ssl.create_default_context(cafile=None if ca is None else str(ca))
+        return client_encryption(ca)
     except OSError as error:
         raise ConfigurationError(f"ca: expected certificates in {ca}: {error.strerror or error}") from error
-
-
-def _content(response: urllib3.BaseHTTPResponse, url: str, timeout: float, deadline: float) -> bytes:
-    content = b""
-    while more := response.read1(_MOST_BYTES, decode_content=False):
-        content += more
-        if len(content) > _MOST_BYTES:
-            raise ServiceError(
-                f"the service at {url} answered with more than {_MOST_BYTES} bytes: is it the service of a fleet?"
-            )
-        if time.monotonic() > deadline:
-            raise _too_slow(url, timeout)
-    return content
-
-
-def _too_slow(url: str, timeout: float) -> ServiceError:
-    return ServiceError(f"the service at {url} did not answer within {timeout:g} s")
-
-
-def _cause(error: Exception) -> str:
-    """Return the cause of an error without the names of the library's objects."""
-    cause = getattr(error, "reason", None) or error
-    for each in (cause.__cause__, cause, *cause.args):
-        if isinstance(each, ssl.SSLCertVerificationError):
-            return sanitize(each.verify_message)
-        if isinstance(each, OSError) and each.strerror:
-            return sanitize(each.strerror)
-    return sanitize(re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(cause))) or type(cause).__name__
 
 
 def _detail(body: Any) -> str:
@@ -334,16 +296,14 @@ def ask_dry_run(client: ServiceClient, service: FleetService, commit: str) -> Dr
 
 
 class _Threads:
-    """Runs jobs, each in a thread, at most ``most`` of those within their time limit at once."""
+    """Runs jobs, each in a thread, at most ``most`` at once."""
 
-    def __init__(self, name: str, most: int, limit: float) -> None:
+    def __init__(self, name: str, most: int) -> None:
         self._name = name
         self._most = most
-        self._limit = limit
         self._lock = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
-        self._running: dict[int, float] = {}
-        self._number = 0
+        self._running = 0
 
     def run(self, job: Callable[[], None]) -> None:
         """Run a job soon; does not wait."""
@@ -353,24 +313,19 @@ class _Threads:
 
     def _start(self) -> None:
         """Start threads for waiting jobs."""
-        while self._waiting and self._in_time() < self._most:
-            self._number += 1
-            self._running[self._number] = time.monotonic()
-            arguments = (self._number, self._waiting.popleft())
-            threading.Thread(target=self._work, args=arguments, name=self._name, daemon=True).start()
+        while self._waiting and self._running < self._most:
+            self._running += 1
+            job = self._waiting.popleft()
+            threading.Thread(target=self._work, args=(job,), name=self._name, daemon=True).start()
 
-    def _in_time(self) -> int:
-        earliest = time.monotonic() - self._limit
-        return sum(begun > earliest for begun in self._running.values())
-
-    def _work(self, number: int, job: Callable[[], None]) -> None:
+    def _work(self, job: Callable[[], None]) -> None:
         try:
             job()
         except Exception as error:  # noqa: BLE001  a defect of the program must not end the requests to other fleets
             get_logger().error("request-failed", reason=repr(error))
         finally:
             with self._lock:
-                del self._running[number]
+                self._running -= 1
                 self._start()
 
 
@@ -396,12 +351,12 @@ class FleetServices:
         self._interval = interval
         self._streams = streams
         self._lock = threading.Lock()
-        self._reading = _Threads("fleet-report", _REPORTS_AT_ONCE, _REPORT)
-        self._trying = _Threads("fleet-dry-run", _DRY_RUNS_AT_ONCE, _DRY_RUN)
+        self._reading = _Threads("fleet-report", _REPORTS_AT_ONCE)
+        self._trying = _Threads("fleet-dry-run", _DRY_RUNS_AT_ONCE)
         self._asked: dict[FleetService, float] = {}
         self._reads: dict[FleetService, _Read] = {}
-        #: The requests under way, with the time at which each was submitted, or of a dry run, begun.
-        self._busy: dict[tuple[str, ...], float] = {}
+        #: The requests under way.
+        self._busy: set[tuple[str, ...]] = set()
         self._dry_runs: dict[tuple[FleetService, str], tuple[float, DryRun]] = {}
         if streams is not None:
             streams.subscribe(self._ask, self._lacking)
@@ -425,8 +380,6 @@ class FleetServices:
                 is_due = now - self._asked.get(service, -math.inf) >= self._interval
                 if is_due and service not in self._busy:
                     self._start_reading(service, now)
-                elif now - self._busy.get(service, now) > 2 * _REPORT:  # the answer comes, but too slowly
-                    self._reads[service] = _Read(_unreachable(_too_slow(service.url, _REPORT)))
             if self._streams is not None:  # a stream begins after a first answer, and ends with the last one
                 self._streams.follow([each for each in self._reads if not self._is_unreachable(each)])
             return {service.fleet: read.report for service, read in self._reads.items()}
@@ -445,10 +398,8 @@ class FleetServices:
                 answered, answer = self._dry_runs.get((service, commit), (0.0, None))
                 is_due = answer is None or (answer.problem and now - answered >= _AGAIN)
                 if is_due and (*service, commit) not in self._busy:
-                    self._busy[*service, commit] = math.inf  # it waits for a thread
+                    self._busy.add((*service, commit))
                     self._trying.run(partial(self._try, service, commit))
-                elif now - self._busy.get((*service, commit), now) > 2 * _DRY_RUN:  # as for reports
-                    self._dry_runs[service, commit] = (now, DryRun(problem=str(_too_slow(service.url, _DRY_RUN))))
             answers = {service.fleet: self._dry_runs.get((service, commit)) for service in known}
         return {fleet: each[1] for fleet, each in answers.items() if each is not None}
 
@@ -462,7 +413,8 @@ class FleetServices:
             return True
 
     def _start_reading(self, service: FleetService, now: float) -> None:
-        self._asked[service] = self._busy[service] = now
+        self._asked[service] = now
+        self._busy.add(service)
         self._reading.run(partial(self._read, service, self._reads.get(service)))
 
     def _lacking(self, service: FleetService) -> int:
@@ -483,22 +435,20 @@ class FleetServices:
             read = _Read(_unreachable(error))
         finally:
             with self._lock:
-                del self._busy[service]
+                self._busy.discard(service)
                 before, self._reads[service] = self._reads.get(service), read
         if before is None or replace(before.report, read_at=read.report.read_at) != read.report:
             self._wake()
 
     def _try(self, service: FleetService, commit: str) -> None:
         answer = DryRun(problem="the promoter failed; see its log")
-        with self._lock:
-            self._busy[*service, commit] = self._clock.monotonic()
         try:
             answer = ask_dry_run(self._client, service, commit)
         except ZkdeploymentError as error:
             answer = DryRun(problem=str(error))
         finally:
             with self._lock:
-                del self._busy[*service, commit]
+                self._busy.discard((*service, commit))
                 self._dry_runs[service, commit] = (self._clock.monotonic(), answer)
         self._wake()
 
@@ -522,7 +472,7 @@ def act_everywhere(
 
     The call takes as long as the slowest service, at most half a minute.
     """
-    outcomes = {fleet: FleetActOutcome(fleet, str(_too_slow(url, _ACT))) for fleet, url in services.items()}
+    outcomes: dict[str, FleetActOutcome] = {}
 
     def perform(fleet: str, url: str) -> None:
         try:
@@ -534,9 +484,8 @@ def act_everywhere(
         outcomes[fleet] = FleetActOutcome(fleet, problem)
 
     threads = [threading.Thread(target=perform, args=each, daemon=True) for each in services.items()]
-    deadline = time.monotonic() + _ACT + 1
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
+        thread.join()
     return tuple(outcomes[fleet] for fleet in services)

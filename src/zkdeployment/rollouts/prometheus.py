@@ -1,7 +1,7 @@
 """The client of a server of metrics: one query, one number, or the reason why there is no number.
 
-The API is that of Prometheus, ``/api/v1/query``, which Thanos, Mimir and VictoriaMetrics have as well. Answers are
-bounded in size and time, and redirects to other servers are not followed: the server is configured with a token.
+The API is that of Prometheus, ``/api/v1/query``, which Thanos, Mimir and VictoriaMetrics have as well. Redirects
+to other servers are not followed: the server is configured with a token.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import json
 import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlencode, urljoin, urlsplit
-
-import urllib3
+from urllib.parse import urlencode
 
 from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.machine.http import HttpClient, HttpError, RedirectError, TooLargeError, TooSlowError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from zkdeployment.base.machine.http import HttpAnswer
     from zkdeployment.config.sections import MetricsSettings
 
 #: The most bytes of an answer, and of a file with a token or with headers.
@@ -26,7 +26,6 @@ _MOST_BYTES = 1 << 20
 _MOST_SECRET = 1 << 16
 
 _MOST_REDIRECTS = 3
-_REDIRECTS = {301, 302, 307, 308}
 
 #: A token, and the name and the value of a header. The client of HTTP would show other ones in its errors.
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -61,7 +60,7 @@ class MetricsServer:
     def __init__(self, settings: MetricsSettings) -> None:
         self._settings = settings
         self._url = f"{settings.url}/api/v1/query"
-        self._http: urllib3.PoolManager | None = None
+        self._http = HttpClient(settings.ca, settings.certificate)
 
     @property
     def graph(self) -> str:
@@ -76,67 +75,33 @@ class MetricsServer:
         fields = {"query": query, "timeout": f"{self._settings.timeout:.3f}"}
         if at is not None:
             fields["time"] = f"{at:.3f}"
-        status, content = self._post(urlencode(fields).encode())
-        sample = _sample(status, content)
+        sample = _sample(self._post(urlencode(fields).encode()))
         away = abs(time.time() - sample.time)
         if at is None and away > _OLDEST:
             raise NoDataError(f"the answer is of another time: {away:.0f} s away from now")
         return sample
 
-    def _post(self, body: bytes) -> tuple[int, bytes]:
-        """Return the status and the content of the answer."""
-        deadline = time.monotonic() + self._settings.timeout
-        url, headers = self._url, self._headers()
-        for _ in range(_MOST_REDIRECTS + 1):
-            try:
-                response = self._pool().request(
-                    "POST",
-                    url,
-                    body=body,
-                    headers=headers,
-                    timeout=urllib3.Timeout(total=max(0.1, deadline - time.monotonic())),
-                    retries=False,
-                    redirect=False,
-                    preload_content=False,
-                )
-                try:
-                    if response.status not in _REDIRECTS:
-                        return response.status, self._read(response, deadline)
-                    url = self._same_server(url, response.headers.get("Location", ""))
-                finally:
-                    response.close()
-            except urllib3.exceptions.NewConnectionError as error:  # by its class, a timeout
-                raise NoDataError(f"cannot reach {self._settings.url}: {_cause(error)}", is_silent=True) from error
-            except urllib3.exceptions.TimeoutError as error:
-                raise self._too_slow() from error
-            except (urllib3.exceptions.HTTPError, OSError) as error:
-                reason = _cause(error)
-                raise NoDataError(f"cannot reach {self._settings.url}: {reason}", is_silent=True) from error
-            except ValueError:  # its text may contain a secret header
-                reason = "the request or a redirect is not valid HTTP"
-                raise NoDataError(f"cannot reach {self._settings.url}: {reason}", is_silent=True) from None
-        raise NoDataError(f"the server redirects more than {_MOST_REDIRECTS} times")
-
-    def _read(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:
-        content = b""
-        while more := response.read1(_MOST_BYTES):
-            content += more
-            if len(content) > _MOST_BYTES:
-                raise NoDataError(f"the answer is larger than {_MOST_BYTES} bytes; aggregate the query")
-            if time.monotonic() > deadline:
-                raise self._too_slow()
-        return content
-
-    def _too_slow(self) -> NoDataError:
-        return NoDataError(f"the server did not answer within {self._settings.timeout:g} s", is_silent=True)
-
-    def _same_server(self, url: str, location: str) -> str:
-        """Return the target of a redirect within the configured server; raises ``NoDataError`` for another one."""
-        target = urljoin(url, location)
-        here, there = urlsplit(self._settings.url), urlsplit(target)
-        if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-            raise NoDataError(f"the server redirects to {there.scheme}://{there.netloc}, which is not followed")
-        return target
+    def _post(self, body: bytes) -> HttpAnswer:
+        try:
+            return self._http.request(
+                "POST",
+                self._url,
+                timeout=self._settings.timeout,
+                most=_MOST_BYTES,
+                headers=self._headers(),
+                body=body,
+                redirects=_MOST_REDIRECTS,
+            )
+        except TooSlowError as error:
+            raise NoDataError(
+                f"the server did not answer within {self._settings.timeout:g} s", is_silent=True
+            ) from error
+        except TooLargeError as error:
+            raise NoDataError(f"the answer is larger than {_MOST_BYTES} bytes; aggregate the query") from error
+        except RedirectError as error:
+            raise NoDataError(f"the answer of {self._settings.url} cannot be used: {error}") from error
+        except HttpError as error:
+            raise NoDataError(f"cannot reach {self._settings.url}: {error}", is_silent=True) from error
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
@@ -152,15 +117,6 @@ class MetricsServer:
                 raise NoDataError(f"expected one word of ASCII characters in {self._settings.token_file}")
             headers["Authorization"] = f"Bearer {token}"
         return headers
-
-    def _pool(self) -> urllib3.PoolManager:
-        if self._http is None:
-            certificate, ca = self._settings.certificate, self._settings.ca
-            self._http = urllib3.PoolManager(
-                ca_certs=None if ca is None else str(ca),
-                cert_file=None if certificate is None else str(certificate),
-            )
-        return self._http
 
 
 def _secret(file: Path) -> str:
@@ -178,10 +134,10 @@ def _secret(file: Path) -> str:
     return text
 
 
-def _sample(status: int, content: bytes) -> Sample:
+def _sample(found: HttpAnswer) -> Sample:
     """Return the number in an answer; raises ``NoDataError``."""
     try:
-        answer: Any = json.loads(content)
+        answer: Any = json.loads(found.content)
         if answer["status"] != "success":
             words = f"{answer.get('errorType', 'error')}: {answer.get('error', 'no reason given')}"
             raise NoDataError(f"the server refused the query: {_short(words)}")
@@ -195,8 +151,8 @@ def _sample(status: int, content: bytes) -> Sample:
                 raise NoDataError(f"the query returned a {_short(str(kind))}; expected one number")
         return Sample(float(sample[1]), float(sample[0]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
-        expected = "expected the API of Prometheus"
-        raise NoDataError(f"the server answered with status {status} and {_kind(content)}; {expected}") from error
+        answered = f"the server answered with status {found.status} and {_kind(found.content)}"
+        raise NoDataError(f"{answered}; expected the API of Prometheus") from error
 
 
 def _only(result: list[Any]) -> Any:
@@ -214,8 +170,3 @@ def _kind(content: bytes) -> str:
 def _short(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _cause(error: Exception) -> str:
-    """Return the cause of an error without the names of the library's objects."""
-    return re.sub(r"^(<.*?>|\w+\(.*?\)): ", "", str(getattr(error, "reason", None) or error))

@@ -6,6 +6,7 @@ canary and is rolled back by a commit, and a revision whose metrics vanish waits
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
 import threading
@@ -14,10 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import urllib3
-
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.sandbox import samples
 from zkdeployment.sandbox.demo import HELLO, HOSTS, DemoError, DemoScenario, FleetObserver, main
 from zkdeployment.sandbox.prometheus import PrometheusServer
@@ -93,24 +93,19 @@ class Traffic:
 
     def _run(self) -> None:
         scraped: list[str] | None = None
-        with urllib3.PoolManager(retries=False, timeout=1.0) as http:
-            while not self._closed.wait(_PACE):
-                try:
-                    instances = self._observer.providers(HELLO)
-                except UnreachableError:
-                    continue
-                wanted = sorted(instances) if self.is_scraped else []
-                if wanted != scraped:
-                    self._prometheus.scrape(wanted)
-                    scraped = wanted
-                for instance in instances:
-                    self._ask(http, instance)
-
-    def _ask(self, http: urllib3.PoolManager, instance: str) -> None:
-        try:
-            http.request("GET", f"http://{instance}/work")
-        except urllib3.exceptions.HTTPError:
-            return  # the instance is being replaced
+        http = HttpClient()
+        while not self._closed.wait(_PACE):
+            try:
+                instances = self._observer.providers(HELLO)
+            except UnreachableError:
+                continue
+            wanted = sorted(instances) if self.is_scraped else []
+            if wanted != scraped:
+                self._prometheus.scrape(wanted)
+                scraped = wanted
+            for instance in instances:
+                with contextlib.suppress(HttpError):  # the instance is being replaced
+                    http.request("GET", f"http://{instance}/work", timeout=1.0, most=1 << 20)
 
 
 class AnalysisScenario(DemoScenario):

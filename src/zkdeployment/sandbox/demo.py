@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import urllib3
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -28,6 +27,7 @@ from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine import process
+from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.sandbox import processes, samples
 from zkdeployment.sandbox.fleet import Sandbox
@@ -378,13 +378,13 @@ class DemoScenario:
 
 
 def _fetch(address: str) -> bytes:
-    return urllib3.request("GET", f"http://{address}/", timeout=5, retries=2).data
+    return HttpClient().request("GET", f"http://{address}/", timeout=5, most=1 << 20, attempts=3).content
 
 
 def _answers(port: int) -> bool:
     try:
         _fetch(f"127.0.0.1:{port}")
-    except urllib3.exceptions.HTTPError:
+    except HttpError:
         return False
     return True
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import urllib3
-
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ProgramError, WaitTimeoutError, ZkdeploymentError
+from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.sandbox.layout import log_tail
 from zkdeployment.sandbox.processes import VARIABLE, BackgroundProcess, Deadline
@@ -158,8 +157,8 @@ def _wait(daemon: SandboxDaemon, name: str, aim: str, reached: Callable[[], bool
 
 def _is_healthy(url: str) -> bool:
     try:
-        return urllib3.request("GET", f"{url}/healthz", retries=False, timeout=_ANSWER).status == 200
-    except urllib3.exceptions.HTTPError:
+        return HttpClient().request("GET", f"{url}/healthz", timeout=_ANSWER, most=0).status == 200
+    except HttpError:
         return False
 
 

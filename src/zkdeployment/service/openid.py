@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-import urllib3
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from authlib.oidc.core import CodeIDToken
@@ -16,6 +15,7 @@ from joserfc.jwk import KeySet
 
 from zkdeployment.base.errors import IdentityProviderError
 from zkdeployment.base.machine.calls import SharedCall
+from zkdeployment.base.machine.http import HttpClient, HttpError, basic_login
 from zkdeployment.service.users.external_logins import claim_values, openid_user
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 #: Seconds.
-_TIMEOUT = urllib3.Timeout(connect=3.0, read=5.0)
+_TIMEOUT = 5.0
 _CLOCK_SKEW = 60
 _KEPT = 3600.0  # the provider's configuration and keys
 _KEPT_AT_LEAST = 30.0  # before an unknown key makes the service read them again
@@ -52,9 +52,7 @@ class OpenIdProvider:
         self, client: OpenIdClient, clock: Clock, *, secret: str | None = None, ca: Path | None = None
     ) -> None:
         self._client, self._clock, self._secret = client, clock, secret
-        self._http = urllib3.PoolManager(
-            timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca), maxsize=4
-        )
+        self._http = HttpClient(ca)
         self._shared: SharedCall[tuple[dict[str, Any], KeySet]] = SharedCall(
             patience=_PATIENCE, late=self._late, now=clock.monotonic
         )
@@ -101,7 +99,7 @@ class OpenIdProvider:
             methods = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
             if "client_secret_basic" in methods:
                 pair = f"{quote(client.client_id, safe='')}:{quote(self._secret, safe='')}"
-                headers |= urllib3.make_headers(basic_auth=pair)
+                headers |= basic_login(pair)
             else:
                 fields["client_secret"] = self._secret
         return self._request("POST", metadata["token_endpoint"], headers, urlencode(fields))
@@ -189,21 +187,17 @@ class OpenIdProvider:
             response = self._http.request(
                 method,
                 url,
+                timeout=_TIMEOUT,
+                most=_MAX_BYTES,
                 headers={"Accept": "application/json"} | (headers or {}),
-                body=body,
-                redirect=False,
-                preload_content=False,
+                body=None if body is None else body.encode(),
             )
-            try:
-                content = response.read(_MAX_BYTES + 1, decode_content=True)
-            finally:
-                response.release_conn()
-        except (urllib3.exceptions.HTTPError, ValueError) as error:
-            raise self._unreachable(type(error).__name__) from error
+        except HttpError as error:
+            raise self._unreachable(str(error)) from error
         if response.status != 200:
             raise self._unacceptable(f"expected status 200, found {response.status}")
         try:
-            answer = json.loads(content[:_MAX_BYTES])
+            answer = json.loads(response.content)
         except (ValueError, RecursionError) as error:
             raise self._unacceptable("expected JSON, found other text") from error
         if not isinstance(answer, dict):

@@ -9,6 +9,9 @@ from zkdeployment.service.users.external_logins import TrustedProxies
 #: The colours of fleets; the style sheet defines each for light and dark screens.
 COLOURS = ("none", "red", "orange", "green", "teal", "blue", "purple", "grey")
 
+#: The name of a fleet without a name of its own.
+UNNAMED = "zkdeployment"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientLimits:
@@ -33,7 +36,7 @@ class Site:
     encrypted: bool = False
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     limits: ClientLimits = field(default_factory=ClientLimits)
-    name: str = "zkdeployment"
+    name: str = UNNAMED
     colour: str = "none"
 
     @property

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from pathlib import Path
 
 import pytest
@@ -269,9 +268,7 @@ def test_an_unreadable_file_is_an_error(file: Path, tmp_path: Path):
 
 def test_values_are_read_from_addresses(file: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    with web_server(
-        {"/id": (200, b" app1\n"), "/moved": (302, b"/id"), "/broken": (500, b"oh"), "/e": (200, b"")}
-    ) as url:
+    with web_server({"/id": (200, b" app1\n"), "/broken": (500, b"oh"), "/e": (200, b"")}) as url:
         assert loaded(file, f"host-id = {url}/id\nhost-name = n").require_identity().id == "app1"
         assert loaded(file, f"host-id = a\nhost-name = n\nrole = {url}/none").require_identity().role is None
         for nothing in ("none", "e"):
@@ -280,7 +277,6 @@ def test_values_are_read_from_addresses(file: Path, monkeypatch: pytest.MonkeyPa
         assert refused(file, f"host-id = {url}/broken") == (
             f"host-id: expected status 200 or 404 from {url}/broken, found 500"
         )
-        assert refused(file, f"role = {url}/moved").endswith("found 302")
 
 
 @pytest.mark.parametrize(
@@ -288,7 +284,7 @@ def test_values_are_read_from_addresses(file: Path, monkeypatch: pytest.MonkeyPa
     [
         (b"<!DOCTYPE html>\n<html><body>Sign in</body></html>\n", "is not a host id"),
         (b"x" * 300, "is not a host id"),
-        (b"x" * 5000, "expected at most 1024 bytes"),
+        (b"x" * 5000, "it answered with more than 1024 bytes"),
         (b"\xff\xfe", "is not UTF-8 text"),
         (b"two words", "'two words' is not a host id"),
         (b"--installroot=/", "'--installroot=/' is not a host id"),
@@ -305,17 +301,16 @@ def test_a_response_that_is_not_a_host_id_is_an_error_of_one_line(file: Path, an
 def test_redirections_are_not_followed(file: Path):
     with web_server({"/moved": (302, b"/id"), "/id": (200, b"app1")}) as url:
         assert refused(file, f"host-id = {url}/moved") == (
-            f"host-id: expected status 200 or 404 from {url}/moved, found 302"
+            f"host-id: cannot read {url}/moved: it redirects to another place on {url}, which is not followed"
         )
 
 
 def test_a_silent_server_is_abandoned(file: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sources, "_READ_SECONDS", 0.2)
+    monkeypatch.setattr(sources, "_SECONDS", 0.2)
     with silent_server() as port:
         address = f"http://127.0.0.1:{port}/id"
         message = refused(file, f"host-id = {address}")
-    assert message.startswith(f"host-id: cannot read {address}: ")
-    assert "timed out" in message
+    assert message == f"host-id: cannot read {address}: it did not answer within 0.2 s"
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/id", "http://", "http://[::1/x"])
@@ -325,30 +320,6 @@ def test_a_missing_response_is_an_error_that_names_the_address(file: Path, addre
 
 def test_a_password_in_an_address_is_not_shown(file: Path):
     assert "secret" not in refused(file, "host-id = http://me:secret@127.0.0.1:1/id")
-
-
-def test_a_slow_response_is_abandoned(file: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sources, "_READ_SECONDS", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def trickle() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.recv(4096)
-                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-                done = threading.Event()
-                for _ in range(100):
-                    try:
-                        connection.sendall(b"x")
-                    except OSError:
-                        return
-                    done.wait(0.05)
-
-        thread = threading.Thread(target=trickle)
-        thread.start()
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}/id"
-        assert "the response took longer than 0.3 s" in refused(file, f"host-id = {address}")
-        thread.join()
 
 
 def test_external_values_are_not_read_without_a_host(file: Path):

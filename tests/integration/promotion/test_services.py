@@ -206,43 +206,6 @@ def test_a_slow_service_delays_no_other(tokens, monkeypatch):
         silent.close()
 
 
-def test_a_service_that_sends_its_headers_byte_by_byte_is_found_too_slow(tokens, monkeypatch):
-    """The time limit of the library begins again with each byte."""
-    monkeypatch.setattr(services, "_REPORT", 0.2)
-    done = threading.Event()
-
-    class Dripping(Service):
-        def answer(self, request):
-            while not done.wait(0.05):
-                with contextlib.suppress(OSError):
-                    request.wfile.write(b"X")
-
-    followed = Followed(tokens)
-    with Dripping().running() as url:
-        followed.services.reports({"eu-1": url})
-        followed.clock.time += 1
-        report = followed.services.reports({"eu-1": url})["eu-1"]
-        assert report.problem == f"the service at {url} did not answer within 0.2 s"
-        done.set()
-
-
-def test_a_service_that_sends_its_answer_slowly_is_too_slow(tokens, monkeypatch):
-    monkeypatch.setattr(services, "_REPORT", 0.2)
-
-    class Slow(Service):
-        def answer(self, request):
-            request.send_response(200)
-            request.send_header("Content-Length", "1000")
-            request.end_headers()
-            with contextlib.suppress(OSError):
-                for _ in range(1000):
-                    request.wfile.write(b" ")
-                    time.sleep(0.05)
-
-    with Slow().running() as url:
-        assert problem_of(tokens, url) == f"the service at {url} did not answer within 0.2 s"
-
-
 def test_a_service_that_is_away_is_named(tokens):
     with Service().running() as url:
         pass
@@ -261,8 +224,8 @@ def test_a_name_that_does_not_exist_is_named(tokens):
         (
             Service(status=302, headers={"Location": "https://evil.example/x?y"}, body=b""),
             (
-                "the service at {url} redirects to https://evil.example, which is not followed; write its own"
-                " address into the document of the fleets"
+                "the answer of the service at {url} cannot be used: it redirects to https://evil.example, which is"
+                " not followed; write its own address into the document of the fleets"
             ),
         ),
         (
@@ -281,7 +244,7 @@ def test_a_name_that_does_not_exist_is_named(tokens):
         ),
         (
             Service(body=b" " * 1_000_000),
-            "the service at {url} answered with more than 262144 bytes: is it the service of a fleet?",
+            "it answered with more than 262144 bytes; is it the service of a fleet?",
         ),
         (
             Service({"schema": "zkdeployment/fleet/v2"}),
@@ -510,27 +473,6 @@ def test_a_dry_run_without_a_verdict_is_repeated_after_a_while(tokens):
         assert len(service.seen) == 1
         followed.clock.time += 10
         wait_until(lambda: followed.services.dry_runs({"eu-1": url}, COMMIT)["eu-1"].accepts, "a verdict")
-
-
-def test_a_dry_run_that_never_ends_is_found_too_slow(tokens, monkeypatch):
-    monkeypatch.setattr(services, "_DRY_RUN", 0.2)
-    followed, done = Followed(tokens), threading.Event()
-
-    class Dripping(Service):
-        def answer(self, request):
-            while not done.wait(0.05):
-                with contextlib.suppress(OSError):
-                    request.wfile.write(b"X")
-
-    dripping = Dripping()
-    with dripping.running() as url:
-        assert followed.services.dry_runs({"eu-1": url}, COMMIT) == {}
-        wait_until(lambda: dripping.seen, "the service is asked")
-        followed.clock.time += 1
-        followed.services.dry_runs({"eu-1": url}, COMMIT)
-        answers = followed.services.dry_runs({"eu-1": url}, COMMIT)
-        assert answers["eu-1"].problem == f"the service at {url} did not answer within 0.2 s"
-        done.set()
 
 
 def test_a_verdict_about_another_commit_is_no_verdict(tokens):

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.certificates import Authority
+from support.waiting import wait_until
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.config.sections import MetricsSettings
 from zkdeployment.documents.reading import read_documents
@@ -37,7 +39,7 @@ def problem(server, query="up", at=None):
 
 
 @contextmanager
-def answering(status=200, body=b"", headers=(), slow=0.0, seen=None):
+def answering(status=200, body=b"", headers=(), seen=None):
     """Yield the URL of a server with this answer; ``seen`` receives the headers of requests."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -48,17 +50,9 @@ def answering(status=200, body=b"", headers=(), slow=0.0, seen=None):
             self.send_response(status)
             for name, value in headers:
                 self.send_header(name, value)
-            if not slow:
-                self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            for byte in [body] if not slow else [body[i : i + 1] for i in range(len(body))]:
-                try:
-                    self.wfile.write(byte)
-                    self.wfile.flush()
-                except OSError:
-                    return
-                if slow:
-                    time.sleep(slow)
+            self.wfile.write(body)
 
         def log_message(self, *_arguments):
             pass
@@ -123,6 +117,8 @@ def test_a_killed_prometheus_is_out_of_reach_and_a_frozen_one_too_slow(tmp_path)
     server = PrometheusServer(tmp_path)
     server.start()
     os.kill(server.pid, signal.SIGSTOP)
+    threads = psutil.Process(server.pid).threads()
+    wait_until(lambda: all(psutil.Process(each.id).status() == "stopped" for each in threads), "the freeze")
     try:
         assert problem(client(server.url, timeout=0.3)) == "the server did not answer within 0.3 s"
     finally:
@@ -181,13 +177,6 @@ def test_other_answers_have_a_reason(status, body, reason):
         assert reason in problem(client(url))
 
 
-def test_an_answer_that_trickles_is_too_slow():
-    with answering(body=vector("1"), slow=0.05) as url:
-        begun = time.monotonic()
-        assert problem(client(url, timeout=0.5)) == "the server did not answer within 0.5 s"
-        assert time.monotonic() - begun < 5
-
-
 def test_an_answer_of_another_time_is_no_data():
     old = json.dumps(
         {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1000.0, "1"]}]}}
@@ -203,8 +192,8 @@ def test_redirects_are_followed_only_within_the_server():
         answering(307, headers=[("Location", f"{other}/api/v1/query")]) as elsewhere,
         answering(307, headers=[("Location", "/again")]) as circle,
     ):
-        assert problem(client(elsewhere)) == f"the server redirects to {other}, which is not followed"
-        assert problem(client(circle)) == "the server redirects more than 3 times"
+        assert f"it redirects to {other}, which is not followed" in problem(client(elsewhere))
+        assert f"it redirects to another place on {circle}, which is not followed" in problem(client(circle))
 
 
 def test_the_token_and_the_headers_are_read_for_each_query(tmp_path):
@@ -250,7 +239,7 @@ def test_a_header_that_http_cannot_carry_is_refused_without_its_text(tmp_path, v
 
 def test_an_invalid_redirect_has_a_reason():
     with answering(307, headers=[("Location", "http://[")]) as url:
-        assert problem(client(url)) == f"cannot reach {url}: the request or a redirect is not valid HTTP"
+        assert problem(client(url)) == f"the answer of {url} cannot be used: it redirects to an invalid address"
 
 
 def test_prometheus_accepts_the_queries_of_the_manual(prometheus):

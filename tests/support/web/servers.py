@@ -108,6 +108,52 @@ class HangingServer:
             self._open.append(self._listener.accept()[0])
 
 
+class DrippingServer:
+    """Sends ``begin`` to each connection and then byte by byte without an end, inside a ``with`` block."""
+
+    def __init__(self, begin: bytes = b"HTTP/1.1 200 O") -> None:
+        self._begin = begin
+        self._ended = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._drips: list[threading.Thread] = []
+        self.port: int = self._listener.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def accepted(self) -> int:
+        """The number of connections so far."""
+        return len(self._drips)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for thread in (self._thread, *self._drips):
+            thread.join()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._drips.append(threading.Thread(target=self._drip, args=(connection,), daemon=True))
+                self._drips[-1].start()
+
+    def _drip(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(self._begin)
+            while not self._ended.wait(0.05):
+                connection.sendall(b"1")
+
+
 class MailServer:
     """Listens on ``address``; ``message`` is the received message after ``join`` returned."""
 

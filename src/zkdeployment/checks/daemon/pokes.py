@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-import urllib3
-
 from zkdeployment.base.errors import error_message
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.checks.rules.monitoring_system import Poke
 from zkdeployment.checks.rules.workflow import POKE_AGAIN_AFTER, is_poke_due, poke_succeeded
 
@@ -33,52 +31,23 @@ _PATH = "/deployments/id"
 
 
 class HttpPokeSender:
-    """Requests without redirects, from any thread; answers are not read beyond their headers.
-
-    A request runs in a thread of its own, because urllib3 limits the wait for each part of an answer, but not for
-    the whole answer. A system that sends its answer byte by byte gets no other request in the meantime.
-    """
+    """Requests without redirects, from any thread; only the status of an answer counts."""
 
     def __init__(self) -> None:
-        self._http = urllib3.PoolManager(timeout=urllib3.Timeout(total=_LIMIT), retries=False)
-        self._unanswered: dict[str, threading.Thread] = {}
+        self._http = HttpClient()
 
     def send(self, callback: str, instance: str) -> str | None:
         """Notify a monitoring system of an update of an instance, within a few seconds; never raises.
 
         Returns ``None`` if the system accepted the poke, otherwise the reason of the failure, without the URL.
         """
-        former = self._unanswered.pop(callback, None)
-        if former is not None and former.is_alive():
-            self._unanswered[callback] = former
-            return "it has not completed its answer to an earlier request"
-        outcome: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        thread = threading.Thread(
-            target=lambda: outcome.put(self._request(callback, instance)), name="check-poke", daemon=True
-        )
-        thread.start()
+        body = json.dumps({"uuid": instance, "path": _PATH}).encode("ascii")
+        headers = {"Content-Type": "application/json"}
         try:
-            return outcome.get(timeout=_LIMIT)
-        except queue.Empty:
-            self._unanswered[callback] = thread
-            return f"it did not answer within {_LIMIT:g} seconds"
-
-    def _request(self, callback: str, instance: str) -> str | None:
-        try:
-            response = self._http.request(
-                "POST",
-                callback,
-                body=json.dumps({"uuid": instance, "path": _PATH}).encode("ascii"),
-                headers={"Content-Type": "application/json"},
-                redirect=False,
-                preload_content=False,
-            )
-            response.close()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # the texts contain the URL
-            return f"it cannot be reached: {type(error).__name__}"
-        if 200 <= response.status < 300:
-            return None
-        return f"expected a status between 200 and 299, found {response.status}"
+            answer = self._http.request("POST", callback, timeout=_LIMIT, most=0, body=body, headers=headers)
+        except HttpError as error:
+            return f"it cannot be reached: {error}"
+        return answer.problem or None
 
 
 #: Seconds before each retry of a poke. After the last retry the poke waits for the next turn of the life cycle.

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import urllib3
-
 from zkdeployment.base.errors import ServiceError
+from zkdeployment.base.machine.http import HttpClient, HttpError, basic_login
 from zkdeployment.base.text import printable
 from zkdeployment.checks.nagios.batch import CheckAnswer, DeployedInstances, FetchedDetails
 from zkdeployment.checks.nagios.check import is_instance
@@ -45,10 +44,12 @@ def bridge_name(objects: Path) -> str:
     return re.sub(r"[^ -~]", "?", f"{socket.gethostname()}:{objects} ({boot[:8]})")[-_LONGEST:]
 
 
-_TIMEOUT = urllib3.Timeout(connect=5.0, read=30.0)
+#: Seconds for a request, and the most bytes of an answer, which has the details of up to thousands of checks.
+_TIMEOUT = 30.0
+_MOST_BYTES = 1 << 26
 
-#: Attempts of a request whose connection broke, because the service closes idle connections.
-_RETRIES = urllib3.Retry(1, redirect=0, status=0, allowed_methods=None, raise_on_redirect=False)
+#: Attempts of a request, because the service closes idle connections.
+_ATTEMPTS = 2
 
 #: The most characters of an error of the service that are quoted.
 _LONGEST_DETAIL = 1000
@@ -65,10 +66,10 @@ class HttpMonitoringService:
         self._url = url
         self._user = user
         self._system = f"/deployments/monitoring/{quote(user, safe='')}"
-        headers = urllib3.make_headers(basic_auth=f"{user}:{key}") | {"Accept": "application/json"}
+        self._headers = basic_login(f"{user}:{key}") | {"Accept": "application/json"}
         if bridge:
-            headers["Zkdeployment-Bridge"] = bridge
-        self._http = urllib3.PoolManager(headers=headers, timeout=_TIMEOUT, retries=_RETRIES)
+            self._headers["Zkdeployment-Bridge"] = bridge
+        self._http = HttpClient()
 
     def list_flagged(self) -> frozenset[str]:
         return self._list(self._system)
@@ -134,27 +135,35 @@ class HttpMonitoringService:
     def _request(self, method: str, path: str, body: object = None) -> Any:
         """Return the JSON of an answer; all statuses but those of success are errors."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode(errors="replace")
-        headers = dict(self._http.headers) | ({} if data is None else {"Content-Type": "application/json"})
+        headers = self._headers | ({} if data is None else {"Content-Type": "application/json"})
         try:
-            response = self._http.request(method, f"{self._url}{path}", body=data, headers=headers, redirect=False)
-        except urllib3.exceptions.HTTPError as error:
-            raise ServiceError(f"cannot reach the service at {self._url}: {_reason(error)}") from error
+            response = self._http.request(
+                method,
+                f"{self._url}{path}",
+                timeout=_TIMEOUT,
+                most=_MOST_BYTES,
+                headers=headers,
+                body=data,
+                attempts=_ATTEMPTS,
+            )
+        except HttpError as error:
+            raise ServiceError(f"cannot reach the service at {self._url}: {error}") from error
         if response.status in {401, 403}:
             raise ServiceError(
                 f"the service at {self._url} refuses the user {self._user} (status {response.status}); see user"
                 " and key-file in [nagios]: the user needs the role monitoring"
             )
         if response.status == 423:
-            raise ServiceError(f"the service at {self._url} refuses this bridge: {_detail(response.data)}")
+            raise ServiceError(f"the service at {self._url} refuses this bridge: {_detail(response.content)}")
         if not 200 <= response.status < 300:
-            text = response.data[:200].decode("utf-8", errors="replace")
+            text = response.content[:200].decode("utf-8", errors="replace")
             raise ServiceError(
                 f"{method} {path} at {self._url}: expected success, found status {response.status}: {text}"
             )
-        if not response.data:
+        if not response.content:
             return None
         try:
-            return json.loads(response.data)
+            return json.loads(response.content)
         except (ValueError, RecursionError) as error:
             raise self._unexpected(path, "JSON") from error
 
@@ -169,12 +178,6 @@ def _detail(data: bytes) -> str:
     except (ValueError, RecursionError):
         return "it gives no reason"
     return printable(str(body.get("detail")))[:_LONGEST_DETAIL] if isinstance(body, dict) else "it gives no reason"
-
-
-def _reason(error: urllib3.exceptions.HTTPError) -> str:
-    """Return an error as text, without the pool and the URL that urllib3 adds."""
-    cause = error.reason if isinstance(error, urllib3.exceptions.MaxRetryError) and error.reason else error
-    return str(cause).rpartition(": ")[2] or type(cause).__name__
 
 
 _BODY_LIMIT = 4096

@@ -6,10 +6,9 @@ import json
 import time
 from typing import TYPE_CHECKING
 
-import urllib3
-
 from zkdeployment.base.errors import LockLostError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.traces.otlp import otlp_requests
 from zkdeployment.fleet.traces.spans import publication_trace
@@ -37,7 +36,8 @@ _INTERVAL = 2.0
 #: The publications among which those are found that are not exported yet.
 _RECENT = 50
 
-_TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
+#: Seconds for a request.
+_TIMEOUT = 10.0
 
 #: Answers after which the protocol allows another attempt.
 _RETRYABLE = frozenset({429, 502, 503, 504})
@@ -67,7 +67,7 @@ class TraceExporter(FeedThread):
         super().__init__(feed, self._election)
         self._url, self._site, self._recorder = url, site, recorder
         self._session = session
-        self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
+        self._http = HttpClient(ca)
         self._failures, self._due = 0, 0.0
 
     def _work(self) -> float:
@@ -101,12 +101,12 @@ class TraceExporter(FeedThread):
         """Send a trace; return whether the publication needs no further attempt."""
         log = get_logger().bind(sequence=trace.sequence)
         for body in otlp_requests(trace, site=self._site):
-            problem, again = self._send(body)
-            if problem and again:
+            problem, pause = send_trace(self._http, self._url, body)
+            if problem and pause is not None:
                 self._failures += 1
                 if self._failures == 1:
                     log.warning("trace-not-exported", reason=problem)
-                self._due = time.monotonic() + retry_delay(self._failures)
+                self._due = time.monotonic() + max(retry_delay(self._failures), pause)
                 return False
             if problem:
                 log.warning("trace-refused", reason=problem)
@@ -114,25 +114,6 @@ class TraceExporter(FeedThread):
         self._failures = 0
         log.info("trace-exported", trace=trace.id, spans=len(trace.spans))
         return True
-
-    def _send(self, body: bytes) -> tuple[str, bool]:
-        """Send one request; return the problem (empty: none) and whether a later attempt may succeed."""
-        try:
-            answer = self._http.request(
-                "POST",
-                self._url,
-                body=body,
-                headers={"Content-Type": "application/json"},
-                redirect=False,
-                preload_content=False,  # an answer of any size costs nothing: only its status counts
-            )
-            answer.close()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            return f"the receiver cannot be reached: {type(error).__name__}", True
-        if 200 <= answer.status < 300:
-            return "", False
-        problem = f"expected a status between 200 and 299, found {answer.status}"
-        return problem, answer.status in _RETRYABLE
 
     def _exported(self) -> int | None:
         """Return the sequence of the last exported publication; ``None`` if none was recorded."""
@@ -149,3 +130,16 @@ class TraceExporter(FeedThread):
             self._session.commit(Check(node, 0), Set(paths.TRACES, json.dumps({"exported": sequence}).encode()))
         except TransactionError as error:
             raise LockLostError("another service was elected to export traces: the session expired") from error
+
+
+def send_trace(client: HttpClient, url: str, body: bytes) -> tuple[str, float | None]:
+    """Send one request of OTLP; return the problem (empty: none) and the pause before a later attempt.
+
+    The pause is in seconds, as the receiver asks for, or ``None`` if no later attempt may succeed.
+    """
+    headers = {"Content-Type": "application/json"}
+    try:
+        answer = client.request("POST", url, timeout=_TIMEOUT, most=0, body=body, headers=headers)
+    except HttpError as error:
+        return f"the receiver cannot be reached: {error}", 0.0
+    return answer.problem, answer.retry_after(time.time()) if answer.status in _RETRYABLE else None

@@ -176,16 +176,14 @@ _STATES = {
 #: The most characters of a description; GitHub refuses longer ones.
 _LONGEST = {Forge.GITHUB: 140, Forge.GITLAB: 255, Forge.GITEA: 255}
 
-#: The name under which a forge shows the status, beside those of other programs.
-_CONTEXT = "zkdeployment"
-
 
 def status_request(
-    repository: ForgeRepository, status: CommitStatus, *, token: str, site: str
+    repository: ForgeRepository, status: CommitStatus, *, token: str, site: str, fleet: str
 ) -> tuple[str, bytes, Mapping[str, str]]:
     """Return the URL, the body and the headers of the request that sets a status.
 
-    ``site`` is the address of the service, whose page of the publication the status links to.
+    ``site`` is the address of the service, whose page of the publication the status links to. A commit has a
+    status of each fleet, beside those of other programs; ``fleet`` is the name of the fleet.
     """
     forge = repository.forge
     description = status.description.replace("\n", " ")
@@ -194,7 +192,7 @@ def status_request(
         "state": _STATES[forge][status.state],
         "description": description if len(description) <= most else f"{description[: most - 1]}…",
         "target_url": f"{site}/history/{status.sequence}" if status.sequence else f"{site}/",
-        "name" if forge is Forge.GITLAB else "context": _CONTEXT,
+        "name" if forge is Forge.GITLAB else "context": f"zkdeployment/{fleet}",
     }
     headers = {"Content-Type": "application/json", "User-Agent": "zkdeployment"}
     match forge:

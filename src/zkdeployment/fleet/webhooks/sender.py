@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-import urllib3
-
 from zkdeployment.base.errors import LockLostError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.webhooks.outbox import (
     WebhookOutbox,
     last_transaction,
@@ -48,10 +47,14 @@ class WebhookOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookAnswer:
-    """The outcome of a request; ``reason`` has neither the URL nor the key."""
+    """The outcome of a request; ``reason`` has neither the URL nor the key.
+
+    ``pause`` is the number of seconds in which the receiver wants no request.
+    """
 
     outcome: WebhookOutcome
     reason: str = ""
+    pause: float = 0.0
 
 
 class WebhookReceiver:
@@ -147,7 +150,7 @@ class WebhookReceiver:
         log = get_logger().bind(receiver=self.webhook.origin)
         if answer.outcome is WebhookOutcome.FAILED:
             self._failures += 1
-            self._due = self._clock.monotonic() + retry_delay(self._failures)
+            self._due = self._clock.monotonic() + max(retry_delay(self._failures), answer.pause)
             if self._failures == 1:
                 log.warning("webhook-failed", reason=answer.reason)
             return
@@ -325,8 +328,8 @@ class WebhookDispatcher:
         self._logged = problem
 
 
-#: Seconds.
-_TIMEOUT = urllib3.Timeout(connect=3.0, read=5.0)
+#: Seconds for a request.
+_TIMEOUT = 5.0
 
 #: Statuses with which a receiver rejects an event for good. Others may be temporary, such as 404 during an
 #: upgrade.
@@ -334,27 +337,24 @@ _REFUSALS = frozenset({400, 413, 415, 422})
 
 
 class HttpWebhookSender:
-    """Requests without redirects, from any thread; answers are not read beyond their headers.
+    """Requests without redirects, from any thread; only the status of an answer counts.
 
     ``ca`` is a file of certificates to trust (``None``: those of the system).
     """
 
     def __init__(self, ca: Path | None = None) -> None:
-        self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
+        self._http = HttpClient(ca)
 
     def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> WebhookAnswer:
         """Send one request and return its outcome within a few seconds; never raises."""
         try:
-            response = self._http.request(
-                "POST", url, body=body, headers=headers, redirect=False, preload_content=False
-            )
-            response.close()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:  # the texts contain the URL
-            return WebhookAnswer(WebhookOutcome.FAILED, f"the receiver cannot be reached: {type(error).__name__}")
-        if 200 <= response.status < 300:
+            answer = self._http.request("POST", url, timeout=_TIMEOUT, most=0, body=body, headers=headers)
+        except HttpError as error:
+            return WebhookAnswer(WebhookOutcome.FAILED, f"the receiver cannot be reached: {error}")
+        if not answer.problem:
             return WebhookAnswer(WebhookOutcome.ACCEPTED)
-        outcome = WebhookOutcome.REFUSED if response.status in _REFUSALS else WebhookOutcome.FAILED
-        return WebhookAnswer(outcome, f"expected a status between 200 and 299, found {response.status}")
+        outcome = WebhookOutcome.REFUSED if answer.status in _REFUSALS else WebhookOutcome.FAILED
+        return WebhookAnswer(outcome, answer.problem, answer.retry_after(time.time()))
 
 
 class ZooKeeperWebhookLead:

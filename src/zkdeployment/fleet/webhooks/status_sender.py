@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-import urllib3
-
+from zkdeployment.base.cluster import short
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.webhooks.commit_status import (
     changed_statuses,
@@ -31,13 +32,45 @@ _INTERVAL = 5.0
 #: The most commits whose statuses wait for a forge that does not answer.
 _MOST_WAITING = 20
 
-#: The bytes that are read of an answer.
-_MOST_READ = 65536
-
-_TIMEOUT = urllib3.Timeout(connect=3.0, read=10.0)
+#: Seconds for a request, the most bytes of an answer, and the redirects of a repository that was renamed.
+_TIMEOUT = 10.0
+_MOST_BYTES = 1 << 20
+_MOST_REDIRECTS = 3
 
 #: Answers after which the same request would fail again, such as for an unknown commit.
 _REFUSALS = frozenset({400, 404, 409, 410, 413, 415, 422})
+
+#: The answer of a forge that fails for one commit, and still works for others.
+_INTERNAL_ERROR = 500
+
+
+class _Problem(NamedTuple):
+    """Why a later attempt is needed: ``pause`` is the number of seconds in which the forge wants no request.
+
+    ``is_commit`` is whether only the status of this commit failed, and not the forge.
+    """
+
+    reason: str
+    pause: float = 0.0
+    is_commit: bool = False
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """The failed attempts in a row, and the monotonic time of the next attempt."""
+
+    failures: int = 0
+    due: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """The seconds until the next attempt."""
+        return self.due - time.monotonic()
+
+    def fail(self, pause: float) -> None:
+        """Delay the next attempt, at least for ``pause`` seconds."""
+        self.failures += 1
+        self.due = time.monotonic() + max(retry_delay(self.failures), pause)
 
 
 class CommitStatusSender(FeedThread):
@@ -45,7 +78,8 @@ class CommitStatusSender(FeedThread):
 
     ``request`` returns the URL, the body and the headers that set a status. ``lock`` elects the sending service; a
     newly elected one sends the present statuses again, because it does not know the last ones. While the forge
-    does not answer, the newest status of each commit waits. ``ca`` is a file of certificates to trust.
+    does not answer, the newest status of each commit waits. If the forge fails for one commit, only the status of
+    that commit waits. ``ca`` is a file of certificates to trust.
     """
 
     NAME = "commit-statuses"
@@ -61,10 +95,11 @@ class CommitStatusSender(FeedThread):
     ) -> None:
         super().__init__(feed, lock)
         self._repository, self._request = repository, request
-        self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False, ca_certs=None if ca is None else str(ca))
+        self._http = HttpClient(ca)
         self._waiting: dict[str, CommitStatus] = {}
         self._known: dict[str, CommitStatus] = {}
-        self._failures, self._due = 0, 0.0
+        self._forge = _Attempts()
+        self._commits: dict[str, _Attempts] = {}
 
     def _begin(self) -> None:
         self._known.clear()
@@ -72,8 +107,12 @@ class CommitStatusSender(FeedThread):
     def _work(self) -> float:
         """Send the statuses that changed, and return the seconds until the next attempt."""
         self._add()
-        left = self._due - time.monotonic()
-        return min(left, _INTERVAL) if left > 0 else self._send_waiting()
+        for commit in [*self._waiting]:
+            # A changed status does not shorten the pause: the forge may be overloaded.
+            if self._forge.left <= 0 and self._commits.get(commit, self._forge).left <= 0:
+                self._try(commit)
+        dues = [max(self._forge.left, self._commits.get(each, self._forge).left) for each in self._waiting]
+        return min([_INTERVAL, *(max(0.0, due) for due in dues)])
 
     def _add(self) -> None:
         """Let the statuses wait that changed since they were added last."""
@@ -83,39 +122,43 @@ class CommitStatusSender(FeedThread):
         for statuses in (self._known, self._waiting):
             for commit in [*statuses][:-_MOST_WAITING]:
                 del statuses[commit]
+        self._commits = {commit: each for commit, each in self._commits.items() if commit in self._waiting}
 
-    def _send_waiting(self) -> float:
-        """Send the waiting statuses, and return the seconds until the next attempt."""
-        for commit, status in [*self._waiting.items()]:
-            problem = self._send(status)
-            if problem is not None:
-                self._failures += 1
-                if self._failures == 1:
-                    get_logger().warning("commit-status-failed", forge=self._repository.origin, reason=problem)
-                # A changed status does not shorten the pause: the forge may be overloaded.
-                self._due = time.monotonic() + retry_delay(self._failures)
-                return min(retry_delay(self._failures), _INTERVAL)
-            self._failures = 0
+    def _try(self, commit: str) -> None:
+        """Send the waiting status of a commit."""
+        problem = self._send(self._waiting[commit])
+        if problem is None:
+            self._forge = _Attempts()
             del self._waiting[commit]
-        return _INTERVAL
+            return
+        attempts = self._commits.setdefault(commit, _Attempts()) if problem.is_commit else self._forge
+        attempts.fail(problem.pause)
+        if attempts.failures == 1:
+            about = {"commit": short(commit)} if problem.is_commit else {}
+            forge = self._repository.origin
+            get_logger().warning("commit-status-failed", forge=forge, reason=problem.reason, **about)
 
-    def _send(self, status: CommitStatus) -> str | None:
-        """Send one status; return the reason why a later attempt may succeed, ``None`` if none is needed."""
+    def _send(self, status: CommitStatus) -> _Problem | None:
+        """Send one status; return the problem if a later attempt may succeed, ``None`` if none is needed."""
         url, body, headers = self._request(status)
         log = get_logger().bind(forge=self._repository.origin, status=describe_commit(status))
         try:
             answer = self._http.request(
-                "POST", url, body=body, headers=headers, redirect=False, preload_content=False
+                "POST",
+                url,
+                timeout=_TIMEOUT,
+                most=_MOST_BYTES,
+                headers=headers,
+                body=body,
+                redirects=_MOST_REDIRECTS,
             )
-            text = answer.read(_MOST_READ)
-            answer.close()
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            return f"the forge cannot be reached: {type(error).__name__}"
-        if 200 <= answer.status < 300 or is_set_already(self._repository, answer.status, text):
+        except HttpError as error:
+            return _Problem(f"the forge cannot be reached: {error}")
+        if not answer.problem or is_set_already(self._repository, answer.status, answer.content):
             log.info("commit-status-set")
             return None
-        reason = f"expected a status between 200 and 299, found {answer.status}"
         if answer.status not in _REFUSALS:
-            return reason
-        log.warning("commit-status-refused", reason=reason)
+            pause = answer.retry_after(time.time())
+            return _Problem(answer.problem, pause, is_commit=answer.status == _INTERNAL_ERROR and not pause)
+        log.warning("commit-status-refused", reason=answer.problem)
         return None

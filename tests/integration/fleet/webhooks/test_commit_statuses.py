@@ -69,7 +69,7 @@ class ForgeServer(WebServer):
         last = next((state for sha, state, _ in reversed(self.statuses) if sha == commit), None)
         if forge == "gitlab" and last == body["state"]:
             return 400, {"message": f"Cannot transition status via :run from :{last}"}
-        if name != "zkdeployment" or not body["target_url"].startswith("http://deploy.example/"):
+        if name != "zkdeployment/deploy.example" or not body["target_url"].startswith("http://deploy.example/"):
             self.problems.append(str(body))
         self.statuses.append((commit, body["state"], body["description"]))
         return 201, {"id": "1"}

@@ -121,6 +121,8 @@ def test_a_commit_that_is_replaced_while_it_rolls_out_has_an_end(state, is_repla
 
 STATUS = CommitStatus(NEW, CommitState.ROLLING_OUT, "rolling out 40 %", 7)
 
+SITE = {"token": "secret", "site": "https://deploy.example", "fleet": "eu-1"}
+
 REPOSITORIES = {
     Forge.GITHUB: "https://api.github.com/repos/example/tree",
     Forge.GITLAB: "https://gitlab.example.com/api/v4/projects/42",
@@ -131,14 +133,14 @@ REPOSITORIES = {
 @pytest.mark.parametrize(
     ("forge", "body", "header"),
     [
-        (Forge.GITHUB, {"state": "pending", "context": "zkdeployment"}, ("Authorization", "Bearer secret")),
-        (Forge.GITLAB, {"state": "running", "name": "zkdeployment"}, ("PRIVATE-TOKEN", "secret")),
-        (Forge.GITEA, {"state": "pending", "context": "zkdeployment"}, ("Authorization", "token secret")),
+        (Forge.GITHUB, {"state": "pending", "context": "zkdeployment/eu-1"}, ("Authorization", "Bearer secret")),
+        (Forge.GITLAB, {"state": "running", "name": "zkdeployment/eu-1"}, ("PRIVATE-TOKEN", "secret")),
+        (Forge.GITEA, {"state": "pending", "context": "zkdeployment/eu-1"}, ("Authorization", "token secret")),
     ],
 )
 def test_requests_have_the_form_of_the_forge(forge, body, header):
     repository = ForgeRepository(forge, REPOSITORIES[forge])
-    url, sent, headers = status_request(repository, STATUS, token="secret", site="https://deploy.example")
+    url, sent, headers = status_request(repository, STATUS, **SITE)
     assert url == f"{REPOSITORIES[forge]}/statuses/{NEW}"
     expected = {"description": "rolling out 40 %", "target_url": "https://deploy.example/history/7"}
     assert json.loads(sent) == body | expected
@@ -154,14 +156,23 @@ def test_each_state_is_one_that_the_forge_documents(forge, state):
         Forge.GITEA: {"pending", "success", "error", "failure", "warning", "skipped"},
     }
     repository = ForgeRepository(forge, REPOSITORIES[forge])
-    _, sent, _ = status_request(repository, CommitStatus(NEW, state, "x"), token="t", site="https://d.example")
+    _, sent, _ = status_request(repository, CommitStatus(NEW, state, "x"), **SITE)
     assert json.loads(sent)["state"] in documented[forge]
+
+
+def test_the_statuses_of_two_fleets_for_one_commit_stand_beside_each_other():
+    repository = ForgeRepository(Forge.GITHUB, REPOSITORIES[Forge.GITHUB])
+    contexts = {
+        json.loads(status_request(repository, STATUS, **{**SITE, "fleet": fleet})[1])["context"]
+        for fleet in ("eu-1", "us-1")
+    }
+    assert contexts == {"zkdeployment/eu-1", "zkdeployment/us-1"}
 
 
 def test_long_descriptions_are_cut_to_the_length_that_the_forge_accepts():
     long = CommitStatus(NEW, CommitState.FAILED, "failed\n" * 100)
     for forge, most in ((Forge.GITHUB, 140), (Forge.GITLAB, 255), (Forge.GITEA, 255)):
-        _, sent, _ = status_request(ForgeRepository(forge, "https://x"), long, token="t", site="https://d.example")
+        _, sent, _ = status_request(ForgeRepository(forge, "https://x"), long, **SITE)
         description = json.loads(sent)["description"]
         assert len(description) == most
         assert description.endswith("…")
