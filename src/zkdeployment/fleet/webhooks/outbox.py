@@ -146,6 +146,9 @@ def retry_delay(attempts: int) -> float:
 
 _CONTENT_TYPE = "application/cloudevents+json"
 
+#: The digits of the digest in the id of an event.
+_DIGITS = 12
+
 #: The header of the signature: ``sha256=`` and the HMAC-SHA256 of the body in hexadecimal digits.
 _SIGNATURE = "X-Zkdeployment-Signature"
 
@@ -163,19 +166,22 @@ def signed_request(item: WebhookEvent, *, source: str, key: str) -> tuple[bytes,
 def encode_event(item: WebhookEvent, source: str) -> bytes:
     """Return an event as JSON.
 
-    Each time that a service sends the event again, the id is the same.
+    Each time that a service sends the event again, the id is the same. A reading may have several events of a kind
+    about one subject, such as two metrics of a rollout: their ids differ in the digest of their data. A service
+    that finds the same change in a reading of the same transaction gives it the same id.
     """
     event = item.event
-    kind = event.kind.value
+    kind, data = event.kind.value, event.to_json()
+    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:_DIGITS]
     return json.dumps(
         {
             "specversion": "1.0",
-            "id": f"{item.transaction}-{kind}-{event.subject}",
+            "id": f"{item.transaction}-{kind}-{event.subject}-{digest}",
             "source": source,
             "type": f"zkdeployment.{kind}",
             "subject": event.subject,
             "time": datetime.fromtimestamp(item.time, tz=UTC).isoformat(timespec="milliseconds"),
             "datacontenttype": "application/json",
-            "data": event.to_json(),
+            "data": data,
         }
     ).encode()

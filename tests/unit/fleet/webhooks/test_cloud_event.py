@@ -25,6 +25,17 @@ def test_the_request_is_that_of_the_manual():
     assert headers["Content-Type"] == "application/cloudevents+json"
 
 
+def test_two_events_of_one_reading_about_one_subject_have_their_own_ids_each_time_that_they_are_sent():
+    metrics = [FleetEvent(EventKind.ANALYSIS, "7-1", {"group": "canary", "metric": name}) for name in ("a", "b")]
+
+    def ids():
+        items = (WebhookEvent(event, 99, 1.0, 7, 0.0) for event in metrics)
+        return [json.loads(signed_request(item, source="https://d.example", key="k")[0])["id"] for item in items]
+
+    assert len({*ids()}) == 2
+    assert ids() == ids()
+
+
 def test_the_program_of_the_manual_verifies_the_signature():
     body, headers = signed_request(ITEM, source="https://deploy.example.com", key="a key")
     signature = headers["X-Zkdeployment-Signature"]
