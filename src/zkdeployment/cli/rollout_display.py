@@ -64,6 +64,7 @@ _METRIC_COLOURS = {
     MetricStage.PASSED: "green",
     MetricStage.FAILED: "red",
     MetricStage.WAITING: "yellow",
+    MetricStage.STALE: "yellow",
     MetricStage.OVERDUE: "yellow",
 }
 

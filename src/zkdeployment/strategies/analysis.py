@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.records import OMITTED, Key, Record, codec, invalid
@@ -35,6 +35,9 @@ _DECIMALS = 6
 
 #: The measurements of a metric that are kept.
 MOST_MEASUREMENTS = 200
+
+#: Seconds after the bake time, and after the deadline, in which the answer to the last measurement may still come.
+LATE = 60.0
 
 _NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _BOUND = rf"(?:{_NUMBER})(?:\s*\*\s*(?:before|others))?"
@@ -86,13 +89,13 @@ class Comparison:
         return any(bound.of == name for bound in self.bounds)
 
     def limits(self, references: Mapping[str, float | None]) -> tuple[float, ...] | None:
-        """Return the bounds as numbers; ``None`` if a bound has no finite value."""
+        """Return the bounds as numbers; ``None`` if a bound has no value."""
         found = [references.get(bound.of) if bound.of else 1.0 for bound in self.bounds]
         limits = tuple(
             math.nan if value is None else bound.factor * value
             for bound, value in zip(self.bounds, found, strict=True)
         )
-        return limits if all(map(math.isfinite, limits)) else None
+        return None if any(map(math.isnan, limits)) else limits
 
     def holds(self, value: float, limits: Sequence[float]) -> bool:
         """Whether a value passes the comparison with these limits."""
@@ -160,6 +163,11 @@ class AnalysisClock:
     deadline: float
 
     @property
+    def ends(self) -> tuple[float, ...]:
+        """The times at which stages change although no measurement is taken, on the clock of the analysis."""
+        return tuple(end + late for end in (self.bake_time, self.end) for late in (0.0, LATE))
+
+    @property
     def end(self) -> float:
         """The end of all measurements, on the clock of the analysis."""
         return round(self.bake_time + self.deadline, _DECIMALS)
@@ -178,6 +186,35 @@ class Reading:
     others_problem: str = ""
 
 
+#: The infinities as text, as Prometheus writes them: JSON has none.
+_INFINITIES = {math.inf: "+Inf", -math.inf: "-Inf"}
+_FROM_TEXT = {text: value for value, text in _INFINITIES.items()}
+
+
+def number_text(value: float, digits: int = 4) -> str:
+    """Return a number for people with so many significant digits; infinities as ``+Inf`` and ``-Inf``."""
+    return _INFINITIES.get(value) or f"{value:.{digits}g}"
+
+
+def _read_number(value: Any) -> float | None:
+    if isinstance(value, str) and value in _FROM_TEXT:
+        return _FROM_TEXT[value]
+    if value is None or (type(value) in {int, float} and math.isfinite(value)):
+        return value if value is None else float(value)
+    raise invalid("a number, +Inf or -Inf", value)
+
+
+def _write_number(value: float | None) -> float | str | None:
+    return None if value is None else _INFINITIES.get(value, value)
+
+
+#: A value of a metric in records: a number of any size, or an infinity; ``None`` if there is none.
+MetricValue = Annotated[
+    float | None,
+    Key(omit=True, read=_read_number, write=_write_number, form=float | Literal["+Inf", "-Inf"] | None),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Measurement(Record):
     """One measurement: ``at`` on the clock of the analysis, at ``time`` in seconds since the epoch.
@@ -189,9 +226,9 @@ class Measurement(Record):
     at: float
     time: float
     outcome: Outcome
-    value: Annotated[float | None, OMITTED] = None
-    limit: Annotated[float | None, OMITTED] = None
-    others: Annotated[float | None, OMITTED] = None
+    value: MetricValue = None
+    limit: MetricValue = None
+    others: MetricValue = None
     problem: Annotated[str, OMITTED] = ""
     server: Annotated[str, OMITTED] = ""
     variables: Annotated[int | None, OMITTED] = None
@@ -243,10 +280,10 @@ def measure(
     metric: AnalysisMetric, reading: Reading, before: float | None, *, at: float, time: float
 ) -> Measurement:
     """Return the measurement with the outcome of a reading."""
-    value, others = finite(reading.value), finite(reading.others)
-    limits = metric.passes.limits({"before": finite(before), "others": others})
+    value, others = comparable(reading.value), comparable(reading.others)
+    limits = metric.passes.limits({"before": comparable(before), "others": others})
     if value is None:
-        outcome, problem = Outcome.NO_DATA, reading.problem or _not_finite(reading.value)
+        outcome, problem = Outcome.NO_DATA, reading.problem or _not_comparable(reading.value)
     elif limits is None:
         outcome, problem = Outcome.NO_DATA, _no_limit(metric, reading, before)
     else:
@@ -257,33 +294,32 @@ def measure(
     )
 
 
-def finite(value: float | None) -> float | None:
-    """Return a value that can be compared; ``None`` for NaN, infinities and no value."""
-    return value if value is not None and math.isfinite(value) else None
+def comparable(value: float | None) -> float | None:
+    """Return a value that can be compared, which an infinity can; ``None`` for NaN and no value."""
+    return None if value is None or math.isnan(value) else value
 
 
-def _not_finite(value: float | None) -> str:
-    return (
-        "the server has no value"
-        if value is None
-        else f"the value is {'NaN' if math.isnan(value) else 'infinite'}"
-    )
+def _not_comparable(value: float | None) -> str:
+    return "the server has no value" if value is None else "the value is NaN"
 
 
 def _no_limit(metric: AnalysisMetric, reading: Reading, before: float | None) -> str:
-    if metric.passes.uses("others") and finite(reading.others) is None:
-        return f"no value of the others: {reading.others_problem or _not_finite(reading.others)}"
-    if metric.passes.uses("before") and finite(before) is None:
-        return f"no value before the deployment: {_not_finite(before)}"
-    return "the limit is infinite"
+    if metric.passes.uses("others") and comparable(reading.others) is None:
+        return f"no value of the others: {reading.others_problem or _not_comparable(reading.others)}"
+    if metric.passes.uses("before") and comparable(before) is None:
+        return f"no value before the deployment: {_not_comparable(before)}"
+    return "the limit is NaN"
 
 
 class MetricStage(Enum):
     """The stage of a metric; ``PASSED``, ``FAILED`` and ``OVERDUE`` are final."""
 
     UNPROVEN = "unproven"  # no measurement passed yet
-    PROVEN = "proven"
+    PROVEN = "proven"  # a measurement passed, and the last one has data
+    GAP = "gap"  # a measurement passed, and the last one has no data
+    SILENT = "silent"  # a measurement passed, and the last two have no data
     WAITING = "waiting"  # the bake time is over, and no measurement passed
+    STALE = "stale"  # the bake time is over, a measurement passed, and the last two have no data
     PASSED = "passed"
     FAILED = "failed"
     OVERDUE = "overdue"  # the metric waited in vain: an operator decides
@@ -310,14 +346,32 @@ ANALYSIS_TRANSITIONS: Mapping[tuple[MetricStage, MetricEvent], MetricStage] = {
     (MetricStage.PROVEN, MetricEvent.PASSED): MetricStage.PROVEN,
     (MetricStage.PROVEN, MetricEvent.TOLERATED): MetricStage.PROVEN,
     (MetricStage.PROVEN, MetricEvent.EXCEEDED): MetricStage.FAILED,
-    (MetricStage.PROVEN, MetricEvent.NO_DATA): MetricStage.PROVEN,
+    (MetricStage.PROVEN, MetricEvent.NO_DATA): MetricStage.GAP,
     (MetricStage.PROVEN, MetricEvent.BAKED): MetricStage.PASSED,
+    (MetricStage.GAP, MetricEvent.PASSED): MetricStage.PROVEN,
+    (MetricStage.GAP, MetricEvent.TOLERATED): MetricStage.PROVEN,
+    (MetricStage.GAP, MetricEvent.EXCEEDED): MetricStage.FAILED,
+    (MetricStage.GAP, MetricEvent.NO_DATA): MetricStage.SILENT,
+    (MetricStage.GAP, MetricEvent.BAKED): MetricStage.PASSED,
+    (MetricStage.SILENT, MetricEvent.PASSED): MetricStage.PROVEN,
+    (MetricStage.SILENT, MetricEvent.TOLERATED): MetricStage.PROVEN,
+    (MetricStage.SILENT, MetricEvent.EXCEEDED): MetricStage.FAILED,
+    (MetricStage.SILENT, MetricEvent.NO_DATA): MetricStage.SILENT,
+    (MetricStage.SILENT, MetricEvent.BAKED): MetricStage.STALE,
     (MetricStage.WAITING, MetricEvent.PASSED): MetricStage.PASSED,
     (MetricStage.WAITING, MetricEvent.TOLERATED): MetricStage.WAITING,
     (MetricStage.WAITING, MetricEvent.EXCEEDED): MetricStage.FAILED,
     (MetricStage.WAITING, MetricEvent.NO_DATA): MetricStage.WAITING,
     (MetricStage.WAITING, MetricEvent.DEADLINE): MetricStage.OVERDUE,
+    (MetricStage.STALE, MetricEvent.PASSED): MetricStage.PASSED,
+    (MetricStage.STALE, MetricEvent.TOLERATED): MetricStage.PASSED,
+    (MetricStage.STALE, MetricEvent.EXCEEDED): MetricStage.FAILED,
+    (MetricStage.STALE, MetricEvent.NO_DATA): MetricStage.STALE,
+    (MetricStage.STALE, MetricEvent.DEADLINE): MetricStage.OVERDUE,
 }
+
+#: The stages after the bake time in which a metric is measured further.
+_MEASURED_ON = frozenset({MetricStage.WAITING, MetricStage.STALE})
 
 
 _EVENTS = {
@@ -342,7 +396,7 @@ class MetricProgress(Record):
     no_data: int = 0
     next: int = 0
     stride: int = 1
-    before: Annotated[float | None, OMITTED] = None
+    before: MetricValue = None
     before_at: Annotated[float | None, OMITTED] = None
     measurements: Annotated[tuple[Measurement, ...], Key(read=_from_columns, write=_to_columns)] = ()
 
@@ -419,7 +473,7 @@ def _end(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock)
     """Return when the last measurement may be due in the present stage."""
     if progress.is_final:
         return -math.inf
-    return clock.end if progress.stage is MetricStage.WAITING and not metric.dry_run else clock.bake_time
+    return clock.end if progress.stage in _MEASURED_ON and not metric.dry_run else clock.bake_time
 
 
 def number_due(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock, at: float) -> int | None:
@@ -496,12 +550,16 @@ def _thinned(progress: MetricProgress, most: int) -> MetricProgress:
 def settle(metric: AnalysisMetric, progress: MetricProgress, clock: AnalysisClock, at: float) -> MetricProgress:
     """Return the progress after the ends of the bake time and of the deadline that have passed ``at`` a time.
 
-    The last measurement that is due before an end is taken first.
+    The last measurement that is due before an end is taken first. If its answer does not come within ``LATE``
+    seconds, it has no data: time alone ends the wait for a server.
     """
     for event, end in ((MetricEvent.BAKED, clock.bake_time), (MetricEvent.DEADLINE, clock.end)):
-        after = ANALYSIS_TRANSITIONS.get((progress.stage, event))
-        if after is not None and at >= end and metric.due(progress.next) > end:
-            progress = replace(progress, stage=after)
+        stage, is_missing = progress.stage, metric.due(progress.next) <= end
+        if at < (end + LATE if is_missing else end) or (stage, event) not in ANALYSIS_TRANSITIONS:
+            continue
+        if is_missing:
+            stage = ANALYSIS_TRANSITIONS[stage, MetricEvent.NO_DATA]
+        progress = replace(progress, stage=ANALYSIS_TRANSITIONS[stage, event])
     return progress
 
 
@@ -512,7 +570,7 @@ def verdict(metric: AnalysisMetric, progress: MetricProgress) -> str:
     match progress.stage:
         case MetricStage.FAILED:
             return "failed"
-        case MetricStage.PROVEN | MetricStage.PASSED:
+        case MetricStage.PROVEN | MetricStage.GAP | MetricStage.PASSED:
             return "passed"
         case _:
             return "waiting"
@@ -528,9 +586,9 @@ def describe_measurement(passes: str, measurement: Measurement) -> str:
     """Return a value beside the comparison that it had to pass, or why it is missing."""
     if measurement.value is None or measurement.problem:
         return f"no data: {measurement.problem}"
-    limit = f" ({measurement.limit:.4g})" if measurement.limit is not None and "*" in passes else ""
-    others = "" if measurement.others is None else f", others {measurement.others:.4g}"
-    return f"{measurement.value:.4g}, expected {passes.strip()}{limit}{others}"
+    limit = f" ({number_text(measurement.limit)})" if measurement.limit is not None and "*" in passes else ""
+    others = "" if measurement.others is None else f", others {number_text(measurement.others)}"
+    return f"{number_text(measurement.value)}, expected {passes.strip()}{limit}{others}"
 
 
 def _failure(metric: AnalysisMetric, progress: MetricProgress) -> str:
@@ -545,13 +603,15 @@ def _failure(metric: AnalysisMetric, progress: MetricProgress) -> str:
 def describe_waiting(metrics: Iterable[AnalysisMetric], progress: Mapping[str, MetricProgress]) -> str:
     """Return a sentence on the metrics that wait after the bake time; empty if none does."""
     measured = [(each, progress[each.name]) for each in metrics if each.name in progress and not each.dry_run]
-    waiting = {MetricStage.WAITING, MetricStage.OVERDUE}
+    waiting = _MEASURED_ON | {MetricStage.OVERDUE}
     return "; ".join(_waiting(metric, found) for metric, found in measured if found.stage in waiting)
 
 
 def _waiting(metric: AnalysisMetric, progress: MetricProgress) -> str:
     last = progress.measurements[-1] if progress.measurements else None
     reason = "it was never measured" if last is None else last.problem or f"{progress.failed} failed"
+    if progress.passed:
+        return f"the last two measurements of metric {metric.name} have no data: {reason}"
     return f"no measurement of metric {metric.name} passed: {reason}"
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.text import listing
-from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricStage, Outcome, describe_measurement
+from zkdeployment.strategies.analysis import (
+    GroupAnalysis,
+    Measurement,
+    MetricStage,
+    MetricValue,
+    Outcome,
+    describe_measurement,
+    number_text,
+)
 from zkdeployment.strategies.queries import UnresolvedError, resolve
 
 if TYPE_CHECKING:
@@ -21,7 +30,10 @@ if TYPE_CHECKING:
 _WORDS = {
     MetricStage.UNPROVEN: "measuring",
     MetricStage.PROVEN: "passes so far",
+    MetricStage.GAP: "passes so far",
+    MetricStage.SILENT: "passed, but has no data now",
     MetricStage.WAITING: "waits for a measurement that passes",
+    MetricStage.STALE: "passed, but waits for data",
     MetricStage.PASSED: "passed",
     MetricStage.FAILED: "failed",
     MetricStage.OVERDUE: "waits for an operator",
@@ -49,7 +61,7 @@ class MetricStatus(Record):
     no_data: int
     bake_time: float
     dry_run: Annotated[bool, OMITTED] = False
-    before: Annotated[float | None, OMITTED] = None
+    before: MetricValue = None
     graph: Annotated[str, OMITTED] = ""
     measurements: tuple[Measurement, ...] = ()
 
@@ -127,14 +139,30 @@ _GAP = "·"
 def sparkline(measurements: Sequence[Measurement], most: int = 40) -> Iterator[tuple[str, bool]]:
     """Yield the last ``most`` measurements as characters, each with whether the measurement failed."""
     shown = measurements[-most:]
-    values = [measurement.value for measurement in shown if measurement.value is not None]
-    low, high = min(values, default=0.0), max(values, default=0.0)
+    share = _scale([measurement.value for measurement in shown if measurement.value is not None])
     for measurement in shown:
         block = _GAP
         if measurement.value is not None:
-            share = (measurement.value - low) / (high - low) if high > low else 0.0
-            block = _BLOCKS[min(len(_BLOCKS) - 1, int(share * len(_BLOCKS)))]
+            block = _BLOCKS[min(len(_BLOCKS) - 1, int(share(measurement.value) * len(_BLOCKS)))]
         yield block, measurement.outcome is Outcome.FAILED
+
+
+def _scale(values: Sequence[float]) -> Callable[[float], float]:
+    """Return the function from a value to its share of the span of all finite ones, from 0 to 1.
+
+    Infinities are at the ends.
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
+    unit = max(abs(low), abs(high)) or 1.0  # a span may be larger than every number
+    span = high / unit - low / unit
+
+    def share(value: float) -> float:
+        if math.isinf(value):
+            return float(value > 0)
+        return (value / unit - low / unit) / span if span else 0.0
+
+    return share
 
 
 #: The size of a plot, its border, and the most points of its lines.
@@ -147,7 +175,8 @@ _MOST_POINTS = 60
 class MetricPlot:
     """The geometry of a plot over the bake time: paths of SVG, and the places of failed measurements.
 
-    A missing value is a gap in the path. ``low`` and ``high`` are the values at the lower and the upper border.
+    A missing value is a gap in the path. ``low`` and ``high`` are the values at the lower and the upper border;
+    infinities are there.
     """
 
     value: str
@@ -167,14 +196,13 @@ def plot(status: MetricStatus) -> MetricPlot | None:
     numbers = [
         number for point in points for number in (point.value, point.limit, point.others) if number is not None
     ] or [0.0]
-    low, high = min(numbers), max(numbers)
-    span, end = high - low or 1.0, max(status.bake_time, points[-1].at) or 1.0
+    share, end = _scale(numbers), max(status.bake_time, points[-1].at) or 1.0
 
     def x(point: Measurement) -> float:
         return round(_BORDER + point.at / end * (WIDTH - 2 * _BORDER), 1)
 
     def y(number: float) -> float:
-        return round(HEIGHT - _BORDER - (number - low) / span * (HEIGHT - 2 * _BORDER), 1)
+        return round(HEIGHT - _BORDER - share(number) * (HEIGHT - 2 * _BORDER), 1)
 
     def path(number_of: Callable[[Measurement], float | None]) -> str:
         return _path([(x(point), None if (n := number_of(point)) is None else y(n)) for point in points])
@@ -189,8 +217,8 @@ def plot(status: MetricStatus) -> MetricPlot | None:
             if point.outcome is Outcome.FAILED and point.value is not None
         ),
         missing=tuple(x(point) for point in points if point.outcome is Outcome.NO_DATA),
-        low=f"{low:.3g}",
-        high=f"{high:.3g}",
+        low=number_text(min(numbers), 3),
+        high=number_text(max(numbers), 3),
     )
 
 

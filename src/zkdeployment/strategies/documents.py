@@ -257,8 +257,9 @@ def group_advice(groups: Iterable[Group]) -> Iterator[Fault]:
             )
         for position, metric in enumerate(group.pace.analysis):
             if metric.initial_delay > group.pace.bake_time:
+                key = "interval" if metric.initial_delay == metric.interval else "initial_delay"
                 yield (
-                    ("data", "groups", number, "analysis", position, "initial_delay"),
+                    ("data", "groups", number, "analysis", position, key),
                     f"metric {metric.name} is not measured within the bake time of {group.name}",
                 )
             if metric.uses("others") and not variables_in(metric.query) & {"instances", "hosts"}:
@@ -342,12 +343,13 @@ def _group(value: Mapping[str, Any]) -> Group:
 
 
 def _metric(value: Mapping[str, Any]) -> AnalysisMetric:
+    interval = _seconds(value.get("interval", INTERVAL))
     return AnalysisMetric(
         name=value["name"],
         query=value["query"],
         passes=parse_comparison(value["pass"]),
-        interval=_seconds(value.get("interval", INTERVAL)),
-        initial_delay=_seconds(value.get("initial_delay", 0)),
+        interval=interval,
+        initial_delay=_seconds(value.get("initial_delay", interval)),
         failure_limit=int(value.get("failure_limit", 0)),
         no_data=NoData(value.get("no_data", NoData.WAITS.value)),
         compare=value.get("compare", ""),
@@ -467,7 +469,7 @@ def _metric_to_json(metric: AnalysisMetric) -> dict[str, object]:
         "query": metric.query,
         "pass": metric.passes.text,
         "interval": metric.interval,
-        "initial_delay": metric.initial_delay or None,
+        "initial_delay": None if metric.initial_delay == metric.interval else metric.initial_delay,
         "failure_limit": metric.failure_limit or None,
         "no_data": None if metric.no_data is NoData.WAITS else metric.no_data.value,
         "compare": metric.compare or None,

@@ -14,9 +14,9 @@ from zkdeployment.strategies.analysis import (
     MetricProgress,
     MetricStage,
     Reading,
+    comparable,
     describe_failure,
     describe_waiting,
-    finite,
     measure,
     next_due,
     number_due,
@@ -237,7 +237,7 @@ def _with_before(analysis: GroupAnalysis, metric: str, answer: MetricAnswer) -> 
     progress = analysis.metrics.get(metric, MetricProgress())
     if progress.before_at is not None:
         return analysis
-    known = replace(progress, before=finite(answer.reading.value), before_at=answer.time)
+    known = replace(progress, before=comparable(answer.reading.value), before_at=answer.time)
     return replace(analysis, metrics={**analysis.metrics, metric: known})
 
 
@@ -270,7 +270,7 @@ def _judge(
     stages = {analysis.progress(metric).stage for metric in deciding}
     clock, since = group.pace.analysis_clock, active.baking_since or 0.0
     dues = [next_due(metric, analysis.progress(metric), clock) for metric in group.pace.analysis]
-    times = (since + due for due in (*dues, clock.bake_time, clock.end) if due is not None)
+    times = (since + due for due in (*dues, *clock.ends) if due is not None)
     moments = () if state.halted_since is not None else tuple(each for each in times if each > observation.now)
     if stages <= {MetricStage.PASSED, MetricStage.OVERDUE}:
         return Judgement(held=describe_waiting(group.pace.analysis, analysis.metrics), moments=moments)

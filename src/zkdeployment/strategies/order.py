@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -201,7 +202,10 @@ _NUMERIC = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|\.?nan|[+-]?\.?inf", re.ASCII | re.IGNORECASE
 )
 
-_VALUE = {"type": ["number", "null", "string"], "description": "a number, NaN, +Inf or null"}
+#: The most characters of an invalid value that a message shows.
+_LONGEST = 100
+
+_VALUE = {"type": ["number", "null", "string"], "description": "a number, NaN, +Inf, -Inf or null"}
 
 #: The form of a file of measures: ``{GROUP: {METRIC: [[SECONDS, VALUE], …], "METRIC.before": VALUE}}``.
 MEASURES: dict[str, Any] = {
@@ -274,11 +278,13 @@ def _timed(content: Any) -> tuple[tuple[float, float | None], ...]:
 
 def _reading(value: Any) -> float | None:
     """Return a number, ``NaN`` or an infinity; ``None`` for no value."""
-    if value is None or isinstance(value, int | float):
-        return value
+    if value is None:
+        return None
+    if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
+        return float(value)
     if isinstance(value, str) and _NUMERIC.fullmatch(value):
         return float(value.lower().replace(".nan", "nan").replace(".inf", "inf"))
-    raise ValueError(f"expected a number, NaN, +Inf or null, found {value!r}")
+    raise ValueError(f"expected a number, NaN, +Inf, -Inf or null, found {ascii(value)[:_LONGEST]}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,14 +167,14 @@ def played(result):
 def test_metrics_that_pass_let_the_rollout_go_on(play):
     document = played(
         play(
-            "canary: {errors: [[0, 2], [60, .5]], latency: [[0, 1]], latency.others: [[120, 1]]}",
+            "canary: {errors: [[0, 2], [61, .5]], latency: [[0, 1]], latency.others: [[120, 1]]}",
             "-o",
             "json",
         )
     )
     assert document["groups"]["canary"]["analysis"] == {
-        "errors": {"verdict": "passed", "passed": 10, "failed": 1, "no_data": 0},
-        "latency": {"verdict": "dry_run", "passed": 9, "failed": 0, "no_data": 2},
+        "errors": {"verdict": "passed", "passed": 9, "failed": 1, "no_data": 0},
+        "latency": {"verdict": "dry_run", "passed": 9, "failed": 0, "no_data": 1},
     }
     assert document["groups"]["rest"]["analysis"] == {}
     assert document["result"] == "success"
@@ -186,21 +186,27 @@ def test_a_metric_that_fails_fails_its_group_and_skips_the_groups_after_it(play)
     assert (canary["prepare"], canary["deploy"], canary["result"]) == ("success", "failed", "failed")
     assert canary["reason"] == (
         "deploy: metric errors failed: 2 of 2 measurements failed, at most 1 may;"
-        " after 1 min found 2, expected <= 1"
+        " after 2 min found 2, expected <= 1"
     )
     assert canary["analysis"]["errors"] == {"verdict": "failed", "passed": 0, "failed": 2, "no_data": 0}
     assert rest["reason"] == "not attempted: canary failed"
     assert (document["result"], document["hosts"]["ctl1"]) == ("failed", "success")
 
 
-@pytest.mark.parametrize("value", ["null", '"NaN"', ".nan", "+Inf"])
+@pytest.mark.parametrize(("value", "found"), [("+Inf", "failed"), ('"+Inf"', "failed"), ('"-Inf"', "passed")])
+def test_infinities_are_played_as_values(play, value, found):
+    document = played(play(f"canary: {{errors: [[0, {value}]]}}", "-o", "json"))
+    assert document["groups"]["canary"]["analysis"]["errors"]["verdict"] == found
+
+
+@pytest.mark.parametrize("value", ["null", '"NaN"', ".nan"])
 def test_a_group_without_data_waits_and_so_does_the_rollout(play, value):
     document = played(play(f"canary: {{errors: [[0, {value}]]}}", "-o", "json"))
     assert document["groups"]["canary"]["analysis"]["errors"] == {
         "verdict": "waiting",
         "passed": 0,
         "failed": 0,
-        "no_data": 16,
+        "no_data": 15,
     }
     assert [document["groups"][name]["result"] for name in ("canary", "rest")] == ["waiting", "waiting"]
     assert document["result"] == "waiting"
@@ -230,7 +236,10 @@ def test_the_table_shows_the_verdicts_on_metrics(play):
             "rest: {errors: [[0, 1]]}",
             "rest: there is no metric errors; expected nothing: the group has no analysis",
         ),
-        ("canary: {errors: [[0, high]]}", "canary: errors: expected a number, NaN, +Inf or null, found 'high'"),
+        (
+            "canary: {errors: [[0, high]]}",
+            "canary: errors: expected a number, NaN, +Inf, -Inf or null, found 'high'",
+        ),
         ("canary: {errors: [[null, 1]]}", "canary: errors: expected seconds, found None"),
         ("canary: {errors: 1}", "canary: errors: expected a list of [SECONDS, VALUE], found 1"),
         ("canary: {errors: [1]}", "measures.yaml:1:18: expected a list of [SECONDS, VALUE], or the VALUE of"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from zkdeployment.strategies.analysis import (
     ANALYSIS_TRANSITIONS,
+    LATE,
     MOST_MEASUREMENTS,
     AnalysisClock,
     AnalysisMetric,
@@ -23,6 +24,7 @@ from zkdeployment.strategies.analysis import (
     Reading,
     Series,
     describe_failure,
+    describe_measurement,
     describe_waiting,
     measure,
     next_due,
@@ -123,7 +125,8 @@ def test_everything_else_is_no_comparison(text):
             "the answer took longer than 5 s",
         ),
         (Reading(math.nan), None, Outcome.NO_DATA, "the value is NaN"),
-        (Reading(-math.inf), None, Outcome.NO_DATA, "the value is infinite"),
+        (Reading(-math.inf), None, Outcome.PASSED, ""),
+        (Reading(math.inf), None, Outcome.FAILED, ""),
     ],
 )
 def test_a_measurement_passed_failed_or_has_no_data_with_the_reason(reading, before, outcome, problem):
@@ -145,8 +148,40 @@ def test_without_the_value_of_the_comparison_there_is_no_data():
     reading = Reading(1.0, others_problem="no instance of other hosts is registered")
     found = measure(metric("<= 2 * others"), reading, None, at=0, time=0)
     assert found.problem == "no value of the others: no instance of other hosts is registered"
-    found = measure(metric("<= 1e300 * others"), Reading(1.0, others=1e300), None, at=0, time=0)
-    assert (found.outcome, found.problem) == (Outcome.NO_DATA, "the limit is infinite")
+    found = measure(metric("<= 0 * others"), Reading(1.0, others=math.inf), None, at=0, time=0)
+    assert (found.outcome, found.problem) == (Outcome.NO_DATA, "the limit is NaN")
+
+
+@pytest.mark.parametrize(
+    ("passes", "reading", "before", "outcome", "words"),
+    [
+        ("<= 0.01", Reading(math.inf), None, Outcome.FAILED, "+Inf, expected <= 0.01"),
+        (">= 0.01", Reading(-math.inf), None, Outcome.FAILED, "-Inf, expected >= 0.01"),
+        ("between 1 and 2", Reading(math.inf), None, Outcome.FAILED, "+Inf, expected between 1 and 2"),
+        ("> 1", Reading(math.inf), None, Outcome.PASSED, "+Inf, expected > 1"),
+        (
+            "<= 2 * others",
+            Reading(math.inf, others=3.0),
+            None,
+            Outcome.FAILED,
+            "+Inf, expected <= 2 * others (6), others 3",
+        ),
+        (
+            "<= 2 * others",
+            Reading(3.0, others=math.inf),
+            None,
+            Outcome.PASSED,
+            "3, expected <= 2 * others (+Inf), others +Inf",
+        ),
+        ("<= 2 * before", Reading(3.0), -math.inf, Outcome.FAILED, "3, expected <= 2 * before (-Inf)"),
+    ],
+)
+def test_infinities_are_values_that_are_compared_shown_and_kept(passes, reading, before, outcome, words):
+    found = measure(metric(passes), reading, before, at=0, time=0)
+    assert (found.outcome, describe_measurement(passes, found)) == (outcome, words)
+    progress = MetricProgress(before=before, measurements=(found,))
+    text = json.dumps(progress.to_json(), allow_nan=False)
+    assert MetricProgress.from_json(json.loads(text)) == progress
 
 
 # The state machine
@@ -201,7 +236,8 @@ def test_the_verdict_is_that_of_a_fold_over_all_measurements(outcomes, limit, no
             passes += counted[second] is Outcome.PASSED
             if failures > limit and not dry_run:
                 return "failed", second + 1
-            if second >= 10 and passes and not dry_run:
+            has_data = {*counted[max(0, second - 1) : second + 1]} != {Outcome.NO_DATA}
+            if second >= 10 and passes and has_data and not dry_run:
                 return "passed", second + 1
         return ("dry_run", 11) if dry_run else ("waiting", 26)
 
@@ -242,6 +278,64 @@ def test_a_waiting_metric_passes_with_its_first_passed_measurement_up_to_the_ver
     assert verdict(subject, played(subject, (900.0, 1.0))) == "passed"
     assert verdict(subject, played(subject, (900.1, 1.0))) == "waiting"
     assert played(subject, (700.0, 1.0), (720.1, 5.0)).failed == 0  # no measurement after the verdict
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([(0.0, 1.0), (480.0, None)], "waiting"),  # silent at 480, 540 and 600, and ever since
+        ([(0.0, 1.0), (540.0, None)], "waiting"),
+        ([(0.0, 1.0), (600.0, None)], "passed"),  # one of the last two has data
+        ([(0.0, 1.0), (540.0, None), (600.0, 1.0)], "passed"),
+        ([(0.0, 1.0), (480.0, None), (900.0, 1.0)], "passed"),  # up to the very end of the deadline
+        ([(0.0, 1.0), (480.0, None), (900.1, 1.0)], "waiting"),
+        ([(0.0, 1.0), (480.0, None), (720.0, 5.0)], "failed"),
+        ([(0.0, None), (60.0, 1.0), (120.0, None)], "waiting"),
+        ([(0.0, None), (540.0, 1.0), (600.0, None)], "passed"),
+    ],
+)
+def test_an_early_success_followed_by_silence_waits_for_data(values, found):
+    subject = metric()
+    progress = played(subject, *values)
+    assert verdict(subject, progress) == found
+    waiting = describe_waiting([subject], {"errors": progress})
+    expected = "the last two measurements of metric errors have no data: the server has no value"
+    assert waiting == (expected if found == "waiting" else "")
+
+
+def test_data_after_a_silence_is_judged_as_before_it():
+    tolerant = metric(failure_limit=1)
+    assert verdict(tolerant, played(tolerant, (0.0, 1.0), (480.0, None), (720.0, 5.0))) == "passed"
+    assert verdict(tolerant, played(tolerant, (480.0, None), (720.0, 5.0), (780.0, None))) == "waiting"
+
+
+def test_silence_within_the_bake_time_is_no_verdict():
+    for outcomes, stage in (
+        ([Outcome.PASSED, Outcome.NO_DATA], MetricStage.GAP),
+        ([Outcome.PASSED, Outcome.NO_DATA, Outcome.NO_DATA], MetricStage.SILENT),
+        ([Outcome.PASSED, Outcome.NO_DATA, Outcome.FAILED], MetricStage.PROVEN),
+        ([Outcome.PASSED, *[Outcome.NO_DATA] * 5, Outcome.FAILED], MetricStage.PROVEN),
+        ([Outcome.PASSED, *[Outcome.NO_DATA] * 5, Outcome.PASSED], MetricStage.PROVEN),
+    ):
+        assert progress_after(metric(failure_limit=1), outcomes).stage is stage
+
+
+@pytest.mark.parametrize(
+    ("stage", "later"),
+    [
+        (MetricStage.UNPROVEN, MetricStage.WAITING),
+        (MetricStage.PROVEN, MetricStage.PASSED),
+        (MetricStage.GAP, MetricStage.STALE),
+        (MetricStage.SILENT, MetricStage.STALE),
+    ],
+)
+def test_time_alone_ends_the_wait_for_an_answer_that_does_not_come(stage, later):
+    subject, progress = metric(), MetricProgress(stage, next=10)  # due at 600, the end of the bake time
+    assert settle(subject, progress, CLOCK, 600.0 + LATE - 1).stage is stage
+    assert settle(subject, progress, CLOCK, 600.0 + LATE).stage is later
+    waiting = MetricProgress(MetricStage.WAITING, next=15)  # due at 900, the deadline
+    assert settle(subject, waiting, CLOCK, 900.0 + LATE - 1).stage is MetricStage.WAITING
+    assert settle(subject, waiting, CLOCK, 900.0 + LATE).stage is MetricStage.OVERDUE
 
 
 def test_a_waiting_metric_may_still_fail():
@@ -337,7 +431,7 @@ def test_the_examples_of_argo_have_the_same_verdicts(fields, values, found):
     assert verdict(subject, played(subject, *values, clock=clock)) == found
 
 
-NUMBERS = st.none() | st.floats(-1e6, 1e6)
+NUMBERS = st.none() | st.floats(allow_nan=False)
 MEASUREMENTS = st.builds(
     Measurement,
     st.floats(0, 1e6),
@@ -355,7 +449,14 @@ MEASUREMENTS = st.builds(
 @given(st.lists(MEASUREMENTS, max_size=4))
 def test_measurements_are_stored_in_columns_and_read_again(measurements):
     progress = MetricProgress(measurements=tuple(measurements))
-    assert MetricProgress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+    text = json.dumps(progress.to_json(), allow_nan=False)
+    assert MetricProgress.from_json(json.loads(text)) == progress
+
+
+@pytest.mark.parametrize("value", ["Infinity", "inf", "NaN", math.inf, math.nan, True, [1.0]])
+def test_values_in_another_form_are_refused(value):
+    with pytest.raises(ValueError, match=r"before: expected a number, \+Inf or -Inf"):
+        MetricProgress.from_json(MetricProgress().to_json() | {"before": value})
 
 
 def test_a_value_that_all_measurements_have_is_stored_once():

@@ -35,7 +35,19 @@ def analysis(*metrics, **fields):
 
 
 def test_a_metric_has_defaults():
-    assert analysis(metric_value()) == (AnalysisMetric("errors", QUERY, parse_comparison("<= 0.01")),)
+    expected = AnalysisMetric("errors", QUERY, parse_comparison("<= 0.01"), interval=60.0, initial_delay=60.0)
+    assert analysis(metric_value()) == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "delay"),
+    [({"interval": "5m"}, 300.0), ({"initial_delay": 0}, 0.0), ({"initial_delay": "2m"}, 120.0)],
+)
+def test_the_first_measurement_is_after_one_interval_unless_given_and_stays_so_as_json(fields, delay):
+    documents = read(metric_value(**fields))
+    (strategy,) = strategies(documents).values()
+    for found in (strategy, strategy_from_json(json.loads(json.dumps(strategy_to_json(strategy))))):
+        assert [metric.initial_delay for metric in found.group("canary").pace.analysis] == [delay]
 
 
 def test_all_keys_of_a_metric_are_read():
@@ -105,3 +117,5 @@ def test_a_query_that_is_the_same_for_the_others_is_advised_against(fields):
 def test_a_metric_without_a_measurement_in_the_bake_time_is_advised_against():
     (late,) = read(metric_value(initial_delay="31m")).advice
     assert "initial_delay: warning: metric errors is not measured within the bake time of canary" in str(late)
+    (late,) = read(metric_value(interval="31m")).advice
+    assert "interval: warning: metric errors is not measured within the bake time of canary" in str(late)

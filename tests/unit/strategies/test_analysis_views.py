@@ -1,9 +1,13 @@
 """The analyses of groups as operators see them: words, sparklines and plots."""
 
 import json
+import math
+import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.fleets.simulated import fleet_of
 from support.strategies import strategy
@@ -18,6 +22,7 @@ from zkdeployment.strategies.analysis import (
     parse_comparison,
 )
 from zkdeployment.strategies.analysis_views import (
+    MetricStatus,
     metric_statuses,
     plot,
     sparkline,
@@ -70,6 +75,9 @@ def test_a_metric_has_its_verdict_its_counts_its_query_and_its_graph():
         (MetricStage.UNPROVEN, (), "measuring"),
         (MetricStage.UNPROVEN, (FAILED,), "has not passed yet"),
         (MetricStage.WAITING, (MISSING,), "waits for a measurement that passes"),
+        (MetricStage.GAP, (PASSED, MISSING), "passes so far"),
+        (MetricStage.SILENT, (PASSED, MISSING, MISSING), "passed, but has no data now"),
+        (MetricStage.STALE, (PASSED, MISSING, MISSING), "passed, but waits for data"),
         (MetricStage.OVERDUE, (MISSING,), "waits for an operator"),
         (MetricStage.FAILED, (FAILED,), "failed"),
         (MetricStage.PASSED, (PASSED,), "passed"),
@@ -123,6 +131,28 @@ def test_a_plot_has_the_value_the_limit_failed_points_and_gaps():
     assert drawn.failed == ((67.6, 6.0), (190.8, 6.0))
     assert drawn.missing == (129.2,)
     assert (drawn.low, drawn.high) == ("0.5", "4")
+
+
+def test_infinities_are_at_the_borders_of_sparklines_and_plots():
+    finite = [replace(PASSED, at=60.0 * number, value=float(number)) for number in range(3)]
+    highest, lowest = replace(FAILED, at=180.0, value=math.inf), replace(PASSED, at=240.0, value=-math.inf)
+    assert "".join(block for block, _ in sparkline((*finite, highest, lowest))) == "▁▅██▁"
+    state, group, _ = measured(*finite, highest, lowest)
+    drawn = plot(metric_statuses(state, group)[0])
+    assert drawn.value == "M6 66L67.6 36L129.2 6L190.8 6L252.4 66"
+    assert (drawn.low, drawn.high, drawn.failed) == ("-Inf", "+Inf", ((190.8, 6.0),))
+    assert metric_statuses(state, group)[0].last == "-Inf, expected <= 1"
+    state, group, _ = measured(highest)
+    assert plot(metric_statuses(state, group)[0]).value == "M190.8 6h1"
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=5))
+def test_values_of_any_size_have_a_sparkline_a_plot_and_valid_json(values):
+    measurements = tuple(replace(PASSED, at=float(at), value=value) for at, value in enumerate(values))
+    assert len([*sparkline(measurements)]) == len(values)
+    status = MetricStatus("m", "", MetricStage.PROVEN, "q", "< 1", 1, 0, 0, 300.0, measurements=measurements)
+    assert not re.search("nan|inf", str(plot(status)).replace("'+Inf'", "").replace("'-Inf'", ""))
+    assert json.dumps(status.to_json(), allow_nan=False)
 
 
 def test_a_plot_of_many_measurements_keeps_the_failed_ones_and_the_last():

@@ -1,6 +1,7 @@
 """The analysis of a group within a rollout: due measurements, verdicts, operators, halts and restarts."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -124,6 +125,44 @@ def test_a_waiting_group_goes_on_with_the_first_measurement_that_passes():
     state = fleet.wait(state, 170)
     fleet.metrics = {"errors": 0.0}
     assert fleet.wait(state, 10).rollout.result is RolloutResult.SUCCESS
+
+
+def test_a_canary_that_fails_every_request_fails_although_its_ratio_of_errors_is_infinite():
+    _, state = baking(metrics={"errors": math.inf})
+    assert has_failed(state)
+    assert state.rollout.progress["x"].reason.endswith("found +Inf, expected <= 1")
+    assert state_from_json(json.loads(json.dumps(state_to_json(state), allow_nan=False))) == state
+
+
+def test_a_group_whose_metrics_fell_silent_waits_for_data_or_an_operator():
+    fleet, state = baking(analysed(bake_time=240.0), metrics={"errors": 0.5})
+    fleet.metrics = {}
+    state = fleet.wait(state, 239)
+    assert stage(state) is MetricStage.SILENT
+    state = fleet.wait(state, 1)
+    assert stage(state) is MetricStage.STALE
+    assert waiting_reason(state, "x").startswith("the last two measurements of metric errors have no data")
+    again = replace(fleet, metrics={"errors": 0.5})
+    assert again.wait(state, 60).rollout.result is RolloutResult.SUCCESS
+    state = fleet.wait(state, 60)
+    assert stage(state) is MetricStage.OVERDUE
+    assert held_groups(state.rollout) == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("directive", "result"), [(Directive.PROMOTE, RolloutResult.SUCCESS), (Directive.FAIL, RolloutResult.FAILED)]
+)
+@pytest.mark.parametrize("seconds", [120 + 60, 120 + 60 + 60])
+def test_time_alone_ends_the_wait_for_a_server_that_never_ends_its_answers(seconds, directive, result):
+    fleet, state = baking(metrics=None)
+    state = fleet.wait(state, seconds - 1)
+    assert (waiting_reason(state, "x") != "") is (seconds > 180)
+    assert 0 < seconds_until_change(state, fleet.observe()) <= 1
+    state = fleet.wait(state, 1)
+    assert stage(state) is (MetricStage.WAITING if seconds == 180 else MetricStage.OVERDUE)
+    assert waiting_reason(state, "x") == "no measurement of metric errors passed: it was never measured"
+    fleet.act(directive, "x")
+    assert fleet.advance(state).rollout.result is result
 
 
 def test_an_operator_may_fail_a_group_that_waits_before_and_after_the_deadline():

@@ -103,7 +103,9 @@ def _analyses(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
 
 
 #: The stages of a metric that are verdicts.
-_VERDICTS = frozenset({MetricStage.PASSED, MetricStage.FAILED, MetricStage.WAITING, MetricStage.OVERDUE})
+_VERDICTS = frozenset(
+    {MetricStage.PASSED, MetricStage.FAILED, MetricStage.WAITING, MetricStage.STALE, MetricStage.OVERDUE}
+)
 
 
 def _stops(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:

@@ -259,8 +259,8 @@ def simulate_rollout(
     documents are invalid.
 
     MEASURES has the values of metrics: a value holds from its second of the analysis on until the next one, and is
-    a number, "NaN", "+Inf" or null. The values of METRIC.others are those of the other hosts; METRIC.before is one
-    value. Without MEASURES all analyses pass.
+    a number, "NaN", "+Inf", "-Inf" or null. The values of METRIC.others are those of the other hosts;
+    METRIC.before is one value. Without MEASURES all analyses pass.
 
     \b
     Example:

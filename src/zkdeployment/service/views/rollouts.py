@@ -50,7 +50,10 @@ _LONGEST_QUERY = 1500
 _METRIC_TONES = {
     MetricStage.UNPROVEN: Tone.BUSY,
     MetricStage.PROVEN: Tone.BUSY,
+    MetricStage.GAP: Tone.BUSY,
+    MetricStage.SILENT: Tone.BUSY,
     MetricStage.WAITING: Tone.HALTED,
+    MetricStage.STALE: Tone.HALTED,
     MetricStage.PASSED: Tone.GOOD,
     MetricStage.FAILED: Tone.BAD,
     MetricStage.OVERDUE: Tone.HALTED,
