@@ -203,14 +203,14 @@ def syntax_fault(query: str) -> str:
 
 def _tokens(query: str) -> Iterator[_Token]:
     """Yield all parts of a query."""
-    matcher, depth = "", 0
+    matcher, is_inside = "", False
     for match in _TOKEN.finditer(query):
         kind, text = match.lastgroup or "", match[0]
         if kind == "string":
-            yield _Token(kind, text, matcher if depth else "")
+            yield _Token(kind, text, matcher if is_inside else "")
         else:
             yield _Token(kind, text)
-        if text in "{}":
-            depth += 1 if text == "{" else -1
+        if kind == "brace":
+            is_inside = text == "{"
         if kind not in {"blank", "comment"}:
             matcher = text if kind == "matcher" else ""

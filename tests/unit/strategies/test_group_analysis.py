@@ -24,6 +24,7 @@ from zkdeployment.strategies.group_analysis import (
     MetricAnswer,
     MetricKey,
     due_requests,
+    has_passed_before,
     is_open,
     waiting_reason,
 )
@@ -288,6 +289,36 @@ def test_a_group_that_knows_only_a_value_before_is_described_while_it_deploys():
     state = fleet.run(fleet.start(groups), until=lambda state: bool(state.analyses))
     assert state.analyses["x"].metrics.keys() == {"errors"}
     assert waiting_reason(state, "x") == ""
+
+
+@pytest.mark.parametrize(
+    ("proven", "measured", "has_passed"),
+    [
+        ("abc", MetricStage.PASSED, True),  # another group has proven hosts, too
+        ("ab", MetricStage.PASSED, True),
+        ("a", MetricStage.PASSED, False),  # a host lost the revision since, or failed
+        ("c", MetricStage.PASSED, False),
+        ("ab", MetricStage.PROVEN, False),
+        ("ab", MetricStage.STALE, False),
+    ],
+)
+def test_a_group_needs_no_second_analysis_if_it_passed_and_all_its_hosts_stayed_healthy(
+    proven, measured, has_passed
+):
+    _, state = baking(metrics={"errors": 0.5}, hosts="abc")
+    analysis = state.analyses["x"]
+    passed = replace(analysis, metrics={"errors": replace(analysis.metrics["errors"], stage=measured)})
+    hosts = dict.fromkeys("ab", HostProgress.SUCCESS)
+    state = replace(
+        state,
+        proven=frozenset(proven),
+        analyses={"x": passed},
+        rollout=replace(state.rollout, hosts={**state.rollout.hosts, **hosts}),
+    )
+    active = replace(
+        state.active_phase, task=replace(state.active_phase.task, hosts=()), baking_since=None, granted={}
+    )
+    assert has_passed_before(state, active) is has_passed
 
 
 def test_others_are_the_hosts_outside_of_the_group_without_the_revision():

@@ -99,6 +99,8 @@ def test_a_single_value_is_compared_as_a_label_value(matcher):
         ('up{instance=~"$nope"}', "there is no variable $nope; expected one of: $instances, $hosts, $others"),
         ("up{instance=~$instances}", "$instances stands outside of a quoted value"),
         ('label_replace(up, "a", "$hosts", "b", "c")', "$hosts is not the value of a label matcher"),
+        ('sum(up{a="b"}) != "$service"', "$service is not the value of a label matcher"),
+        ('up != "$service"', "$service is not the value of a label matcher"),
         ('up{instance=~"$instances}', 'a quoted text begins with " and does not end'),
         ('up{i=~"[$instances]"}', "$instances stands in [] or after a backslash; expected it outside"),
         ('up{i=~"[^]a$hosts]"}', "$hosts stands in [] or after a backslash"),
