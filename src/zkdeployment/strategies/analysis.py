@@ -211,7 +211,7 @@ def _write_number(value: float | None) -> float | str | None:
 #: A value of a metric in records: a number of any size, or an infinity; ``None`` without a value.
 MetricValue = Annotated[
     float | None,
-    Key(omit=True, read=_read_number, write=_write_number, form=float | Literal["+Inf", "-Inf"] | None),
+    Key(omit=True, read=_read_number, write=_write_number, form=float | Literal["+Inf", "-Inf"]),
 ]
 
 

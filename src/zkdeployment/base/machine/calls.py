@@ -6,11 +6,12 @@ never answers blocks one thread until the time limit of the call, and other thre
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zkdeployment.base.errors import ZkdeploymentError
 
@@ -23,6 +24,29 @@ T = TypeVar("T")
 
 #: Seconds for which the longest failures are shared with later callers.
 LONGEST_FAILURE = 10.0
+
+
+def call_within(timeout: float, call: Callable[[], T], name: str) -> T:
+    """Return the result of a call that cannot be bounded in time, from a thread of this name.
+
+    Raises ``TimeoutError`` if the call takes longer than ``timeout`` seconds; the thread ends when the call does.
+    """
+    outcomes: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcomes.put((call(), None))
+        except BaseException as error:  # noqa: BLE001  the caller gets it
+            outcomes.put((None, error))
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        value, error = outcomes.get(timeout=timeout)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {timeout:g} s") from None
+    if error is not None:
+        raise error
+    return cast("T", value)
 
 
 @dataclass(slots=True, eq=False)

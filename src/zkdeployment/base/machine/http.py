@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import math
-import queue
 import re
 import socket
 import ssl
@@ -17,6 +16,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -26,6 +26,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import ZkdeploymentError
+from zkdeployment.base.machine.calls import call_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -367,19 +368,5 @@ def _connected(host: str, port: int) -> socket.socket:
 
 def _addresses(host: str, port: int) -> Any:
     """Return the addresses of a host; the system may need longer for a name than the request lasts."""
-    found: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def resolve() -> None:
-        try:
-            found.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError) as error:
-            found.put(error)
-
-    threading.Thread(target=resolve, name="name-lookup", daemon=True).start()
-    try:
-        answer = found.get(timeout=_limit.left())
-    except queue.Empty:
-        raise TimeoutError from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    return call_within(_limit.left(), lookup, "name-lookup")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from zkdeployment.base.errors import RestartError
 from zkdeployment.base.log import get_logger
+from zkdeployment.base.machine.calls import call_within
 from zkdeployment.base.machine.program import late_import
 
+#: Seconds for a whole message, also from a server that answers byte by byte.
 _TIMEOUT = 10.0
 _PORT = 25
 
@@ -29,8 +32,9 @@ class SmtpMailer:
             return
         parts = urlsplit(f"//{self.server}")
         host, port = parts.hostname or "localhost", parts.port or _PORT
+        send = partial(_send, host, port, self.address, subject, text)
         try:
-            _send(host, port, self.address, subject, text)
+            call_within(_TIMEOUT, send, "mail")
         except (OSError, RestartError) as error:  # an error of smtplib is an OSError
             get_logger().warning("mail-failed", to=self.address, server=f"{host}:{port}", error=str(error))
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from support.web.servers import MailServer
+from support.web.servers import DrippingServer, MailServer
+from zkdeployment.base.machine import mail
 from zkdeployment.base.machine.mail import SmtpMailer
 
 
@@ -20,3 +21,11 @@ def test_a_message_is_sent_through_the_server():
 @pytest.mark.parametrize(("address", "server"), [(None, "127.0.0.1:1"), ("ops@example.com", "127.0.0.1:1")])
 def test_a_missing_address_or_server_is_not_an_error(address, server):
     assert SmtpMailer(address, server=server).send("subject", "text") is None
+
+
+def test_a_server_that_answers_byte_by_byte_does_not_hold_the_agent(monkeypatch, capsys):
+    monkeypatch.setattr(mail, "_TIMEOUT", 0.3)
+    with DrippingServer(b"220 t") as server:
+        SmtpMailer("ops@example.com", server=f"127.0.0.1:{server.port}").send("subject", "text")
+        assert server.accepted == 1
+    assert "no answer within 0.3 s" in capsys.readouterr().out
