@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,9 +133,9 @@ def test_a_failure_is_not_lost_whichever_of_the_disk_and_zookeeper_is_mended_fir
     monkeypatch.setattr("zkdeployment.programs.agent.Session", partial(Session, call_timeout=0.5, patience=0.5))
     restarts, renew = [], Connection._renew
 
-    def counted(connection: Connection) -> None:
+    def counted(connection: Connection, *why: Any) -> None:
         try:
-            renew(connection)
+            renew(connection, *why)
         except RestartError as error:
             restarts.append(error)
             raise
