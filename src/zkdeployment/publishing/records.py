@@ -252,12 +252,17 @@ class PublicationSummary:
 
 @dataclass(frozen=True)
 class Refusal(Record):
-    """A tip that a syncer refused at ``time``, in seconds since the epoch, with the problems."""
+    """A tip that a syncer refused at ``time``, in seconds since the epoch, with the problems.
+
+    The author and the subject of the commit are empty if the repository could not be read.
+    """
 
     is_lenient: ClassVar[bool] = True
     revision: Revision
     problems: tuple[str, ...] = ()
     time: float = 0.0
+    author: str = ""
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,15 @@ from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.views.history import (
     ALWAYS,
+    REFUSED,
     Period,
     acts_during,
     by_importance,
     find_record,
     publication_body,
+    refused_pushes,
 )
+from zkdeployment.publishing.store.requests import REFUSALS_LIMIT
 from zkdeployment.strategies.views import final_report
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
-    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.records import PublicationRecord, Refusal
     from zkdeployment.zookeeper.servers import Servers
 
 _LAST = 20
@@ -49,6 +52,7 @@ _SUBJECT = 50
     type=click.IntRange(min=1),
     help=f"The number of publications to show.  [default: {_LAST}, or all in the given period]",
 )
+@click.option("--refused", is_flag=True, help="Show the pushes that the syncer refused instead.")
 @period_options
 @output_option
 @zookeeper_options
@@ -58,17 +62,20 @@ def command(
     connection: Servers,
     *,
     last: int | None,
+    refused: bool,
     since: float | None,
     until: float | None,
     output: str,
 ) -> None:
     """Show the last publications, the newest first: revision, author, time and outcome.
 
-    REPAIRED counts hosts that failed at first and succeeded later.
+    REPAIRED counts hosts that failed at first and succeeded later. With --refused, the verb shows the last
+    pushes that the syncer refused, with the problems: at most one refusal of each commit.
 
     \b
     Example:
       zkdeployment history
+      zkdeployment history --refused
       zkdeployment history --since 2027-01-29 --until 2027-02-01
       zkdeployment history show 4f2a9c
     """
@@ -76,6 +83,10 @@ def command(
         return
     period = Period(since, until)
     with open_operator(connection) as operator:
+        if refused:
+            limit = last or (REFUSED if period == ALWAYS else REFUSALS_LIMIT)
+            _show_refused(refused_pushes(operator.fleet.refusals(), period=period, limit=limit), output)
+            return
         if period == ALWAYS:
             records = operator.fleet.history(last or _LAST)
         else:
@@ -116,6 +127,31 @@ def show(connection: Servers, publication: str, output: str) -> None:
     console_for(stderr=False).print(Group(*_detail(record, acts), *reports), soft_wrap=True)
 
 
+def _show_refused(refusals: Sequence[Refusal], output: str) -> None:
+    if output != "table":
+        emit({"refused": [each.to_json() for each in refusals]}, output, schema="refused")
+    elif refusals:
+        console_for(stderr=False).print(render_refused(refusals), soft_wrap=True)
+    else:
+        echo("no refused push is recorded", err=True)
+
+
+def render_refused(refusals: Sequence[Refusal]) -> RenderableType:
+    """Return a table of refused pushes."""
+    rows = (
+        (
+            short(each.revision),
+            _when(each.time, "%Y-%m-%d %H:%M"),
+            each.author.partition(" <")[0] or "-",
+            _cut(each.subject),
+            "; ".join(each.problems),
+        )
+        for each in refusals
+    )
+    whole = ("REVISION", "REFUSED")
+    return ResponsiveTable((*whole, "AUTHOR", "SUBJECT", "PROBLEMS"), rows, whole=whole, dispensable=("AUTHOR",))
+
+
 def render(records: Sequence[PublicationRecord]) -> RenderableType:
     """Return a table of publications."""
     whole, numbers = ("REVISION", "PUBLISHED", "TOOK"), ("DONE", "FAILED", "REPAIRED", "OF")
@@ -139,9 +175,13 @@ def _cells(record: PublicationRecord) -> tuple[Text | str, ...]:
         styled(str(record.repaired), style="yellow" if record.repaired else ""),
         str(record.expected),
         author.partition(" <")[0],
-        subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}...",
+        _cut(subject),
         "" if record.forced is None else record.forced.by,
     )
+
+
+def _cut(subject: str) -> str:
+    return subject if len(subject) <= _SUBJECT else f"{subject[: _SUBJECT - 3]}..."
 
 
 def _detail(record: PublicationRecord, acts: Sequence[Act]) -> Iterator[RenderableType]:

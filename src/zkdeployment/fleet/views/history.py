@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
-    from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
+    from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.service.users.logins import FailedLogin
     from zkdeployment.strategies.state import RolloutState
 
@@ -220,6 +220,15 @@ def audit_records(
         tuple(act for act in by if act.time in period)[:limit],
         tuple(login for login in logins if login.time in period)[:limit],
     )
+
+
+def refused_pushes(refusals: Sequence[Refusal], *, period: Period = ALWAYS, limit: int) -> tuple[Refusal, ...]:
+    """Return the newest ``limit`` refusals of pushes in a period, newest first; ``refusals`` are oldest first."""
+    return tuple(each for each in reversed(refusals) if each.time in period)[:limit]
+
+
+#: The number of refused pushes that are shown without another number.
+REFUSED = 20
 
 
 #: The number of publications whose pace predicts that of the next one.

@@ -228,9 +228,13 @@ class PublicationBuilder:
 
 
 class RefusalRecorder:
-    """Writes refusals to ``store``; a write that fails is logged, and the next cycle writes again."""
+    """Writes refusals of tips of ``source`` to ``store``.
 
-    def __init__(self, store: ZooKeeperPublications, clock: Clock) -> None:
+    A write that fails is logged, and the next cycle writes again.
+    """
+
+    def __init__(self, source: TreeSource, store: ZooKeeperPublications, clock: Clock) -> None:
+        self._source = source
         self._store = store
         self._clock = clock
 
@@ -245,12 +249,21 @@ class RefusalRecorder:
             yield
         except ZkdeploymentError as error:
             if is_refusal(error):
-                self._write(Refusal(tip, _problems(error), self._clock.now()))
+                self._write(self._refusal(tip, _problems(error)))
             elif refused not in {None, tip}:
                 self._write(None)
             raise
         if refused is not None:
             self._write(None)
+
+    def _refusal(self, tip: Revision, problems: tuple[str, ...]) -> Refusal:
+        refusal = Refusal(tip, problems, self._clock.now())
+        try:
+            origin = self._source.origin(tip)
+        except ZkdeploymentError as error:
+            get_logger().warning("refused-commit-not-read", reason=str(error))
+            return refusal
+        return replace(refusal, author=origin.author, subject=origin.subject)
 
     def _write(self, refusal: Refusal | None) -> None:
         try:
@@ -351,7 +364,7 @@ class Syncer:
             store, self._builder, signer, self._sequences, self._keeper, clock=clock, publishers=publishers
         )
         self._packages = packages
-        self._refusals = RefusalRecorder(store, clock)
+        self._refusals = RefusalRecorder(source, store, clock)
         self._newer = functools.lru_cache(maxsize=1)(
             lambda tip, published: source.newer(tip, published or "", MOST_WAITING)
         )

@@ -12,8 +12,9 @@ from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.base.names import RESERVED, NameKind, is_name
-from zkdeployment.fleet.views.history import publication_body
-from zkdeployment.publishing.records import PublicationRecord
+from zkdeployment.fleet.views.history import REFUSED, publication_body, refused_pushes
+from zkdeployment.publishing.records import PublicationRecord, Refusal
+from zkdeployment.publishing.store.requests import REFUSALS_LIMIT
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.bodies import Described, answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
@@ -40,6 +41,8 @@ _PUBLICATION = answer(
     rollouts=list[RolloutStatus],
 )
 
+_REFUSED = answer("refused", text="The last refused pushes, the newest first.", refused=list[Refusal])
+
 _MISSING: dict[int | str, dict[str, object]] = {404: ERRORS[404]}
 
 #: The most publications that the history keeps.
@@ -58,6 +61,16 @@ def read_history(user: Reader, adapters: Adapters, last: Annotated[int, Query(ge
     del user
     records = adapters.feed.history(last)
     return JSONResponse(with_schema("history", {"publications": [record.summary() for record in records]}))
+
+
+@router.get("/history/refused", response_model=_REFUSED)
+def read_refused(
+    user: Reader, adapters: Adapters, last: Annotated[int, Query(ge=1, le=REFUSALS_LIMIT)] = REFUSED
+) -> Response:
+    """Return the last pushes that the syncer refused, the newest first: at most one refusal of each commit."""
+    del user
+    refused = refused_pushes(adapters.feed.refusals(fresh=True), limit=last)
+    return JSONResponse(with_schema("refused", {"refused": [each.to_json() for each in refused]}))
 
 
 @router.get("/history/{sequence}", response_model=_PUBLICATION, responses=_MISSING)

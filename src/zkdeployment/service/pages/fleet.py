@@ -330,7 +330,8 @@ def show_history(
     wanted, listed = page * PAGE_SIZE + 1, recent
     if wanted > SUMMARIES and not day:
         listed = read_or(lambda: tuple(map(PublicationSummary.of, adapters.feed.history(wanted))), recent)
-    view = history_view(listed, recent, page, adapters.clock.now(), day)
+    refusals = last_known(request).read(Known.REFUSALS, adapters.feed.refusals, ())
+    view = history_view(listed, recent, page, adapters.clock.now(), day, refusals)
     return show_page(request, adapters, user, "history.html", events="publication host", view=view)
 
 

@@ -13,9 +13,11 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.history import (
     FIGURE_DAYS,
+    REFUSED,
     acts_during,
     by_importance,
     publication_deliveries,
+    refused_pushes,
     weekly_figures,
 )
 from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
     from zkdeployment.fleet.views.history import Delivery
-    from zkdeployment.publishing.records import PublicationRecord
+    from zkdeployment.publishing.records import PublicationRecord, Refusal
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.strategies.state import RolloutState
 
@@ -62,6 +64,18 @@ class PublicationRow:
     took: str
     forced_by: str
     size: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A push that the syncer refused; ``href`` is the page of the commit."""
+
+    revision: str
+    href: str
+    subject: str
+    author: str
+    refused: Moment | None
+    problems: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +131,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class HistoryView:
-    """A page of the list of publications, with the addresses of its neighbours; ``day`` limits it to one day."""
+    """A page of the list of publications, with the addresses of its neighbours; ``day`` limits it to one day.
+
+    ``refused`` are the last refused pushes.
+    """
 
     rows: tuple[PublicationRow, ...]
     newer: str | None
@@ -126,6 +143,7 @@ class HistoryView:
     calendar: Calendar
     figures: tuple[Figure, ...]
     day: str
+    refused: tuple[RefusedRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +197,12 @@ def history_view(
     page: int,
     now: float,
     day: str = "",
+    refusals: Sequence[Refusal] = (),
 ) -> HistoryView:
     """Return a page of the list of publications, with pictures and figures of the ``recent`` ones.
 
-    ``listed`` are the newest ones, up to one more than the page needs. ``day`` (as ``2026-11-27``) limits the list
-    to the publications of one day, in UTC.
+    ``listed`` are the newest ones, up to one more than the page needs; ``refusals`` are oldest first. ``day``
+    (as ``2026-11-27``) limits the list to the publications of one day, in UTC.
     """
     if day:
         listed = [each for each in listed if _day(each.time).isoformat() == day]
@@ -196,6 +215,18 @@ def history_view(
         calendar=_calendar(recent, now, day),
         figures=shown_figures(publication_deliveries(recent), now),
         day=day,
+        refused=tuple(_refused(each, now) for each in refused_pushes(refusals, limit=REFUSED)),
+    )
+
+
+def _refused(refusal: Refusal, now: float) -> RefusedRow:
+    return RefusedRow(
+        short(refusal.revision),
+        commit_page(str(refusal.revision)),
+        refusal.subject,
+        author_name(refusal.author),
+        moment(refusal.time, now),
+        refusal.problems,
     )
 
 

@@ -12,6 +12,7 @@ import yaml
 
 from support.commands import invoke
 from support.waiting import wait_until
+from zkdeployment.base.errors import TreeError
 from zkdeployment.cli.operator_options import new_act
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
@@ -40,6 +41,28 @@ def run(zookeeper):
 
 def test_an_empty_history_is_not_an_error(run):
     assert run() == (0, "", "nothing was published yet\n")
+
+
+def test_refused_pushes_are_listed_with_their_commits_the_newest_first(run, publishing, session):
+    assert run("--refused") == (0, "", "no refused push is recorded\n")
+    session.ensure(paths.OURS)
+    old = {"current": None, "refusals": [{"revision": "r1", "problems": ["the tree is empty"], "time": 1e9}]}
+    publishing.put(paths.REFUSALS, old)  # by a syncer that recorded no authors
+    bad = publishing.push("/who\n  x = oops\n")
+    with pytest.raises(TreeError):
+        publishing.sync()
+    refused = json.loads(run("--refused", "-o", "json")[1])["refused"]
+    assert [(each["revision"], each["author"], each["subject"]) for each in refused] == [
+        (bad, "Tester <tester@example.com>", "a change"),
+        ("r1", "", ""),
+    ]
+    heading, *rows = run("--refused")[1].strip().splitlines()
+    assert heading.split() == ["REVISION", "REFUSED", "AUTHOR", "SUBJECT", "PROBLEMS"]
+    assert bad[:12] in " ".join(rows)
+    assert "Tester" in " ".join(rows)
+    assert "a.zk:2:7: " in " ".join(rows)
+    assert "the tree is empty" not in run("--refused", "-n", "1")[1]
+    assert "the tree is empty" not in run("--refused", "--since", "7d")[1]
 
 
 def test_publications_are_listed_with_their_outcome_and_operator_actions(run, fleet, publishing, zookeeper):

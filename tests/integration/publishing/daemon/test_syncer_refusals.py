@@ -47,6 +47,7 @@ def test_a_refused_tip_is_recorded_and_shown_until_another_tip_is_on_the_branch(
     assert refusal is not None
     assert (refusal.revision, len(refusal.problems)) == (bad, 2)
     assert refusal.problems[0].startswith("a.zk:2:7: ")
+    assert (refusal.author, refusal.subject) == ("Tester <tester@example.com>", "a change")
     status = fleet_status(snapshot(publishing))
     assert status.to_json()["refusal"] == refusal.to_json()
     verdict = fleet_health(

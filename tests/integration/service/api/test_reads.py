@@ -92,6 +92,7 @@ def test_bodies_are_those_of_the_verbs(viewer: httpx.Client, config: Path, publi
         ("locks", ["locks"]),
         ("history", ["history"]),
         (f"history/{sequence}", ["history", "show", sequence]),
+        ("history/refused", ["history", "--refused"]),
         ("tree/demo", ["tree", "show", "/demo"]),
         ("tree", ["tree", "show"]),
         ("services", ["services"]),

@@ -3,7 +3,7 @@
 from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import HostResult
 from zkdeployment.base.publication import Origin
-from zkdeployment.publishing.records import ForcedBy, PublicationRecord, PublicationSummary
+from zkdeployment.publishing.records import ForcedBy, PublicationRecord, PublicationSummary, Refusal
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,
@@ -47,6 +47,14 @@ def publication(records, chosen, *, page=1, acts=(), may_roll_back=False, differ
 def listed(records, page=1, day="", now=NOW):
     summaries = [PublicationSummary.of(each) for each in records]
     return history_view(summaries, summaries, page, now, day)
+
+
+def test_the_last_refused_pushes_stand_below_the_publications():
+    refusals = [Refusal(f"{number:040x}", ("oops",), NOW - 60, "Jane <j@x>", "Web") for number in range(30)]
+    shown = history_view((), (), 1, NOW, refusals=refusals).refused
+    assert (len(shown), shown[0].revision, shown[-1].revision) == (20, f"{29:040x}"[:12], f"{10:040x}"[:12])
+    assert (shown[0].href, shown[0].subject, shown[0].author) == (f"/commits/{29:040x}", "Web", "Jane")
+    assert shown[0].problems == ("oops",)
 
 
 def test_the_list_has_pages():
