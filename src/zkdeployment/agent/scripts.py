@@ -379,7 +379,7 @@ class ScriptRunner:
                 log.error(
                     "script-failed", status=status, seconds=seconds, output=tail[-_LOGGED:], file=str(output.file)
                 )
-                raise ScriptError(f"{' '.join(argv)} {_outcome(status)}", tail)
+                raise ScriptError(f"{' '.join(argv)} {_outcome(status)}", tail, str(output.file))
             log.info("script-completed", seconds=seconds, file=str(output.file))
 
     def cap_outputs(self) -> None:
@@ -501,9 +501,8 @@ class ScriptRunner:
         output.finish()
         self.follow(run.revision, run.name, output, True)
         if is_late:
-            raise ScriptError(
-                f"{run.name} did not end within {self.timeout:g} s and was killed", output.tail(_TAIL)
-            )
+            reason = f"{run.name} did not end within {self.timeout:g} s and was killed"
+            raise ScriptError(reason, output.tail(_TAIL), str(output.file))
         return child.wait(0) or 0
 
 

@@ -168,11 +168,12 @@ class AbandonedError(ProgramError):
 
 
 class ScriptError(ProgramError):
-    """A package's script failed; ``tail`` is the end of its output, without secrets."""
+    """A package's script failed; ``tail`` is the end of its output in ``file``, without secrets."""
 
-    def __init__(self, message: str, tail: str = "") -> None:
+    def __init__(self, message: str, tail: str = "", file: str = "") -> None:
         super().__init__(message)
         self.tail = tail
+        self.file = file
 
 
 class HostFilesError(ZkdeploymentError):

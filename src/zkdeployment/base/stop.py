@@ -82,7 +82,8 @@ MAX_OUTPUT_BYTES = 20 * 1024
 class FailureOutput(Record):
     """The end of the output of the script with which a host failed at ``time``, in seconds since the epoch.
 
-    ``text`` contains no secrets, and no control characters but line feeds and tabs.
+    ``text`` contains no secrets, and no control characters but line feeds and tabs. ``file`` is the file with the
+    whole output on the host, empty if the agent did not name it.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -91,6 +92,16 @@ class FailureOutput(Record):
     step: str
     time: float
     text: Annotated[str, Key("output")] = ""
+    file: str = ""
+
+
+#: The directory of the outputs of scripts, below the root of a host.
+OUTPUTS_DIRECTORY = "var/log/zkdeployment"
+
+
+def output_place(output: FailureOutput | None) -> str:
+    """Return where the whole output of a script is on its host, as the end of a sentence."""
+    return f"in {output.file}" if output is not None and output.file else f"under /{OUTPUTS_DIRECTORY}"
 
 
 _LINE_END = re.compile(rb"[\r\n]")

@@ -36,6 +36,7 @@ SHOWING = frozenset(
         "list",
         "locks",
         "log",
+        "logs",
         "monitor",
         "node",
         "on-call",

@@ -36,6 +36,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
 from zkdeployment.base.machine.program import Program, late_import
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.base.stop import OUTPUTS_DIRECTORY
 from zkdeployment.cli.process import arm_failpoints, build_control, build_probe
 from zkdeployment.config.settings import Settings, load, machine_name
 from zkdeployment.zookeeper.access import check_addresses, encryption
@@ -277,7 +278,7 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
         checkouts=CheckoutPlaces(settings.root, settings.checkout_sources),
         scripts=ScriptRunner(
             environment=environment,
-            logs=settings.root / "var" / "log" / "zkdeployment",
+            logs=settings.root / OUTPUTS_DIRECTORY,
             record=run.path / "script",
             role=role,
             timeout=settings.script_timeout,

@@ -16,6 +16,7 @@ from zkdeployment.base.errors import (
     ConflictError,
     DeniedError,
     HostFilesError,
+    ScriptError,
     UnreachableError,
     ZkdeploymentError,
     error_message,
@@ -174,7 +175,7 @@ class FailureReporter:
         if not reported:
             self._presence.retry_until_overdue(lambda: self._attempt(failure))
         self._forget()
-        self._publish_output(failure.stop, output)
+        self._publish_output(failure.stop, error)
         log.critical("deployment-failed", **({} if failure.group is None else {"group": failure.group}))
 
     def fail_alone(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> None:
@@ -186,18 +187,18 @@ class FailureReporter:
         output = getattr(error, "tail", "")
         self._adapters.mailer.send(*failure_mail(Failure(stop, failed), output, reported=True, alone=True))
         self._presence.refresh()
-        self._publish_output(stop, output)
+        self._publish_output(stop, error)
         get_logger().critical("deployment-failed", reason=stop.reason)
 
-    def _publish_output(self, stop: Stop, text: str) -> None:
+    def _publish_output(self, stop: Stop, error: Exception) -> None:
         """Publish the end of the failed script's output; the failure itself is reported already."""
-        if not text:
+        if not isinstance(error, ScriptError) or not error.tail:
             return
-        output = FailureOutput(stop.host_id, stop.revision, stop.step, stop.time, text)
+        output = FailureOutput(stop.host_id, stop.revision, stop.step, stop.time, error.tail, error.file)
         try:
             self._adapters.fleet.publish_output(output)
-        except ZkdeploymentError as error:
-            get_logger().warning("output-not-published", reason=str(error))
+        except ZkdeploymentError as problem:
+            get_logger().warning("output-not-published", reason=str(problem))
 
     def _show(self, revision: Revision, failed: DeploymentFailure, error: Exception) -> Stop:
         """Log an error and show it on the host; return the stop that records it."""

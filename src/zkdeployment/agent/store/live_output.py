@@ -60,9 +60,9 @@ class LiveOutputWriter:
                 self._watching, self._written = session_id, None
             waited = now - self._written_at
             if self._is_requested and (is_over or self._written is None or waited >= _PACE):
-                text = output.tail(MAX_LIVE_BYTES)
+                text, file = output.tail(MAX_LIVE_BYTES), str(output.file)
                 if (step, text) != self._written or waited >= _CONFIRMED:
-                    self._write(LiveOutput(self._host_id, revision, step, self._clock.now(), text))
+                    self._write(LiveOutput(self._host_id, revision, step, self._clock.now(), text, file))
         except ZkdeploymentError as error:
             self._next_at = self._clock.monotonic() + _PACE
             get_logger().debug("output-not-shown", reason=str(error))

@@ -22,6 +22,9 @@ LINGER = 10.0
 #: The most hosts that one service asks at the same time.
 MOST_REQUESTS = 50
 
+#: Seconds between two reads of a caller that waits for an answer.
+_POLL = 0.1
+
 
 class LiveOutputs:
     """The requests of this service for the outputs of running scripts, through one session.
@@ -51,6 +54,13 @@ class LiveOutputs:
             with self._lock:
                 self._shown.pop(host_id, None)
             return None
+
+    def wait_for(self, host_id: str, seconds: float) -> LiveOutput | None:
+        """Return the output of a host's running script, or ``None`` if the host does not answer in time."""
+        deadline = time.monotonic() + seconds
+        while (found := self.ask(host_id)) is None and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        return found
 
     def _ask(self, host_id: str) -> LiveOutput | None:
         path = paths.live_output_path(host_id)

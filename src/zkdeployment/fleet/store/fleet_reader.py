@@ -17,6 +17,7 @@ from zkdeployment.publishing.store.cluster import (
     published_revision,
     read_group_stops,
     read_output,
+    read_outputs,
     read_stops,
 )
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
@@ -134,6 +135,10 @@ class ZooKeeperFleetReader:
     def failure_output(self, host_id: str) -> FailureOutput | None:
         """Return the end of the output of the script with which a host failed last, if it is kept."""
         return read_output(self._session, host_id)
+
+    def failure_outputs(self) -> tuple[FailureOutput, ...]:
+        """Return the kept outputs of all failed hosts, oldest first."""
+        return read_outputs(self._session)
 
     def refusals(self) -> tuple[Refusal, ...]:
         """Return the recorded refusals of tips, oldest first: at most one for each revision."""

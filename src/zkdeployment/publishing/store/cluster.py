@@ -163,6 +163,14 @@ def read_output(session: Session, host_id: str) -> FailureOutput | None:
     return None if node is None else FailureOutput.from_json(node.properties, host_id=host_id)
 
 
+def read_outputs(session: Session) -> tuple[FailureOutput, ...]:
+    """Return the kept outputs of all failed hosts, oldest first."""
+    ids = [*map(unquote, session.children(paths.OUTPUTS) or ())]
+    nodes = zip(ids, session.get_many(map(paths.output_path, ids)), strict=True)
+    outputs = (FailureOutput.from_json(node.properties, host_id=name) for name, node in nodes if node is not None)
+    return tuple(sorted(outputs, key=lambda output: (output.time, output.host_id)))
+
+
 def remove_outputs(session: Session, names: Collection[str]) -> None:
     """Remove the outputs with these names, which belong to an earlier publication. Errors are logged."""
     try:
