@@ -313,6 +313,11 @@ class GuardOverrides(Record):
     mass_removal: Annotated[bool, Key("allow-mass-removal")] = False
     package_problems: Annotated[bool, Key("allow-package-problems")] = False
 
+    @property
+    def command(self) -> str:
+        """The quoted command with which an operator publishes the tip in spite of these guards."""
+        return f"'zkdeployment resume --latest {self}'"
+
     def __str__(self) -> str:
         """The overridden guards as the options of a verb; empty without any."""
         return " ".join(f"--{name}" for name, is_overridden in self.to_json().items() if is_overridden)

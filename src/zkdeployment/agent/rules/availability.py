@@ -21,6 +21,7 @@ from zkdeployment.base.packages import after, select
 from zkdeployment.base.plan import ChangeController, ChangePackages
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
+from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.targets.compiler import wanted_for
 
 if TYPE_CHECKING:
@@ -383,5 +384,5 @@ def refusal_of(tip: Revision, findings: PackageFindings) -> str | None:
     lines = "\n  ".join(map(str, findings.errors))
     return (
         f"{tip} is not published: hosts could not install its packages; if it is to be published nevertheless, use"
-        f" --allow-package-problems:\n  {lines}"
+        f" {GuardOverrides(package_problems=True).command}:\n  {lines}"
     )

@@ -61,8 +61,11 @@ def publication_obstacles(snapshot: FleetSnapshot, commit: Revision) -> Iterator
 
 
 def describe_refusal(refusal: Refusal, now: float) -> str:
-    """Return one line with the refused tip, the time and the first problem; ``now`` is in epoch seconds."""
-    head = f"the tip {short(refusal.revision)} is refused, {ago(refusal.time, now)}"
+    """Return one line with the refused commit, the time and the first problem; ``now`` is in epoch seconds."""
+    author = refusal.author.partition(" <")[0]
+    by = f" by {author}" if author else ""
+    commit = f' "{refusal.subject}"{by}' if refusal.subject else by
+    head = f"the tip {short(refusal.revision)}{commit} is refused, {ago(refusal.time, now)}"
     return f"{head}: {listing(refusal.problems, 1)}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, is_commit
-from zkdeployment.publishing.records import RequestState
+from zkdeployment.publishing.records import GuardOverrides, RequestState
 from zkdeployment.publishing.rules.convergence import (
     has_unfinished_hosts,
     is_converged,
@@ -184,7 +184,8 @@ def _ancestry_refusal(tip: Revision, before: Revision | None, ancestry: Ancestry
     if not ancestry.descends:
         return (
             f"{tip} is not published: it does not descend from {before}, which is published; history was"
-            " rewritten, or another branch or repository is read. If that is meant, use --allow-rewind"
+            " rewritten, or another branch or repository is read. If that is meant, use"
+            f" {GuardOverrides(rewind=True).command}"
         )
     if origin.signer is None or previous is None or origin.time >= previous.time:
         return None
@@ -275,7 +276,7 @@ def removal_refusal(
     return (
         f"{tip} is not published: it would end {ended.total()} of {deployed.total()} deployments"
         f" ({listed}{', …' if len(ended) > _SHOWN else ''}), more than {MOST_REMOVED:.0%}; if that is meant, use"
-        " --allow-mass-removal"
+        f" {GuardOverrides(mass_removal=True).command}"
     )
 
 

@@ -16,7 +16,14 @@ from zkdeployment.fleet.views.requests import describe_refusal, describe_request
 from zkdeployment.fleet.views.status import HostState, describe_unserved
 from zkdeployment.publishing.records import MOST_WAITING
 from zkdeployment.service.views.failures import failure_groups
-from zkdeployment.service.views.frame import author_name, host_page, intent_page, moment, publication_page
+from zkdeployment.service.views.frame import (
+    author_name,
+    commit_page,
+    host_page,
+    intent_page,
+    moment,
+    publication_page,
+)
 from zkdeployment.service.views.host_map import host_map
 from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, state_filters
 
@@ -164,7 +171,9 @@ def _orphaned_locks(snapshot: FleetSnapshot, locks: Sequence[Lock]) -> Iterator[
 
 def _refusals(status: FleetStatus, now: float) -> Iterator[FleetProblem]:
     if status.refusal is not None:
-        yield FleetProblem("The last push is not published", describe_refusal(status.refusal, now), severe=False)
+        page = commit_page(str(status.refusal.revision))
+        text = describe_refusal(status.refusal, now)
+        yield FleetProblem("The last push is not published", text, href=page, severe=False)
 
 
 def _requests(status: FleetStatus, now: float) -> Iterator[FleetProblem]:

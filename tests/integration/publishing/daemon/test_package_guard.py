@@ -63,7 +63,7 @@ def test_a_version_that_no_repository_has_is_refused_recorded_and_published_once
     first = checked.push(tree("1.0", patches="['fix 7']"))
     assert refused(checked) == (
         f"{first} is not published: hosts could not install its packages; if it is to be published nevertheless,"
-        " use --allow-package-problems:\n"
+        " use 'zkdeployment resume --latest --allow-package-problems':\n"
         "  /who/web: no repository has the package fix 7; publish it, or correct the version in the tree"
     )
     paper_repository.publish("fix-0:7-1.noarch")

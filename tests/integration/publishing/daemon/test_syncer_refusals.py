@@ -54,7 +54,7 @@ def test_a_refused_tip_is_recorded_and_shown_until_another_tip_is_on_the_branch(
         MonitoredFleet(snapshot(publishing)), now=refusal.time + 120, limits=HealthLimits(15, 30)
     )
     assert verdict.health is Health.WARNING
-    assert f"the tip {bad[:12]} is refused, 2 min ago: a.zk:2:7: " in verdict.line
+    assert f'the tip {bad[:12]} "a change" by Tester is refused, 2 min ago: a.zk:2:7: ' in verdict.line
     assert verdict.line.endswith(" and 1 more")
 
     publishing.put("/hosts/h1", {"name": "h1", "version": None})

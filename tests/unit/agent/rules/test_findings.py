@@ -85,5 +85,5 @@ def test_only_errors_refuse_a_tip_and_each_has_a_line():
     refusal = refusal_of("ab12", PackageFindings((warning, Problem("one"), Problem("two", path="/a"))))
     assert refusal == (
         "ab12 is not published: hosts could not install its packages; if it is to be published nevertheless, use"
-        " --allow-package-problems:\n  one\n  /a: two"
+        " 'zkdeployment resume --latest --allow-package-problems':\n  one\n  /a: two"
     )

@@ -197,7 +197,8 @@ class TestAncestry:
     def test_another_history_is_refused_with_both_revisions_even_if_forced(self):
         assert self.decided(Ancestry(ORIGIN, descends=False)) == Refuse(
             f"{B} is not published: it does not descend from {A}, which is published; history was rewritten, or"
-            " another branch or repository is read. If that is meant, use --allow-rewind"
+            " another branch or repository is read. If that is meant, use"
+            " 'zkdeployment resume --latest --allow-rewind'"
         )
 
     def test_a_signed_commit_may_not_be_older_than_the_published_commit(self):
@@ -331,7 +332,8 @@ class TestRemoval:
         message = removal_refusal(A, before, {"h1": deployed("s7", "s8", "s9")}, hosts(0))
         assert message == (
             f"{A} is not published: it would end 8 of 11 deployments (/who/s0: 2, /who/s1: 1, /who/s2: 1,"
-            " /who/s3: 1, /who/s4: 1, …), more than 30%; if that is meant, use --allow-mass-removal"
+            " /who/s3: 1, /who/s4: 1, …), more than 30%; if that is meant, use"
+            " 'zkdeployment resume --latest --allow-mass-removal'"
         )
 
     def test_fewer_instances_of_a_service_count(self):
