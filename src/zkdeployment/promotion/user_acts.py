@@ -71,7 +71,7 @@ class DirectPromotion(DirectiveAct):
 
 
 class PromoteFleets(GroupDirective, DirectPromotion):
-    """Let a group of the newest promotion pass whose metrics wait, or begin when its turn comes."""
+    """Let a group of the newest promotion pass whose metrics wait, or begin that waits for it."""
 
     NAME = "promotion-promote"
     BUTTON = "Promote the group"

@@ -9,7 +9,6 @@ from zkdeployment.service.act import ActRight, EmergencyAct, RecordedAct
 from zkdeployment.service.acts import fleet_situation
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
 from zkdeployment.strategies.state import Directive
-from zkdeployment.strategies.state_machine import GroupVerdict
 from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class DirectRollout(DirectiveAct):
 
 
 class PromoteGroup(GroupDirective, DirectRollout):
-    """Let a group of the present rollout pass whose metrics wait, or begin when its turn comes."""
+    """Let a group of the present rollout pass whose metrics wait, or begin that waits for it."""
 
     NAME = "rollout-promote"
     BUTTON = "Promote the group"
@@ -128,10 +127,5 @@ def rollout_acts(state: RolloutState, back: str) -> tuple[ActLink, ...]:
 
 
 def group_acts(state: RolloutState, group: GroupStatus, back: str) -> tuple[ActLink, ...]:
-    """Return the links that promote or fail a group, if the rollout accepts that.
-
-    The promotion of the next group is emphasised.
-    """
-    progress = state.rollout.progress
-    is_next = all(progress[parent].verdict is GroupVerdict.SUCCESS for parent in group.depends_on)
-    return directive_links((PromoteGroup, FailGroup), state, back, is_next=is_next, group=group.name)
+    """Return the links that promote or fail a group, if the rollout accepts that."""
+    return directive_links((PromoteGroup, FailGroup), state, back, group=group.name)

@@ -80,19 +80,20 @@ class GroupDirective(DirectiveAct):
         size = counted(len(members), self.KIND.noun, ",")
         if found is not None and waiting_reason(found, self.group):
             return (f"The group passes without a verdict of its metrics: {size}.", "Groups after it may begin.")
-        return (f"The group begins as soon as its turn comes: {size}.",)
+        return (f"The group begins as soon as {self.KIND.noun}s may start: {size}.",)
 
 
 def directive_links(
-    acts: Sequence[type[DirectiveAct]], state: RolloutState, back: str, *, is_next: bool = True, **group: str
+    acts: Sequence[type[DirectiveAct]], state: RolloutState, back: str, **group: str
 ) -> tuple[ActLink, ...]:
-    """Return the links to the acts that a rollout, or one ``group`` of it, accepts now.
-
-    The promotion of the group is emphasised if the group ``is_next``.
-    """
-    plain = {Directive.PAUSE} if is_next else {Directive.PAUSE, Directive.PROMOTE}
+    """Return the links to the acts that a rollout, or one ``group`` of it, accepts now."""
     return tuple(
-        act.link(act.BUTTON.removesuffix(" the group"), "" if act.DIRECTIVE in plain else act.STYLE, back, **group)
+        act.link(
+            act.BUTTON.removesuffix(" the group"),
+            "" if act.DIRECTIVE is Directive.PAUSE else act.STYLE,
+            back,
+            **group,
+        )
         for act in acts
         if directive_objection(state, act.DIRECTIVE, group.get("group")) is None
     )

@@ -203,17 +203,26 @@ def _describe_baking(state: RolloutState, active: ActivePhase, group: Group, now
 
 
 def _describe_waiting(state: RolloutState, group: Group) -> str:
-    courses = state.rollout.progress
-    before = [parent for parent in group.depends_on if courses[parent].verdict is not GroupVerdict.SUCCESS]
-    if before:
-        return f"after {', '.join(before)}"
-    if group.pace.manual and group.name not in state.promoted:
+    manual = group.pace.manual and group.name not in state.promoted
+    if before := _groups_before(state, group):
+        under_way = "" if set(before) <= set(group.depends_on) else ", which is under way"
+        return f"after {', '.join(before)}{under_way}{'; then the group waits to be promoted' if manual else ''}"
+    if manual:
         return "the group is manual and waits to be promoted"
-    if state.active_phase is not None:
-        return f"after {state.active_phase.task.group}, which is under way"
     if missing := shortage(state, group.name):
         return f"{missing}; the group waits for these {state.kind.noun}s, or to be promoted"
     return "" if not group.pace.windows else f"starts only {' or '.join(map(_window, group.pace.windows))}"
+
+
+def _groups_before(state: RolloutState, group: Group) -> list[str]:
+    """Return the groups that have to end before another group may begin: its parents, or the group under way."""
+    courses = state.rollout.progress
+    if parents := [name for name in group.depends_on if courses[name].verdict is not GroupVerdict.SUCCESS]:
+        return parents
+    if state.active_phase is not None:
+        return [state.active_phase.task.group]
+    begun = [task.group for task in ready_tasks(state.rollout)]
+    return [] if group.name in begun else begun
 
 
 def final_report(state: RolloutState) -> str:
@@ -328,15 +337,22 @@ def _promotion_objection(state: RolloutState, name: str | None) -> str | None:
         return f"the group {name} failed: {course.reason}"
     if waiting_reason(state, name):
         return None
-    if groups[name].pace.manual and name not in state.promoted:
-        return None
-    if course.verdict is None and shortage(state, name):
-        return None
+    needs_promotion = (groups[name].pace.manual and name not in state.promoted) or shortage(state, name)
+    if course.verdict is None and needs_promotion:
+        return _early_promotion(state, groups[name])
     if name in state.promoted | state.forced:
         return f"the group {name} was promoted already"
     kind = state.kind
     present = f"its required {kind.noun}s are {kind.takes_part}"
     return f"the group {name} is not manual, and {present}: it begins without a promotion"
+
+
+def _early_promotion(state: RolloutState, group: Group) -> str | None:
+    """Return why a group does not wait for its promotion yet: it would begin later, without a decision then."""
+    before = [f"{name} is still {group_state(state, name).value}" for name in _groups_before(state, group)]
+    if not before:
+        return None
+    return f"the group {group.name} does not wait for a promotion: {', '.join(before)}; promote it when it waits"
 
 
 @dataclass(frozen=True, slots=True)

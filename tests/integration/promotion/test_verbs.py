@@ -125,6 +125,7 @@ def test_operators_direct_a_promotion(run, fleets):
         assert (code, shown["schema"], shown["revision"]) == (4, "zkdeployment/promotion/v1", commit)
         assert shown["promoter"] == "promoter 1"
         assert run("promote", "resume")[:2] == (0, "resumed promotion 1-1\n")
+        running.until(lambda: "rest waits for" in fleets.promotion.waiting, "the rest waits to be promoted")
         promoted = run("promote", "promote", "rest", "--reason", "fine")
         assert promoted[:2] == (0, "promoted rest of promotion 1-1\n")
         running.until_ended(commit)

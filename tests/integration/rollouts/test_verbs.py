@@ -34,6 +34,7 @@ from zkdeployment.zookeeper.session import Session
 STATE = "/zkdeployment/rollouts/7-1"
 LEADER = "/zkdeployment/coordinators/abc__lock__0000000000"
 MANUAL = strategy(replace(group("web", "db", hosts="y"), pace=Pace(manual=True)), group("db", hosts="x"))
+WAITING = advanced_rollout(begun_rollout(MANUAL, plain_hosts("xy")), until="web")
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_show_draws_the_groups_as_a_tree_and_exits_with_4_during_a_rollout(run, 
     assert re.fullmatch(r"rollout 7-1 of r2 by deployment-strategy, begun \d+ s ago", lines[0])
     (db,) = [line for line in lines if line.startswith("db preparing 0/1")]
     assert db.endswith("0 of 1 hosts finished prepare; active: x.example.com (x)")
-    assert any(line.startswith("web waiting 0/1") and line.endswith("after db") for line in lines)
+    assert any(line.startswith("web waiting 0/1") and "after db; then the group" in line for line in lines)
     assert "    web" in out
     assert lines[-1] == "db is preparing; 0 of 2 groups succeeded"
 
@@ -168,8 +169,8 @@ def test_after_a_resume_another_attempt_is_waited_for(run, fleet):
         (("abort",), ("abort", None)),
     ],
 )
-@pytest.mark.usefixtures("fleet")
-def test_directives_of_operators_are_written_for_the_coordinator_and_audited(run, zookeeper, argv, number):
+def test_directives_of_operators_are_written_for_the_coordinator_and_audited(run, fleet, zookeeper, argv, number):
+    put(fleet, WAITING)
     code, out, err = run("rollout", *argv, "--reason", "looks good")
     assert (code, out.split()[-1]) == (0, "7-1")
     assert "no coordinator runs" not in err
@@ -179,7 +180,7 @@ def test_directives_of_operators_are_written_for_the_coordinator_and_audited(run
 
 
 def test_directives_are_numbered_above_the_processed_directives(run, fleet, zookeeper):
-    put(fleet, replace(begun_rollout(MANUAL, plain_hosts("xy")), last_act_number=4))
+    put(fleet, replace(WAITING, last_act_number=4))
     run("rollout", "pause", "--reason", "one")
     run("rollout", "promote", "web", "--reason", "two")
     assert [number for number, *_ in asked(zookeeper)[0]] == [5, 6]
@@ -189,6 +190,7 @@ def test_directives_are_numbered_above_the_processed_directives(run, fleet, zook
     ("argv", "message"),
     [
         (("promote", "db"), "the group db is not manual"),
+        (("promote", "web"), "the group web does not wait for a promotion: db is still waiting"),
         (("promote", "nobody"), "there is no group nobody in deployment-strategy; expected one of: web, db"),
         (("resume",), "the rollout 7-1 is not paused"),
     ],
@@ -272,8 +274,8 @@ def test_an_unreadable_rollout_does_not_hide_the_fleet(run, fleet):
         assert "'zkdeployment resume --latest'" in err
 
 
-@pytest.mark.usefixtures("fleet")
-def test_groups_that_may_be_promoted_are_completed(zookeeper, monkeypatch, capsys):
+def test_groups_that_may_be_promoted_are_completed(fleet, zookeeper, monkeypatch, capsys):
+    put(fleet, WAITING)
     monkeypatch.setenv("_ZKDEPLOYMENT_COMPLETE", "bash_complete")
     monkeypatch.setenv("ZC_ZK_CONNECTION_STRING", zookeeper)
     monkeypatch.setenv("COMP_WORDS", "zkdeployment rollout promote ")

@@ -389,7 +389,7 @@ class TestTheActs:
         assert group_acts(under_way.state, groups["canary"]) == ()
         act = PromoteFleets(group="rest")
         assert (act.objection(under_way.state), act.title(under_way.state)) == ("", "Promote group rest")
-        assert act.consequences(under_way.state) == ("The group begins as soon as its turn comes: 2 fleets.",)
+        assert act.consequences(under_way.state) == ("The group begins as soon as fleets may start: 2 fleets.",)
         assert "does not wait for its metrics" in FailFleets(group="rest").objection(under_way.state)
 
     def test_a_fleet_is_withheld_once_and_released_once(self):

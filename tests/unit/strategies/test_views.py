@@ -269,6 +269,47 @@ def test_a_manual_group_that_can_no_longer_begin_is_not_promoted():
     assert message == "the group b failed: not attempted: a failed"
 
 
+def rest_after_canary(*parents):
+    """Return a rollout at its begin: the canary goes first, and the rest waits to be promoted."""
+    rest = replace(group("rest", *parents, hosts="yz"), pace=Pace(manual=True))
+    return begun_rollout(strategy(group("canary", hosts="x"), rest), plain_hosts("xyz"))
+
+
+@pytest.mark.parametrize("parents", [("canary",), ()])
+@pytest.mark.parametrize(("fields", "doing"), [({}, "preparing"), ({"baking": 5.0}, "baking")])
+def test_a_group_is_not_promoted_while_an_earlier_group_is_under_way(parents, fields, doing):
+    state = active_rollout(rest_after_canary(*parents), **fields)
+    assert directive_objection(state, Directive.PROMOTE, "rest") == (
+        f"the group rest does not wait for a promotion: canary is still {doing}; promote it when it waits"
+    )
+    under_way = "" if parents else ", which is under way"
+    assert groups(state)["rest"][1] == f"after canary{under_way}; then the group waits to be promoted"
+
+
+def test_a_group_is_not_promoted_before_the_group_on_which_it_depends_begins():
+    message = directive_objection(rest_after_canary("canary"), Directive.PROMOTE, "rest") or ""
+    assert "canary is still waiting;" in message
+
+
+def test_a_group_is_not_promoted_while_an_earlier_group_waits_for_its_hosts_between_two_phases():
+    state = rest_after_canary()
+    state = replace(state, rollout=record(state.rollout, next_task(state.rollout), ["x"]))
+    assert "canary is still waiting;" in (directive_objection(state, Directive.PROMOTE, "rest") or "")
+
+
+def test_a_group_without_its_hosts_is_not_promoted_while_an_earlier_group_is_under_way():
+    required = replace(group("rest", hosts="yz"), require_hosts=3)
+    state = begun_rollout(strategy(group("canary", hosts="x"), required), plain_hosts("xyz"))
+    assert directive_objection(state, Directive.PROMOTE, "rest") is None
+    assert "canary is still" in (directive_objection(active_rollout(state), Directive.PROMOTE, "rest") or "")
+
+
+def test_a_group_that_waits_is_promoted_after_the_earlier_groups():
+    state = advanced_rollout(rest_after_canary("canary"), until="rest")
+    assert directive_objection(state, Directive.PROMOTE, "rest") is None
+    assert groups(state)["rest"][1] == "the group is manual and waits to be promoted"
+
+
 @pytest.mark.parametrize("directive", [Directive.PAUSE, Directive.ABORT])
 def test_a_rollout_under_way_may_be_paused_and_aborted(directive):
     assert directive_objection(begun_rollout(), directive) is None

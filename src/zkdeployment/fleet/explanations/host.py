@@ -30,9 +30,9 @@ from zkdeployment.fleet.views.snapshot import (
     retried_host,
     stops_in_force,
 )
+from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
-from zkdeployment.strategies.timekeeping import shortage
-from zkdeployment.strategies.views import describe_group, is_attempt_due, rollout_state
+from zkdeployment.strategies.views import describe_group, directive_objection, is_attempt_due, rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -547,7 +547,7 @@ def _explain_turn(state: RolloutState, identity: Identity, groups: list[Group], 
 def _explain_waiting_group(
     state: RolloutState, identity: Identity, group: Group, facts: list[str], now: float
 ) -> Explanation:
-    needs_promotion = (group.pace.manual and group.name not in state.promoted) or bool(shortage(state, group.name))
+    may_promote = directive_objection(state, Directive.PROMOTE, group.name) is None
     if state.active_phase is not None:
         active = state.rollout.strategy.group(state.active_phase.task.group)
         facts = [f"{active.name}: {describe_group(state, active, now)}", *facts]
@@ -563,6 +563,6 @@ def _explain_waiting_group(
                 group=group.name,
             ),
         )
-        if needs_promotion
+        if may_promote
         else (),
     )

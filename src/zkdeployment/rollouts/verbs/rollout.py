@@ -145,10 +145,11 @@ def _present(operator: OperatorAdapters) -> RolloutState | None:
 
 @directive_verb(PromoteGroup, _present)
 def promote() -> None:
-    """Permit GROUP to begin as soon as all groups that it depends on have succeeded, or to pass without metrics.
+    """Let GROUP begin that waits to be promoted, or pass without metrics.
 
     Only a group with 'manual: true' in the strategy waits to be promoted, or a group whose required hosts are not
     registered: that group begins without these hosts. A group whose metrics have no data waits as well: it passes.
+    A group does not wait yet while the groups before it are under way: its promotion is refused until they end.
 
     The exit code is 3 if there is no such group, if it does not wait to be promoted, or if the rollout is over.
 

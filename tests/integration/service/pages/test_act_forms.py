@@ -17,7 +17,7 @@ from support.intents import CLUSTER, GROUP, TREE, begun, recorded
 from support.metrics import probe_of
 from support.pools.builders import POOLS_DOCUMENT, add_ready_nodes, add_tenant, contextualizing, make_node
 from support.service import running_service
-from support.strategies import group, plain_hosts, strategy
+from support.strategies import advanced_rollout, group, plain_hosts, strategy
 from support.waiting import wait_until
 from support.web.forms import follow, form_of, submit
 from zkdeployment.base.act import Act
@@ -313,6 +313,8 @@ def test_a_rollout_is_directed(stage: Stage, label: str, button: str, what: str,
     sequence = stage.fleet.publish(revision, TREE.format("1.2"), strategy=plan)
     observation = RolloutObservation(now=1.0, present=plain_hosts(["w0"]))
     begun = start(plan, observation, sequence=sequence, attempt=1, revision=revision)
+    if label == "Promote":  # only a group that waits is promoted
+        begun = advanced_rollout(begun, until="rest")
     stage.fleet.begin_rollout(replace(begun, paused=paused))
     wait_until(lambda: stage.service.adapters.feed.snapshot().fleet.rollout is not None, "the rollout is read")
     form = stage.open("/rollout", label)

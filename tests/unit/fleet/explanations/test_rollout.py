@@ -119,6 +119,14 @@ def test_a_manual_group_comes_with_the_command_that_promotes_it():
     assert explanation.advice == ("'zkdeployment rollout promote web --reason TEXT' lets the group begin", SHOW)
 
 
+def test_a_manual_group_after_one_that_bakes_comes_without_the_command_that_promotes_it():
+    manual = replace(group("web", "canary", hosts="x"), pace=Pace(manual=True))
+    begun = begun_rollout(strategy(group("canary", hosts="y"), manual), plain_hosts("xy"))
+    explanation = explain("x", active_rollout(begun, baking=5.0))
+    assert explanation.sentence.endswith("its group web: after canary; then the group waits to be promoted.")
+    assert explanation.advice == (SHOW,)
+
+
 def test_a_host_in_no_group_keeps_its_version():
     explanation = explain("other", begun_rollout())
     assert explanation.sentence == (
