@@ -368,14 +368,27 @@ def supersede(state: RolloutState, now: float) -> RolloutState:
 def end(state: RolloutState, ending: Ending, now: float) -> RolloutState:
     """Return the ended rollout; late joiners may enter it only after a successful end.
 
-    The failure of a critical group begins the recovery that the strategy requests.
+    Hosts keep the progress that they reported in the phase under way. The failure of a critical group begins the
+    recovery that the strategy requests.
     """
+    state = _with_reports_of_phase(state)
     absent = {host: since for host, since in state.absent.items() if host in state.late_joiners}
     ended = close(
         replace(state, ended=now, ending=ending, active_phase=None, waiting="", waiting_since=None, absent=absent)
     )
     failed = ending is Ending.COMPLETED and ended.rollout.result is RolloutResult.FAILED
     return begin_recovery(ended) if failed else ended
+
+
+def _with_reports_of_phase(state: RolloutState) -> RolloutState:
+    """Return the rollout with the reports of the phase under way as the progress and the errors of hosts."""
+    active = state.active_phase
+    if active is None or not active.reports:
+        return state
+    errors = {host: brief(report.error) for host, report in active.reports.items() if report.error is not None}
+    reached = dict.fromkeys(active.reports, PHASE_RULES[active.task.phase].reached)
+    hosts = {**state.rollout.hosts, **reached, **dict.fromkeys(errors, HostProgress.FAILURE)}
+    return replace(state, rollout=replace(state.rollout, hosts=hosts), errors={**state.errors, **errors})
 
 
 def apply_acts(state: RolloutState, acts: Iterable[RolloutAct], now: float) -> RolloutState:

@@ -151,7 +151,7 @@ def describe_rollout(state: RolloutState, *, led: bool) -> str:
     if state.ended is not None:
         paused = f"; {state.paused}" if state.paused is not None and takes_late_joiners(state) else ""
         recovery = "" if state.recovery is None else f"; {state.recovery}"
-        return f"{rollout_state(state).value}: {progress}{paused}{recovery}"
+        return f"{rollout_state(state).value}{_abortion(state)}: {progress}{paused}{recovery}"
     if not led:
         kind = state.kind
         return f"no {kind.leader} runs, so the {kind.whole} does not continue; {progress}"
@@ -183,8 +183,21 @@ def describe_group(state: RolloutState, group: Group, now: float) -> str:
         advice = "; promote the group, or fail it" if state.ended is None else ""
         return f"{waiting_reason(state, group.name)}{advice}"
     if state.ended is not None:
-        return "never begun"
+        return _describe_unfinished(state, group)
     return _describe_waiting(state, group)
+
+
+def _describe_unfinished(state: RolloutState, group: Group) -> str:
+    """Return the hosts of a group without a verdict that have the revision, after the end of the rollout."""
+    states = {host: state.rollout.hosts[host] for host in sorted(state.rollout.members[group.name])}
+    if group.name not in state.rollout.order and set(states.values()) <= {HostProgress.NOT_STARTED}:
+        return "never begun"
+    noun, ended = state.kind.noun, f"the {rollout_state(state).value} {state.kind.whole}"
+    having = [host for host, progress in states.items() if progress is HostProgress.SUCCESS]
+    if not having:
+        return f"no {noun} reported {short(state.revision)} of {ended}"
+    verb = "runs" if len(having) == 1 else "run"
+    return f"{listing(having, _NAMED_HOSTS)} {verb} {short(state.revision)} of {ended}"
 
 
 def _describe_baking(state: RolloutState, active: ActivePhase, group: Group, now: float) -> str:
@@ -227,12 +240,26 @@ def _groups_before(state: RolloutState, group: Group) -> list[str]:
 
 def final_report(state: RolloutState) -> str:
     """Return the final report in one line: the result, counts of hosts, failed groups with reasons, some hosts."""
-    aborted = f" ({state.acts[-1].act})" if state.ending is Ending.ABORTED and state.acts else ""
     kind = state.kind
-    head = f"{kind.whole} {state.id} of {short(state.revision)}: {rollout_state(state).value}{aborted}"
+    head = f"{kind.whole} {state.id} of {short(state.revision)}: {rollout_state(state).value}{_abortion(state)}"
     counts = host_counts(state.rollout.hosts.values(), kind)
     recovery = [] if state.recovery is None else [str(state.recovery)]
     return "; ".join([head, counts, *_failed_groups(state), *_unsuccessful_hosts(state), *recovery])
+
+
+def _abortion(state: RolloutState) -> str:
+    return f" ({state.acts[-1].act})" if state.ending is Ending.ABORTED and state.acts else ""
+
+
+def aborted_rollout(state: RolloutState) -> str:
+    """Return the sentence on the abort that an operator weighs before a resumption; empty for other rollouts."""
+    if state.ending is not Ending.ABORTED:
+        return ""
+    having = sorted(host for host, progress in state.rollout.hosts.items() if progress is HostProgress.SUCCESS)
+    runs = "run" if len(having) > 1 else "runs"
+    where = f"; {listing(having, _NAMED_HOSTS)} {runs} its revision" if having else ""
+    whole = f"the {state.kind.whole} {state.id} of {short(state.revision)}"
+    return f"{whole} was aborted{_abortion(state)}{where}; it begins again at the first group"
 
 
 def _failed_groups(state: RolloutState) -> list[str]:

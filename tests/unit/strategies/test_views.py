@@ -14,12 +14,14 @@ from support.strategies import (
 )
 from zkdeployment.base.act import Act
 from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.progress import apply_acts
 from zkdeployment.strategies.state import Directive, Ending, RolloutAct
-from zkdeployment.strategies.state_machine import next_task, record
+from zkdeployment.strategies.state_machine import HostProgress, next_task, record
 from zkdeployment.strategies.strategy import Pace, Window
 from zkdeployment.strategies.views import (
     GroupState,
     RolloutProgressState,
+    aborted_rollout,
     directive_objection,
     final_report,
     rollout_changes,
@@ -302,6 +304,32 @@ def test_a_group_without_its_hosts_is_not_promoted_while_an_earlier_group_is_und
     state = begun_rollout(strategy(group("canary", hosts="x"), required), plain_hosts("xyz"))
     assert directive_objection(state, Directive.PROMOTE, "rest") is None
     assert "canary is still" in (directive_objection(active_rollout(state), Directive.PROMOTE, "rest") or "")
+
+
+@pytest.mark.parametrize(
+    ("failing", "description", "report"),
+    [
+        ((), "x runs r2 of the aborted rollout", "3 hosts: 1 succeeded, 2 not started"),
+        (("x",), "no host reported r2 of the aborted rollout", "3 hosts: 1 failed, 2 not started; failed: x"),
+    ],
+)
+def test_an_abort_during_the_bake_time_keeps_what_runs_where(failing, description, report):
+    state = rest_after_canary("canary")
+    state = replace(state, rollout=record(state.rollout, next_task(state.rollout), ["x"]))
+    done = {"x"}.difference(failing)
+    state = active_rollout(state, done=done, failed=failing, baking=BEGUN + 50)
+    abort = Act("ann@ops", "rollout abort", "web 1.3 loses sessions", BEGUN + 60)
+    over = apply_acts(state, [RolloutAct(Directive.ABORT, abort, None, 0)], NOW)
+    assert groups(over)["canary"][1] == description
+    assert groups(over)["rest"][1] == "never begun"
+    assert show(over).groups[0].count(HostProgress.SUCCESS) == len(done)
+    assert over.errors == dict.fromkeys(failing, "boom")
+    assert f"aborted ({abort}); {report}" in final_report(over)
+    where = "; x runs its revision" if done else ""
+    assert aborted_rollout(over) == (
+        f"the rollout 7-1 of r2 was aborted ({abort}){where}; it begins again at the first group"
+    )
+    assert aborted_rollout(state) == ""
 
 
 def test_a_group_that_waits_is_promoted_after_the_earlier_groups():
