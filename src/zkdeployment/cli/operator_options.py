@@ -43,6 +43,19 @@ def reason_option(*, required: bool) -> Callable[[Callable[..., R]], Callable[..
     )
 
 
+def strategy_option(function: Callable[..., R]) -> Callable[..., R]:
+    """Add ``--strategy`` of rollbacks; the verb receives ``former_strategy``."""
+    return click.option(
+        "--strategy",
+        "former_strategy",
+        type=click.Choice(["present", "former"]),
+        default="present",
+        show_default=True,
+        callback=lambda _context, _option, given: given == "former",
+        help="The strategy that governs the rollback: that of the branch, or that of REVISION.",
+    )(function)
+
+
 def override_flags(function: Callable[..., R]) -> Callable[..., R]:
     """Add the options that override guards of a publication; the verb receives a flag for each."""
     texts = {

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from zkdeployment.promotion.branches import FleetBranches
     from zkdeployment.promotion.documents import Fleets
     from zkdeployment.promotion.records import PromotionEntry
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome, FileChanges
+    from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOutcome, FileChanges
+    from zkdeployment.publishing.acts.rollback import RollbackOrder
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 _SUCCESS = RolloutProgressState.SUCCESS.value
@@ -94,9 +95,7 @@ def way_back(
 def roll_back(
     main: OperatorBranches,
     history: Sequence[PromotionEntry],
-    author: Author,
-    reason: str,
-    revision: str | None = None,
+    rollback: RollbackOrder,
     *,
     dry_run: bool = False,
 ) -> CommitOutcome:
@@ -104,16 +103,17 @@ def roll_back(
 
     Raises ``RefusedError`` without a revision to go back to, and what ``TreeCommits.commit`` raises.
     """
-    named = None if revision is None else main.commits.revision(revision)
+    named = None if rollback.revision is None else main.commits.revision(rollback.revision)
     contains = main.branches.contains
     way = way_back(history, partial(contains, main.tip), contains, named)
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        changes = rollback_changes(branch, reason)
+        changes = rollback_changes(branch, rollback.reason, former_strategy=rollback.former_strategy)
         return replace(changes, trailers={**changes.trailers, PROMOTION_ROLLBACK_TRAILER: way.bad})
 
     basis = ChangeBasis(files=partial(main.commits.files, way.good))
-    order = CommitOrder(author=author, compute=compute, check=partial(check_change, basis=basis), back_to=way.good)
+    check = partial(check_change, basis=basis)
+    order = CommitOrder(author=rollback.author, compute=compute, check=check, back_to=way.good)
     return main.commits.commit(order, dry_run=dry_run)
 
 

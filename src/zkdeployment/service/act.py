@@ -150,7 +150,8 @@ class CommittedAct:
     """An act that is a commit: ``job`` is the commit, or ``null`` for a dry run.
 
     ``changed`` is false if the tip of the branch is as wanted already; ``job`` is then the tip. ``diff`` is the
-    change as git prints it. ``obstacles`` are the reasons why the commit is not published yet.
+    change as git prints it. ``obstacles`` are the reasons why the commit is not published yet. ``strategy`` is a
+    sentence on the strategy that governs it.
     """
 
     job: str | None
@@ -158,6 +159,7 @@ class CommittedAct:
     diff: str
     undone: list[UndoneCommit]
     obstacles: list[str]
+    strategy: str
 
     @property
     def made(self) -> bool:

@@ -32,6 +32,8 @@ from zkdeployment.service.act import (
     given,
 )
 from zkdeployment.service.host_acts import ForgetHosts
+from zkdeployment.strategies.progress import has_failed
+from zkdeployment.strategies.views import aborted_rollout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +61,9 @@ _FORM_TIMEOUT = 30.0
 #: The most lines of a difference on a form, and of stops in the sentence on a situation.
 _MOST_LINES = 400
 _MOST_STOPS = 3
+
+#: The last publications, which a form searches for the commit to which a rollback led.
+_SEARCHED = 20
 
 #: A sequence has at most 16 digits.
 _DIGITS = 17
@@ -208,7 +213,9 @@ seconds."""
             f"{counted(failed, 'failed host', ',')} {'tries' if failed == 1 else 'try'} again.",
             _removed(stops),
         )
-        return tuple(line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
+        aborted = "" if snapshot.rollout is None else _sentence(aborted_rollout(snapshot.rollout))
+        found_lines = (line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
+        return (*((f"{aborted}.",) if aborted else ()), *found_lines)
 
     def preview(self, found: tuple[FleetSnapshot, FleetStatus], form: ActForm, visit: Visit) -> ActForm:
         from zkdeployment.fleet.views.history import PACE, duration_sentence  # noqa: PLC0415  verbs start faster without it
@@ -263,7 +270,7 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
         reason = retry_obstacle(snapshot.cluster.state) or retry_objection(
             host, snapshot.stops, snapshot.published
         )
-        return f"{reason[:1].upper()}{reason[1:]}." if reason else ""
+        return f"{_sentence(reason)}." if reason else ""
 
     def situation(self, found: tuple[FleetSnapshot, Host | None], visit: Visit) -> str:
         return fleet_situation(found[0])
@@ -350,6 +357,10 @@ The answer waits for the syncer, at most ``timeout`` seconds. A stop or a hold e
         return ResumedFleet(RecordedAct.of(act), adapters.cluster.resume_latest(act, timeout=self.timeout))
 
 
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def _state(snapshot: FleetSnapshot) -> ClusterState | None:
     return None if snapshot.cluster is None else snapshot.cluster.state
 
@@ -428,21 +439,24 @@ def decision_acts(status: FleetStatus, back: str, user: User) -> tuple[ActLink, 
 _MOST_CHARACTERS = 32
 
 
-def rollback_link(records: Sequence[PublicationRecord], status: FleetStatus, back: str) -> tuple[ActLink, ...]:
-    """Return the link to the rollback that a failure of hosts suggests: to the last revision that succeeded.
+def rollback_link(
+    records: Sequence[PublicationRecord], snapshot: FleetSnapshot, status: FleetStatus, back: str
+) -> tuple[ActLink, ...]:
+    """Return the link to the rollback that a failure suggests: to the last revision that succeeded.
 
-    ``records`` are the last publications, newest first. Without a failed host, or without such a revision, nothing
-    is suggested.
+    ``records`` are the last publications, newest first. Nothing is suggested without such a revision, or if
+    neither a host nor the rollout of the published revision failed.
     """
-    from zkdeployment.publishing.acts.rollback import last_good_revision  # noqa: PLC0415  other acts need none
+    from zkdeployment.publishing.acts.rollback import last_good_revision, restored_commit  # noqa: PLC0415  rare
 
-    revision = last_good_revision(records, lambda _: ()) if _count(status, "failed") else None
+    failed = _count(status, "failed") or (snapshot.rollout is not None and has_failed(snapshot.rollout))
+    revision = last_good_revision(records, lambda _: ()) if failed else None
     record = next((each for each in records if isinstance(revision, str) and each.revision == revision), None)
     if record is None:
         return ()
-    subject = "" if record.origin is None else record.origin.subject
+    commit, subject = restored_commit(record, records)
     shown = subject if len(subject) <= _MOST_CHARACTERS else f"{subject[: _MOST_CHARACTERS - 1].rstrip()}…"
-    label = f"Roll back to {f'“{shown}”' if shown else short(record.revision)}"
+    label = f"Roll back to {f'“{shown}”' if shown else commit}"
     return (RollBackFleet.link(label, "primary", back, sequence=str(record.sequence), now="yes"),)
 
 
@@ -529,8 +543,8 @@ class RollBackFleet(EmergencyAct, FormAct["PublicationRecord", "ServerAdapters"]
 A rollback to a revision, by default to the last successful revision before the current one.
 
 With ``now``, a syncer publishes the commit at once; the answer waits for it, at most ``timeout`` seconds.
-``quarantine`` puts each version that the undone commits introduced into quarantine. ``dry_run`` commits
-nothing."""
+``quarantine`` puts each version that the undone commits introduced into quarantine. ``former_strategy`` restores
+the strategy of that revision, too; without it, the present one stays in force. ``dry_run`` commits nothing."""
     ANSWER = CommittedAct
     ROUTE = {
         "status_code": 202,
@@ -546,8 +560,14 @@ nothing."""
         label="Quarantine the undone versions",
         explanation="Package versions that the undone commits introduced are refused from now on.",
     )
+    former_strategy: bool = given(
+        default=False,
+        label="Restore the former strategy, too",
+        explanation="Otherwise the present strategy stays in force, even if it came with an undone commit.",
+    )
     dry_run: bool = given(default=False)
     timeout: float = given(60.0, least=0, most=_LONGEST_WAIT)
+    commit: str = ""
     publications: tuple[PublicationRecord, ...] = field(default=())
 
     @classmethod
@@ -559,8 +579,12 @@ nothing."""
         act = super().of_form(values, visit)
         if act is None or visit.adapters.commits is None or not records:
             return None
+        from zkdeployment.publishing.acts.rollback import restored_commit  # noqa: PLC0415  other acts need none
+
         revision = str(records[-1].revision)
-        return replace(act, revision=revision, timeout=_FORM_TIMEOUT, publications=tuple(records))
+        commit, subject = restored_commit(records[-1], visit.adapters.feed.history(_SEARCHED))
+        named = f"{commit} ({subject})" if subject else commit
+        return replace(act, revision=revision, timeout=_FORM_TIMEOUT, commit=named, publications=tuple(records))
 
     def read(self, visit: Visit) -> PublicationRecord:
         return self.publications[-1]
@@ -573,9 +597,8 @@ nothing."""
         return f"{fleet_situation(visit.adapters.feed.snapshot().fleet)}, and the branch is at {short(tip)}"
 
     def consequences(self, found: PublicationRecord) -> tuple[str, ...]:
-        subject = f" ({found.origin.subject})" if found.origin is not None and found.origin.subject else ""
         return (
-            f"A new commit restores the tree and the strategies of {short(found.revision)}{subject}.",
+            f"A new commit restores the tree of {self.commit or short(found.revision)}.",
             "The syncer publishes that commit, and hosts deploy it like any other. History goes forward.",
         )
 
@@ -586,7 +609,7 @@ nothing."""
         """Return the form with the commits that the rollback undoes, its changes, the plan and its duration."""
         from zkdeployment.fleet.views.forecast import Outlook  # noqa: PLC0415  verbs start faster without it
         from zkdeployment.fleet.views.history import PACE, duration_sentence  # noqa: PLC0415  as above
-        from zkdeployment.publishing.acts.rollback import roll_back  # noqa: PLC0415  as above
+        from zkdeployment.publishing.acts.rollback import governing_strategy, roll_back  # noqa: PLC0415  as above
         from zkdeployment.service.views.plan import plan_view  # noqa: PLC0415  as above
 
         adapters = visit.adapters
@@ -598,10 +621,11 @@ nothing."""
         planned = visit.state.planner.plan_files(adapters, outcome.files, "the rollback")
         changing = len(planned.forecast.with_outlook(Outlook.CHANGES))
         duration = duration_sentence(changing, adapters.feed.history(PACE))
+        strategy = _sentence(governing_strategy(outcome, commits))
         undone = tuple(f"{short(each.id)} {each.subject} ({each.author})" for each in outcome.undone)
         return replace(
             form,
-            consequences=(*form.consequences, *((duration,) if changing and duration else ())),
+            consequences=(*form.consequences, f"{strategy}.", *((duration,) if changing and duration else ())),
             details=(
                 ActDetail(f"It undoes {counted(len(undone), 'commit')}", undone),
                 ActDetail("Changes of the files", tuple(outcome.diff.splitlines()[:_MOST_LINES])),
@@ -617,6 +641,7 @@ nothing."""
             reason=sanitize(self.reason) or NO_REASON,
             revision=self.revision,
             quarantine=self.quarantine,
+            former_strategy=self.former_strategy,
             now=actor.now(),
         )
 
@@ -626,7 +651,11 @@ nothing."""
         Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
         """
         from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  other acts need none
-        from zkdeployment.publishing.acts.rollback import publish_now, roll_back  # noqa: PLC0415
+        from zkdeployment.publishing.acts.rollback import (  # noqa: PLC0415  as above
+            governing_strategy,
+            publish_now,
+            roll_back,
+        )
 
         actor.require(self.RIGHT)
         operator, commits = adapters.operator, adapters.require_commits()
@@ -643,7 +672,8 @@ nothing."""
         elif not self.dry_run and outcome.commit is not None:
             obstacles = [*publication_obstacles(operator.fleet.snapshot(), outcome.commit)]
         undone = [UndoneCommit(commit.id, commit.author, commit.subject, commit.time) for commit in outcome.undone]
-        return CommittedAct(outcome.commit, outcome.changed, outcome.diff, undone, obstacles)
+        strategy = governing_strategy(outcome, commits)
+        return CommittedAct(outcome.commit, outcome.changed, outcome.diff, undone, obstacles, strategy)
 
     def page_after(self, outcome: CommittedAct, back: str) -> str:
         """Return the page before; raises ``ConflictError`` if the commit was to be published, but was not."""

@@ -28,7 +28,7 @@ from zkdeployment.service.acts import (
     rollback_link,
 )
 from zkdeployment.service.users.user import Role, User
-from zkdeployment.strategies.state import Directive, Ending
+from zkdeployment.strategies.state import Directive, Ending, RolloutAct
 from zkdeployment.strategies.views import directive_situation
 
 NOW = 10_000.0
@@ -208,14 +208,33 @@ def publication(revision, sequence, *, failed=0, subject="", results=3):
 def test_a_failure_suggests_the_rollback_to_the_last_revision_that_succeeded():
     failing, before = publication("c", 3, failed=1, subject="Web 1.3"), publication("b", 2, failed=2)
     good = publication("a", 1, subject="Web 1.2: the cart shows prices with tax")
-    status = fleet_status(snapshot((None,), stops=(STOP,)))
-    (link,) = rollback_link((failing, before, good), status, "/")
+    stopped = snapshot((None,), stops=(STOP,))
+    status = fleet_status(stopped)
+    (link,) = rollback_link((failing, before, good), stopped, status, "/")
 
     assert link.label == "Roll back to “Web 1.2: the cart shows prices…”"
     assert link.href == "/acts/rollback?sequence=1&now=yes&back=%2F"
-    assert rollback_link((failing, before), status, "/") == ()
+    assert rollback_link((failing, before), stopped, status, "/") == ()
     whole = replace(status, hosts=tuple(host for host in status.hosts if host.error is None))
-    assert rollback_link((failing, good), whole, "/") == ()
+    assert rollback_link((failing, good), stopped, whole, "/") == ()
+    rolled = publication("b", 2, subject=f"Roll back to {'a' * 12}: it burns")
+    (again,) = rollback_link((failing, rolled, good), stopped, status, "/")
+    assert (again.label, "sequence=2" in again.href) == (link.label, True)
+
+
+def test_an_aborted_rollout_suggests_the_rollback_and_its_resumption_states_the_abort():
+    abort = Act("ann@ops", "rollout abort", "web 1.3 loses sessions", 80.0)
+    acts = (RolloutAct(Directive.ABORT, abort, None, 0),)
+    state = replace(ended_rollout(begun_rollout(), Ending.ABORTED), acts=acts)
+    stopped = replace(snapshot((None,), stops=(STOP,)), rollout=state)
+    status = fleet_status(stopped)
+    whole = replace(status, hosts=tuple(host for host in status.hosts if host.error is None))
+    good = publication("a", 1, subject="Web 1.2")
+    (link,) = rollback_link((publication("c", 3), good), stopped, whole, "/")
+    assert link.label == "Roll back to “Web 1.2”"
+    assert ResumeFleet().consequences((stopped, whole))[0] == (
+        f"The rollout 7-1 of r2 was aborted ({abort}); it begins again at the first group."
+    )
 
 
 def test_links_to_forms_exist_for_acts_that_the_user_may_perform():

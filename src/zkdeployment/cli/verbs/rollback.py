@@ -13,7 +13,7 @@ from zkdeployment.base.act import NO_REASON
 from zkdeployment.base.cluster import short
 from zkdeployment.cli.act_verbs import refusing
 from zkdeployment.cli.files import with_ordered_text
-from zkdeployment.cli.operator_options import current_user, new_act, reason_option
+from zkdeployment.cli.operator_options import current_user, new_act, reason_option, strategy_option
 from zkdeployment.cli.options import SECONDS, configured_repository, zookeeper_options
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verbs.plan import short_lines
@@ -21,7 +21,7 @@ from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
-from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
+from zkdeployment.publishing.acts.rollback import RollbackOrder, governing_strategy, publish_now, roll_back
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.acts import RollBackFleet
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--quarantine", is_flag=True, help="Put each version that the undone commits introduced into quarantine."
 )
+@strategy_option
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -62,15 +63,17 @@ def command(
     dry_run: bool,
     now: bool,
     quarantine: bool,
+    former_strategy: bool,
     timeout: float,
     yes: bool,
 ) -> None:
-    """Commit the tree files and strategies of an earlier revision to the tree's branch.
+    """Commit the tree files of an earlier revision to the tree's branch.
 
     REVISION is a commit of the branch. Without it, the fleet returns to the last successful revision before the
-    current one: its rollout did, or, without a strategy, every registered host reached it. Other documents
-    stay. The history goes forward: the rollback is a commit on top of the branch, and the commits that it undoes
-    are listed. The command prints the id of the commit when the repository has accepted it.
+    current one: its rollout did, or, without a strategy, every registered host reached it. Documents
+    stay. The present strategy governs the rollback, too, unless --strategy former restores that of REVISION. The
+    history goes forward: the rollback is a commit on top of the branch, and the commits that it undoes are
+    listed. The command prints the id of the commit when the repository has accepted it.
 
     The syncer then publishes the commit by its rules, and the command prints what still stands in the way. With
     --now the commit is published in any state of the fleet, even if it ends many deployments. The exit code is 3
@@ -89,6 +92,7 @@ def command(
             reason=reason or NO_REASON,
             revision=revision,
             quarantine=quarantine,
+            former_strategy=former_strategy,
             now=time.time(),
         )
         asks = not yes and not dry_run and sys.stdin is not None and sys.stdin.isatty()
@@ -98,7 +102,7 @@ def command(
             return
         outcome = roll_back(rollback, commits, operator.fleet, operator.rollouts)
         if not asks:
-            _list_undone(outcome)
+            _list_undone(outcome, commits)
         commit, past = str(outcome.commit), short(outcome.past or "")
         echo(commit)
         if now:
@@ -115,15 +119,16 @@ def _preview(
 ) -> RollbackOrder:
     """Show the changes of a rollback, and ask at a terminal; return the rollback to the shown revision."""
     preview = roll_back(rollback, commits, operator.fleet, operator.rollouts, dry_run=True)
-    _list_undone(preview)
+    _list_undone(preview, commits)
     echo_lines(preview.diff.rstrip("\n"))
     if asks and preview.changed:
         _confirm(preview, operator)
     return replace(rollback, revision=preview.past)
 
 
-def _list_undone(outcome: CommitOutcome) -> None:
+def _list_undone(outcome: CommitOutcome, commits: TreeCommits) -> None:
     past = short(outcome.past or "")
+    echo(governing_strategy(outcome, commits), err=True)
     if not outcome.changed:
         echo(f"nothing changes: the tip of the branch has the tree of {past}", err=True)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base.cluster import short
-from zkdeployment.cli.operator_options import current_user, new_act, reason_option
+from zkdeployment.cli.operator_options import current_user, new_act, reason_option, strategy_option
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.fleet.operator import open_operator
@@ -18,6 +18,7 @@ from zkdeployment.promotion.opening import configured_promotion, open_main
 from zkdeployment.promotion.store import read_history
 from zkdeployment.publishing.acts.commits import ActAudit
 from zkdeployment.publishing.acts.opening import terminal_author
+from zkdeployment.publishing.acts.rollback import RollbackOrder, governing_strategy
 
 if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import Servers
@@ -29,6 +30,7 @@ _MOST_LOST = 20
 @click.argument("revision", metavar="[REVISION]", required=False)
 @reason_option(required=True)
 @click.option("-n", "--dry-run", is_flag=True, help="Print the change and the undone commits; commit nothing.")
+@strategy_option
 @click.option(
     "--signing-key",
     metavar="FILE",
@@ -37,15 +39,21 @@ _MOST_LOST = 20
 )
 @zookeeper_options
 def rollback(
-    *, connection: Servers, revision: str | None, reason: str, dry_run: bool, signing_key: Path | None
+    *,
+    connection: Servers,
+    revision: str | None,
+    reason: str,
+    dry_run: bool,
+    former_strategy: bool,
+    signing_key: Path | None,
 ) -> None:
-    """Commit the tree files and strategies of an earlier revision to the main branch, for the bad fleets first.
+    """Commit the tree files of an earlier revision to the main branch, for the bad fleets first.
 
     REVISION is a commit of the main branch. Without it, that is the last revision before the newest promotion that
-    reached all fleets. Other documents stay. The commit is pushed with your own rights for the repository. The
-    promoter then ends the promotion that is under way, and promotes the commit to all fleets with a bad revision
-    at once, without bake times and windows, and then to the usual groups. The exit code is 3 when the rollback is
-    refused.
+    reached all fleets. Documents stay. The present strategies of the fleets do, too, unless --strategy former
+    restores those of REVISION. The commit is pushed with your own rights for the repository. The promoter then
+    ends the promotion that is under way, and promotes the commit to all fleets with a bad revision at once,
+    without bake times and windows, and then to the usual groups. The exit code is 3 when the rollback is refused.
 
     \b
     Example:
@@ -56,8 +64,10 @@ def rollback(
     with open_operator(connection) as operator, open_main(settings, signing_key) as main:
         history = read_history(operator.session)
         author = terminal_author(current_user())
-        outcome = roll_back(main, history, author, reason, revision, dry_run=dry_run)
+        order = RollbackOrder(author=author, reason=reason, revision=revision, former_strategy=former_strategy)
+        outcome = roll_back(main, history, order, dry_run=dry_run)
         past = short(outcome.past or "")
+        echo(governing_strategy(outcome, main.commits), err=True)
         if not outcome.changed:
             echo(f"nothing changes: the tip of the main branch has the tree of {past}", err=True)
         else:

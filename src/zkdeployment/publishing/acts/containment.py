@@ -21,6 +21,8 @@ from zkdeployment.publishing.sources.git.act_commits import last_verified, top_e
 from zkdeployment.publishing.sources.git.objects import GitObjects, read_usable_files
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zkdeployment.publishing.sources.git.act_commits import TopEntry
     from zkdeployment.publishing.sources.git.source import GitSource
 
@@ -112,8 +114,16 @@ class Containment:
         past_files = [file for file in self._source.files(past) if not file.is_nested]
         branch = BranchSnapshot(parent, files, unusable, past=past, past_files=past_files)
         known = {entry.blob for tree in (base, past) for entry in top_entries(git, tree)}
-        expected = top_entries(git, write_tree(git, base, restored_files(branch), known, unusable))
-        found = {entry.name: entry for entry in top_entries(git, commit)}
+        differences = []
+        for former_strategy in (False, True):  # an operator chooses; either way all content is that of the branch
+            restored = restored_files(branch, former_strategy=former_strategy)
+            expected = top_entries(git, write_tree(git, base, restored, known, unusable))
+            differences.append(self._first_difference(expected, commit))
+        return None if None in differences else differences[0]
+
+    def _first_difference(self, expected: Sequence[TopEntry], commit: str) -> str | None:
+        """Return the name of an entry of a commit that is not as expected, quarantines apart; else ``None``."""
+        found = {entry.name: entry for entry in top_entries(self._source.mirror, commit)}
         for entry in expected:
             if found.pop(entry.name, None) != entry:
                 return repr(entry.name.decode("utf-8", "replace"))

@@ -16,12 +16,14 @@ from zkdeployment.base.cluster import Cluster, short
 from zkdeployment.base.errors import RefusedError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.source_files import is_tree_file
 from zkdeployment.base.text import counted
+from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, ROLLOUT_TRAILER, CommitOrder, FileChanges
 from zkdeployment.publishing.acts.quarantine import quarantines_of_rollback
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.rules.convergence import is_completed
 from zkdeployment.publishing.rules.review import check_change
 from zkdeployment.publishing.section import ChangeBasis
+from zkdeployment.strategies.documents import strategy_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,6 +47,7 @@ class RollbackOrder:
     ``revision`` is the commit whose tree is wanted again; ``None`` is the last successful revision. ``rollout`` is
     the id of the failed rollout that the coordinator rolls back, with at most one commit for each. ``quarantine``
     puts each version that the undone commits introduced into quarantine, at the time ``now`` in epoch seconds.
+    ``former_strategy`` restores the strategies of the revision, too; else those of the branch's tip stay.
     """
 
     author: Author
@@ -52,6 +55,7 @@ class RollbackOrder:
     revision: str | None = None
     rollout: str | None = None
     quarantine: bool = False
+    former_strategy: bool = False
     now: float = 0.0
 
 
@@ -70,7 +74,9 @@ def roll_back(
     revision = rollback.revision or _last_good(fleet, rollouts)
 
     def compute(branch: BranchSnapshot) -> FileChanges:
-        changes = rollback_changes(branch, rollback.reason, rollout=rollback.rollout)
+        changes = rollback_changes(
+            branch, rollback.reason, rollout=rollback.rollout, former_strategy=rollback.former_strategy
+        )
         if not rollback.quarantine:
             return changes
         new = quarantines_of_rollback(branch, rollback.reason, rollback.author, rollback.now)
@@ -88,6 +94,21 @@ def roll_back(
         reads_newer=rollback.quarantine,
     )
     return commits.commit(order, dry_run=dry_run)
+
+
+def governing_strategy(outcome: CommitOutcome, commits: TreeCommits) -> str:
+    """Return a sentence on the strategy that governs a rollback, and on the former one if that is not restored."""
+    past = str(outcome.past)
+    found = strategy_in_force(read_documents(document_files(outcome.files)))
+    former = strategy_in_force(read_documents(document_files(commits.files(past))))
+    governs = "no strategy governs" if found is None else f"the strategy {found.name} governs"
+    how = "all hosts without the revision deploy at once" if found is None else "hosts deploy in its groups"
+    if found == former:
+        return f"{governs} the rollback: {how}"
+    had = "had no strategy" if former is None else f"had the strategy {former.name} with other content"
+    if former is not None and (found is None or found.name != former.name):
+        had = f"had the strategy {former.name}"
+    return f"{governs} the rollback: {how}; {short(past)} {had}, which is not restored"
 
 
 def publish_now(
@@ -159,6 +180,26 @@ def last_good_revision(
     return None
 
 
+#: The subject of a rollback: the shortened revision to which it leads.
+_ROLLED_BACK = re.compile(r"Roll back to ([0-9a-f]{12}): ")
+
+
+def restored_commit(record: PublicationRecord, records: Iterable[PublicationRecord]) -> tuple[str, str]:
+    """Return the shortened revision and the subject of the commit that made the tree of a publication.
+
+    For a rollback that is the commit to which it led. The subject is empty if no publication before it in
+    ``records``, newest first, has that commit.
+    """
+    revision, subject = short(record.revision), "" if record.origin is None else record.origin.subject
+    for older in (each for each in records if each.sequence < record.sequence):
+        if (rolled := _ROLLED_BACK.match(subject)) is None:
+            break
+        if str(older.revision).startswith(rolled[1]):
+            revision, subject = short(older.revision), "" if older.origin is None else older.origin.subject
+    rolled = _ROLLED_BACK.match(subject)
+    return (revision, subject) if rolled is None else (rolled[1], "")
+
+
 def has_succeeded(record: PublicationRecord, attempts: Sequence[RolloutState]) -> bool:
     """Whether a publication succeeded: with its rollout, or, without a rollout, on every registered host."""
     if attempts:
@@ -181,31 +222,49 @@ _BLANK = re.compile(rb"(?:\s|#[^\n]*|---|\.\.\.)*")
 _LISTED = 50
 
 
-def rollback_changes(branch: BranchSnapshot, reason: str, *, rollout: str | None = None) -> FileChanges:
-    """Return the change that restores the tree files and strategies of ``branch.past``, with its commit message.
+def rollback_changes(
+    branch: BranchSnapshot, reason: str, *, rollout: str | None = None, former_strategy: bool = False
+) -> FileChanges:
+    """Return the change that restores the tree files of ``branch.past``, with its commit message.
 
-    ``rollout`` is the id of the failed rollout that the coordinator rolls back.
+    ``rollout`` is the id of the failed rollout that the coordinator rolls back. ``former_strategy`` is as in
+    ``restored_files``.
     """
     past = branch.past or branch.tip
     trailers = {ROLLBACK_TRAILER: past}
     if rollout is not None:
         trailers[ROLLOUT_TRAILER] = rollout
     return FileChanges(
-        restored_files(branch), f"Roll back to {short(past)}: {reason}", _undone(branch.newer), trailers
+        restored_files(branch, former_strategy=former_strategy),
+        f"Roll back to {short(past)}: {reason}",
+        _undone(branch.newer),
+        trailers,
     )
 
 
-def restored_files(branch: BranchSnapshot) -> dict[str, bytes | None]:
-    """Return the files that differ between the tip and the rolled back tip, with their new content."""
+def restored_files(branch: BranchSnapshot, *, former_strategy: bool = False) -> dict[str, bytes | None]:
+    """Return the files that differ between the tip and the rolled back tip, with their new content.
+
+    The strategies of the tip stay, unless ``former_strategy`` asks for those of the past, or the tip has
+    strategies with errors: no publication could follow them.
+    """
     present, past = _contents(branch.files), _contents(branch.past_files)
+    former_strategy = former_strategy or _has_broken_strategies(branch)
     restored: dict[str, bytes | None] = {}
     for name in sorted({*present, *past, *branch.unusable}):
         old, new = present.get(name), past.get(name)
         if not is_tree_file(name):
-            new = with_strategies_of(new or b"", old or b"") or None
+            new = with_strategies_of(new or b"", old or b"") or None if former_strategy else old
         if new != old or name in branch.unusable:
             restored[name] = new
     return restored
+
+
+def _has_broken_strategies(branch: BranchSnapshot) -> bool:
+    """Whether a file with strategies at the tip has errors, or is no file that can be read."""
+    broken = {problem.file for problem in read_documents(document_files(branch.files)).errors}
+    unusable = any(_STRATEGY.search(file.content) for file in branch.past_files if file.name in branch.unusable)
+    return unusable or any(_STRATEGY.search(file.content) for file in branch.files if file.name in broken)
 
 
 def with_strategies_of(past: bytes, present: bytes) -> bytes:

@@ -200,7 +200,7 @@ def _advice_lines(
             return None
         if target == RollBackFleet.NAME:
             may = adapters.commits is not None and user.may_act(RollBackFleet.RIGHT)
-            return next(iter(rollback_link(records, cached.status, back) if may else ()), None)
+            return next(iter(rollback_link(records, cached.fleet, cached.status, back) if may else ()), None)
         return act_link(target, back, user, **values)
 
     return advice_lines(advice, link_of)

@@ -218,17 +218,20 @@ def show_page(  # noqa: PLR0913  the facts that all pages show
         "fragment": fragment,
         "oob": _MORPH if fragment else "",
         "event": getattr(request.state, "event", 0),
-        "frame": _frame(request, user, cached, adapters.clock.now(), events, address or view_address(request)),
+        "frame": _frame(request, adapters, user, cached, events, address or view_address(request)),
         "site": cookies.site_of(request),
     }
     return HTMLResponse(render(template, **layout, **values), status)
 
 
-def _frame(request: Request, user: User, cached: CachedFleet, now: float, events: str, address: str) -> PageFrame:
+def _frame(
+    request: Request, adapters: ServerAdapters, user: User, cached: CachedFleet, events: str, address: str
+) -> PageFrame:
     """Return the frame of the page at an address, with the state of the fleet and the acts on it."""
     offered: tuple[ActLink, ...] = ()
     if cached.connected:
         offered = (*decision_acts(cached.status, address, user), *fleet_acts(cached.fleet, address, user))
+    now = adapters.clock.now()
     return page_frame(
         address.partition("?")[0],
         user,
@@ -240,7 +243,7 @@ def _frame(request: Request, user: User, cached: CachedFleet, now: float, events
         verdict=fleet_verdict(
             cached.fleet, cached.status, now, stale=not cached.connected, syncer=cached.reading.syncer
         ),
-        acts=offered,
+        acts=(*_rollback(request, adapters, user, cached, address), *offered),
     )
 
 
@@ -248,14 +251,19 @@ def failure_acts(
     request: Request, adapters: ServerAdapters, user: User, cached: CachedFleet
 ) -> tuple[ActLink, ...]:
     """Return the acts that failed hosts suggest, the safest first: the rollback, and the retry of the only one."""
-    if not cached.connected:
-        return ()
     back = view_address(request)
-    acts = retry_link(cached.fleet, cached.status, back, user)
-    if adapters.commits is not None and user.may_act(RollBackFleet.RIGHT):
-        records = last_known(request).read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ())
-        acts = (*rollback_link(records, cached.status, back), *acts)
-    return acts
+    retry = retry_link(cached.fleet, cached.status, back, user) if cached.connected else ()
+    return (*_rollback(request, adapters, user, cached, back), *retry)
+
+
+def _rollback(
+    request: Request, adapters: ServerAdapters, user: User, cached: CachedFleet, back: str
+) -> tuple[ActLink, ...]:
+    """Return the rollback that the failure of the published revision suggests to the user."""
+    if not cached.connected or adapters.commits is None or not user.may_act(RollBackFleet.RIGHT):
+        return ()
+    records = last_known(request).read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ())
+    return rollback_link(records, cached.fleet, cached.status, back)
 
 
 def last_known(request: Request) -> LastKnown:

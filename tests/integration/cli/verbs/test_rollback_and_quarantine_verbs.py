@@ -102,6 +102,37 @@ def test_a_rollback_commits_the_tree_of_the_last_good_revision_and_lists_the_und
     assert "nothing changes" in again.stderr
 
 
+STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: [%s]}\n"
+GROUP = "{name: all, critical: true, depends_on: [], selectors: []}"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "kept"),
+    [
+        ((), "the strategy deployment-strategy governs the rollback: hosts deploy in its groups; {} had no", True),
+        (
+            ("--strategy", "former"),
+            "no strategy governs the rollback: all hosts without the revision deploy",
+            False,
+        ),
+    ],
+)
+def test_the_present_strategy_governs_a_rollback_unless_the_former_one_is_demanded(
+    site: Site, words: tuple[str, ...], sentence: str, kept: bool
+) -> None:
+    first = site.branch.push({"a.zk": TREE.format("1.0")})
+    site.publish()
+    site.branch.push({"a.zk": TREE.format("1.1"), "s.yaml": STRATEGY % GROUP})
+    site.publish()
+    dry = site.run("rollback", first, *words, "--reason", "web 1.1 loses sessions", "--dry-run")
+    done = site.run("rollback", first, *words, "--reason", "web 1.1 loses sessions")
+    for shown in (dry, done):
+        assert shown.returncode == 0
+        assert shown.stderr.startswith(sentence.format(first[:12]))
+    files = site.branch.files()
+    assert ("s.yaml" in files, files["a.zk"]) == (kept, site.branch.files(first)["a.zk"])
+
+
 def test_a_rollback_that_would_change_an_instantiated_group_is_refused(site: Site) -> None:
     first = site.branch.push({"a.zk": TREE.format("1.0")})
     site.publish()

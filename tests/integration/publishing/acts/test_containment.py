@@ -58,13 +58,15 @@ class Fleet:
     def move(self, commit: str) -> None:
         self.repository.clone.git("push", "--quiet", "--force", "origin", f"{commit}:refs/heads/{EU}")
 
-    def roll_back(self, to: str, *, quarantine: bool = False, key: Path | None = None) -> str:
+    def roll_back(
+        self, to: str, *, quarantine: bool = False, former: bool = False, key: Path | None = None
+    ) -> str:
         """Roll the branch of the fleet back, as the verb and the coordinator do."""
         mirror = self.directory / "acts" / "mirror"
         source = GitSource(str(self.repository.bare), mirror, branch=EU, gap=0, allowed_signers=self.signers)
 
         def compute(branch: BranchSnapshot) -> FileChanges:
-            changes = rollback_changes(branch, "it is bad")
+            changes = rollback_changes(branch, "it is bad", former_strategy=former)
             more = quarantines_of_rollback(branch, "it is bad", ANN, time.time()) if quarantine else {}
             return dataclasses.replace(changes, files={**changes.files, **more})
 
@@ -126,17 +128,21 @@ def test_a_commit_of_another_branch_and_a_merge_are_refused(fleet: Fleet):
     assert "is no rollback" in str(fleet.refusal())
 
 
-@pytest.mark.parametrize("quarantine", [False, True])
-def test_a_rollback_of_the_fleet_is_published_and_so_is_one_on_top_of_it(fleet: Fleet, quarantine):
+STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: []}\n"
+
+
+@pytest.mark.parametrize(("quarantine", "former"), [(False, False), (True, False), (False, True)])
+def test_a_rollback_of_the_fleet_is_published_and_so_is_one_on_top_of_it(fleet: Fleet, quarantine, former):
     first = fleet.push("1.0", groups_yaml=GROUP, pools_yaml=f"{GROUP}---\nother: 1\n")
     second = fleet.push("1.1", groups_yaml=f"# better\n{GROUP}")
-    third = fleet.push("1.2", b_zk="/b\n")
-    assert fleet.roll_back(second, quarantine=quarantine) != third
+    third = fleet.push("1.2", b_zk="/b\n", s_yaml=STRATEGY)
+    assert fleet.roll_back(second, quarantine=quarantine, former=former) != third
     assert fleet.refusal() is None
-    fleet.roll_back(first, quarantine=quarantine)
+    fleet.roll_back(first, quarantine=quarantine, former=former)
     assert fleet.refusal() is None
     names = fleet.repository.ask("ls-tree", "--name-only", EU).splitlines()
     assert any(name.startswith("quarantine") for name in names) is quarantine
+    assert ("s.yaml" in names) is not former
     assert fleet.repository.ask("show", f"{EU}:a.zk").strip() == tree("1.0").strip()
 
 

@@ -61,6 +61,7 @@ def test_a_rollback_through_the_api_is_a_commit_of_the_user(
         shown = post("/api/v1/rollback", json=asked | {"dry_run": True}, auth=ann)
         assert (shown.status_code, shown.json()["job"], branch.tip()) == (200, None, second)
         assert "+    version = '1.0'" in shown.json()["diff"]
+        assert shown.json()["strategy"].startswith("no strategy governs the rollback: all hosts")
         done = post("/api/v1/rollback", json=asked | {"quarantine": True}, auth=ann)
         assert (done.status_code, done.json()["job"]) == (202, branch.tip())
         assert [commit["revision"] for commit in done.json()["undone"]] == [second]

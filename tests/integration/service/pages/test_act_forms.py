@@ -155,6 +155,7 @@ def test_the_fleet_is_rolled_back_to_an_earlier_publication(stage: Stage):
     assert "It undoes 1 commit" in form.text
     assert "<del>-      version = &#39;1.3&#39;</del>" in form.text
     assert "<ins>+      version = &#39;1.2&#39;</ins>" in form.text
+    assert "No strategy governs the rollback: all hosts without the revision deploy at once." in form.text
     stage.submit(form, "Roll back", {"reason": "back"}, "quarantine", back=page)
     assert stage.branch.files()["a.zk"] == TREE.format("1.2")
     assert "quarantine-shop-front-1.3.yaml" in stage.branch.files()
@@ -170,6 +171,8 @@ def test_the_page_of_a_failed_host_offers_the_end_of_the_stop_and_the_rollback(s
     page = "/hosts/w0"
     wait_until(lambda: "Roll back to" in stage.browser.get(page).text, "the page shows the failure")
     assert "zkdeployment resume" not in stage.browser.get(page).text
+    frame = stage.browser.get("/locks").text
+    assert 0 < frame.find("Roll back to “Web 1.2”") < frame.find("/acts/resume?")
     with stage.service.browser(stage.service.add_user(Role.VIEWER)) as viewer:
         text = viewer.get(page).text
     assert "/acts/" not in text

@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.publishing.acts.commits import BranchSnapshot
-from zkdeployment.publishing.acts.rollback import restored_files, rollback_changes, with_strategies_of
-from zkdeployment.publishing.records import CommitSummary
+from zkdeployment.publishing.acts.rollback import (
+    restored_commit,
+    restored_files,
+    rollback_changes,
+    with_strategies_of,
+)
+from zkdeployment.publishing.records import CommitSummary, Origin, PublicationRecord
 
 STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: []}\n"
 SLOW = STRATEGY.replace("[]", "[slow]")
@@ -26,10 +31,40 @@ def listed(files: dict[str, str]) -> tuple[SourceFile, ...]:
     return tuple(SourceFile(name, content.encode()) for name, content in files.items())
 
 
-def test_tree_files_and_strategies_are_restored_and_other_documents_stay() -> None:
+def test_tree_files_are_restored_and_strategies_and_other_documents_stay() -> None:
     tip = {"a.zk": "/a\n  /new\n", "new.zkx": "/a\n", "s.yaml": SLOW, "q.yaml": QUARANTINE, "added.yaml": SLOW}
     past = {"a.zk": "/a\n", "gone.zk": "/gone\n", "s.yaml": STRATEGY, "old.yaml": STRATEGY}
-    assert restored_files(snapshot(tip, past)) == {
+    found = snapshot(tip | {"s.yaml": STRATEGY, "added.yaml": ""}, past)
+    assert restored_files(found) == {"a.zk": b"/a\n", "new.zkx": None, "gone.zk": b"/gone\n"}
+
+
+@pytest.mark.parametrize(
+    ("tip", "unusable"), [({"s.yaml": f"{STRATEGY}extra: 1\n"}, frozenset()), ({}, frozenset({"s.yaml"}))]
+)
+def test_a_strategy_that_no_publication_could_follow_does_not_stay(
+    tip: dict[str, str], unusable: frozenset[str]
+) -> None:
+    assert restored_files(snapshot(tip, {"s.yaml": STRATEGY}, unusable)) == {"s.yaml": STRATEGY.encode()}
+
+
+def published(sequence: int, digit: str, subject: str) -> PublicationRecord:
+    return PublicationRecord(digit * 40, 60.0, sequence, origin=Origin("Jane", subject, 50.0))
+
+
+def test_a_rollback_is_named_after_the_commit_to_which_it_led() -> None:
+    first = published(1, "a", "Web 1.2")
+    back = published(3, "c", f"Roll back to {'a' * 12}: it burns")
+    again = published(5, "e", f"Roll back to {'c' * 12}: it burns again")
+    records = (again, published(4, "d", "Web 1.4"), back, published(2, "b", "Web 1.3"), first)
+    for record in (again, back, first):
+        assert restored_commit(record, records) == ("a" * 12, "Web 1.2")
+    assert restored_commit(back, records[:3]) == ("a" * 12, "")
+
+
+def test_tree_files_and_former_strategies_are_restored_and_other_documents_stay() -> None:
+    tip = {"a.zk": "/a\n  /new\n", "new.zkx": "/a\n", "s.yaml": SLOW, "q.yaml": QUARANTINE, "added.yaml": SLOW}
+    past = {"a.zk": "/a\n", "gone.zk": "/gone\n", "s.yaml": STRATEGY, "old.yaml": STRATEGY}
+    assert restored_files(snapshot(tip, past), former_strategy=True) == {
         "a.zk": b"/a\n",
         "new.zkx": None,
         "gone.zk": b"/gone\n",
@@ -74,19 +109,23 @@ TEXTS = st.lists(st.sampled_from([STRATEGY, SLOW, QUARANTINE, "# only a comment\
 FILES = st.dictionaries(NAMES, TEXTS)
 
 
-@given(FILES, FILES)
-def test_a_second_rollback_to_the_same_revision_changes_nothing(tip: dict[str, str], past: dict[str, str]) -> None:
+@given(FILES, FILES, st.booleans())
+def test_a_second_rollback_to_the_same_revision_changes_nothing(
+    tip: dict[str, str], past: dict[str, str], former: bool
+) -> None:
     found = snapshot(tip, past)
-    after = rollback_changes(found, "a reason").apply(found.files)
-    assert restored_files(snapshot({file.name: file.content.decode() for file in after}, past)) == {}
+    after = rollback_changes(found, "a reason", former_strategy=former).apply(found.files)
+    second = snapshot({file.name: file.content.decode() for file in after}, past)
+    assert restored_files(second, former_strategy=former) == {}
 
 
 @given(FILES, FILES)
-def test_a_rollback_has_the_strategies_of_the_past_and_the_quarantines_of_the_tip(
+def test_a_rollback_with_the_former_strategies_has_those_of_the_past_and_the_quarantines_of_the_tip(
     tip: dict[str, str], past: dict[str, str]
 ) -> None:
     found = snapshot(tip, past)
-    after = {file.name: file.content.decode() for file in rollback_changes(found, "a reason").apply(found.files)}
+    changes = rollback_changes(found, "a reason", former_strategy=True)
+    after = {file.name: file.content.decode() for file in changes.apply(found.files)}
     for name in after.keys() | tip.keys() | past.keys():
         new, old, then = (files.get(name, "") for files in (after, tip, past))
         if name.endswith(("zk", "zkx")):
