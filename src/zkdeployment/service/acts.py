@@ -6,12 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.act import NO_REASON, sanitize
-from zkdeployment.base.cluster import (
-    ClusterState,
-    Revision,
-    retry_obstacle,
-    short,
-)
+from zkdeployment.base.cluster import ClusterState, Revision, retry_obstacle, short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import retry_objection
@@ -213,9 +208,9 @@ seconds."""
             f"{counted(failed, 'failed host', ',')} {'tries' if failed == 1 else 'try'} again.",
             _removed(stops),
         )
-        aborted = "" if snapshot.rollout is None else _sentence(aborted_rollout(snapshot.rollout))
-        found_lines = (line for line, number in zip(lines, (1, failed, stops), strict=True) if number)
-        return (*((f"{aborted}.",) if aborted else ()), *found_lines)
+        aborted = "" if snapshot.rollout is None else aborted_rollout(snapshot.rollout)
+        shown = zip((f"{_sentence(aborted)}.", *lines), (aborted, 1, failed, stops), strict=True)
+        return tuple(line for line, is_shown in shown if is_shown)
 
     def preview(self, found: tuple[FleetSnapshot, FleetStatus], form: ActForm, visit: Visit) -> ActForm:
         from zkdeployment.fleet.views.history import PACE, duration_sentence  # noqa: PLC0415  verbs start faster without it
@@ -582,8 +577,7 @@ the strategy of that revision, too; without it, the present one stays in force. 
         from zkdeployment.publishing.acts.rollback import restored_commit  # noqa: PLC0415  other acts need none
 
         revision = str(records[-1].revision)
-        commit, subject = restored_commit(records[-1], visit.adapters.feed.history(_SEARCHED))
-        named = f"{commit} ({subject})" if subject else commit
+        named = ": ".join(filter(None, restored_commit(records[-1], visit.adapters.feed.history(_SEARCHED))))
         return replace(act, revision=revision, timeout=_FORM_TIMEOUT, commit=named, publications=tuple(records))
 
     def read(self, visit: Visit) -> PublicationRecord:
@@ -651,28 +645,26 @@ the strategy of that revision, too; without it, the present one stays in force. 
         Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
         """
         from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  other acts need none
-        from zkdeployment.publishing.acts.rollback import (  # noqa: PLC0415  as above
-            governing_strategy,
-            publish_now,
-            roll_back,
-        )
+        from zkdeployment.publishing.acts import rollback  # noqa: PLC0415  as above
 
         actor.require(self.RIGHT)
         operator, commits = adapters.operator, adapters.require_commits()
-        outcome = roll_back(
+        outcome = rollback.roll_back(
             self._order(commits, actor), commits, operator.fleet, operator.rollouts, dry_run=self.dry_run
         )
         obstacles: list[str] = []
         if not self.dry_run and outcome.commit is not None and self.now:
             act = actor.record(self, f"rollback to {short(outcome.past or outcome.commit)}")
             try:
-                publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=self.timeout)
+                rollback.publish_now(
+                    outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=self.timeout
+                )
             except ZkdeploymentError as error:
                 obstacles = [str(error)]
         elif not self.dry_run and outcome.commit is not None:
             obstacles = [*publication_obstacles(operator.fleet.snapshot(), outcome.commit)]
         undone = [UndoneCommit(commit.id, commit.author, commit.subject, commit.time) for commit in outcome.undone]
-        strategy = governing_strategy(outcome, commits)
+        strategy = rollback.governing_strategy(outcome, commits)
         return CommittedAct(outcome.commit, outcome.changed, outcome.diff, undone, obstacles, strategy)
 
     def page_after(self, outcome: CommittedAct, back: str) -> str:
