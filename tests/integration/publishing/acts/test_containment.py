@@ -128,12 +128,19 @@ def test_a_commit_of_another_branch_and_a_merge_are_refused(fleet: Fleet):
     assert "is no rollback" in str(fleet.refusal())
 
 
-STRATEGY = "schema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata: {groups: []}\n"
+OTHER_GROUP = GROUP.replace("all", "others")
+STRATEGY = """\
+schema: shipyard/DeploymentStrategy/v1
+metadata: {name: deployment-strategy}
+data:
+  groups:
+    - {name: all, critical: true, depends_on: [], selectors: [], success_criteria: {percent_successful_nodes: 100}}
+"""
 
 
 @pytest.mark.parametrize(("quarantine", "former"), [(False, False), (True, False), (False, True)])
 def test_a_rollback_of_the_fleet_is_published_and_so_is_one_on_top_of_it(fleet: Fleet, quarantine, former):
-    first = fleet.push("1.0", groups_yaml=GROUP, pools_yaml=f"{GROUP}---\nother: 1\n")
+    first = fleet.push("1.0", groups_yaml=GROUP, pools_yaml=f"{OTHER_GROUP}---\nother: 1\n")
     second = fleet.push("1.1", groups_yaml=f"# better\n{GROUP}")
     third = fleet.push("1.2", b_zk="/b\n", s_yaml=STRATEGY)
     assert fleet.roll_back(second, quarantine=quarantine, former=former) != third

@@ -195,7 +195,7 @@ def test_hosts_in_no_group_neither_delay_a_revision_nor_count_as_unfinished(publ
         "good": HostState.CONVERGED,
         "apart": HostState.EXCLUDED,
     }
-    assert status.converged
+    assert status.deployed
     tip = publishing.push(TREE.replace("1.0", "1.1"))
     publishing.sync()
     with Session(publishing.zookeeper) as session:
