@@ -126,4 +126,4 @@ def test_each_key_of_an_answer_of_the_api_is_always_there_or_never_null():
     for each in (each for schema in schemas for each in objects(schema, parts, found)):
         for key, value in each.get("properties", {}).items():
             assert key in each.get("required", ()) or not may_be_null(value, parts), (each["title"], key)
-    assert len(found) > 100
+    assert len(found) > 40  # without any feature, too
