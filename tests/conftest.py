@@ -60,10 +60,9 @@ __all__ = [
 
 install(FEATURES)
 
-# Other work on the machine must not fail a test. scripts/test tries more examples when it runs all tests.
-settings.register_profile("part", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
-settings.register_profile("whole", settings.get_profile("part"), max_examples=100)
-settings.load_profile(os.environ.get("EXAMPLES", "part"))
+# Other work on the machine must not fail a test.
+settings.register_profile("commit", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)
+settings.register_profile("nightly", settings.get_profile("commit"), max_examples=100)
 
 
 # By default, structlog draws tracebacks with all variables, which takes longer than most tests.
@@ -80,8 +79,21 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that writes the recordings of texts for users."""
+    """Add the option that writes the recordings of texts for users, and the one for everything that can wait a night."""
     parser.addoption("--record", action="store_true", help="write tests/recordings again instead of comparing")
+    parser.addoption(
+        "--nightly", action="store_true", help="run also tests marked nightly, and more examples of properties"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Deselect the tests marked nightly and try fewer examples of properties, except with the option ``--nightly``."""
+    is_nightly = config.getoption("nightly")
+    settings.load_profile("nightly" if is_nightly else "commit")
+    if not is_nightly:
+        config.option.markexpr = " and ".join(
+            f"({part})" for part in (config.option.markexpr, "not nightly") if part
+        )
 
 
 @pytest.hookimpl(wrapper=True)

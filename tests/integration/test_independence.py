@@ -46,7 +46,7 @@ def copy_without(target, *features):
     """Copy the project without features; return a function that runs a program in the copy."""
     command = [sys.executable, "scripts/without.py", *features, str(target)]
     subprocess.run(command, cwd=PROJECT, check=True, capture_output=True)
-    environment = os.environ | {"PYTHONPATH": str(target / "src"), "EXAMPLES": "part"}
+    environment = os.environ | {"PYTHONPATH": str(target / "src")}
 
     def run(*words):
         done = subprocess.run(words, cwd=target, env=environment, capture_output=True, text=True, check=False)

@@ -188,3 +188,33 @@ def test_one(hanging):
 def test_a_program_that_may_outlive_its_test_ends_with_all_tests():
     assert os.environ.keys() - outliving_the_test().keys() == {TEST}
     assert os.environ.keys() - outliving_all_tests().keys() == {TEST, RUN}
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ([], ["test_one"]),
+        (["-m", "quick or slow"], ["test_one"]),
+        (["--nightly"], ["test_one", "test_two"]),
+        (["--nightly", "-m", "slow"], ["test_two"]),
+    ],
+    ids=" ".join,
+)
+def test_tests_that_can_wait_a_night_run_only_if_an_option_asks_for_them(tmp_path, options, names):
+    (tmp_path / "test_inner.py").write_text("""\
+import pytest
+from hypothesis import settings
+
+@pytest.mark.quick
+def test_one(request):
+    assert settings.default.max_examples == (100 if request.config.getoption("nightly") else 20)
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_two():
+    pass
+""")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    nightly\n    quick\n    slow\n")
+    argv = [sys.executable, "-m", "pytest", "-v", "-p", "conftest", "-p", "no:cacheprovider", *options]
+    done = run(*argv, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(TESTS)})
+    assert re.findall(r"::(\w+) PASSED", done.stdout) == names, done.stdout
