@@ -79,7 +79,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that writes the recordings of texts for users, and the one for everything that can wait a night."""
+    """Add the options that write the recordings again and that run also what can wait a night."""
     parser.addoption("--record", action="store_true", help="write tests/recordings again instead of comparing")
     parser.addoption(
         "--nightly", action="store_true", help="run also tests marked nightly, and more examples of properties"
@@ -87,7 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Deselect the tests marked nightly and try fewer examples of properties, except with the option ``--nightly``."""
+    """Without the option ``--nightly``, leave tests with that marker out and try fewer examples of properties."""
     is_nightly = config.getoption("nightly")
     settings.load_profile("nightly" if is_nightly else "commit")
     if not is_nightly:
