@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results import Result, Scale, middle, seconds
-from zkdeployment.agent.package_check import check_packages
 from zkdeployment.agent.packages.command import NamedRepositories
 from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
 from zkdeployment.base.machine import process
+from zkdeployment.fleet.package_check import check_packages
 
 _INSTALLED = 300
 

@@ -13,6 +13,7 @@ from support.pools.builders import POOLS
 from support.strategies import begun_rollout
 from zkdeployment.agent.telemetry import AgentFacts, agent_metrics
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.daemon.metrics import DaemonProcess, cycle_metrics
 from zkdeployment.pools.feed import pool_metrics
 from zkdeployment.pools.rules.snapshot import PoolReading
@@ -22,7 +23,6 @@ from zkdeployment.rollouts.daemon import Coordinator
 from zkdeployment.service.api.health import ServerFacts, server_metrics
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import rollout_metrics
-from zkdeployment.zookeeper.servers import ConnectionStatus
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 RULES = ETC / "prometheus" / "zkdeployment.yml"

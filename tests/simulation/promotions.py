@@ -27,6 +27,7 @@ from simulation.promotion_servers import (
     SimulatedClock,
 )
 from zkdeployment.base.act import Act
+from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.daemon.metrics import MetricsFile, Probe
 from zkdeployment.base.machine.systemd import SystemdNotifier
@@ -38,7 +39,6 @@ from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.state import Directive
 from zkdeployment.strategies.views import directive_objection
-from zkdeployment.zookeeper.servers import ConnectionStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

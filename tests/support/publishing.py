@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from kazoo.exceptions import NoNodeError
 
 from support.repository import Repository
-from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.fleet.package_check import PackageGuard
+from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
-from zkdeployment.publishing.section import section
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store import builder
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.base.publication import Published
-    from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -79,8 +79,8 @@ class Publishing:
                 SystemClock(),
                 self.memory(name),
                 signer=signer,
-                packages=None if repositories is None else PackageGuard(store, repositories),
-                keeper=section().keeper(store, self.directory / name / ".tree.accepted"),
+                check_packages=None if repositories is None else PackageGuard(store, repositories).check,
+                keeper=section_keeper(store, self.directory / name / ".tree.accepted"),
                 signing=signing_file(self.directory / name / ".tree.signed"),
                 publishers=None if self.publishers is None else PublisherKeysFile(self.publishers),
                 governed=self.governed,
@@ -113,7 +113,7 @@ class Publishing:
         with monkeypatch.context() as patch, Session(self.zookeeper, session_timeout=6) as session:
             patch.setattr(builder, "OPERATIONS_LIMIT", 5)
             store = ZooKeeperPublications(session, identity="interrupted", reach=reach)
-            keeper = section().keeper(store, self.directory / "syncer" / ".tree.accepted")
+            keeper = section_keeper(store, self.directory / "syncer" / ".tree.accepted")
             syncer = Syncer(self.source(), store, SystemClock(), self.memory(), keeper=keeper)
             options = SyncOptions(force=True, overrides=GuardOverrides(mass_removal=True))
             with contextlib.suppress(InterruptedSyncError):

@@ -15,8 +15,8 @@ from zkdeployment.tree.values import Tree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.base.json_values import Properties, Value
     from zkdeployment.base.publication import Targets
-    from zkdeployment.tree.values import Properties, Value
 
 
 #: The properties of a service of the package ``foo``.

@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from zkdeployment.base import features
+from zkdeployment.cli.places import VerbPlaces
+from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.programs import FEATURES
 
 
@@ -18,21 +20,21 @@ def _installed():
 @pytest.mark.all_features
 def test_installed_features_come_in_the_order_of_the_list():
     features.install(("pools", "checks"))
-    pools, checks = features.installed()
-    assert [kind.name for kind in pools.document_kinds()] == ["pools"]
-    assert "checks" in checks.verbs()
+    (pools, _), (_, checks) = features.installed(DocumentPlaces), features.installed(VerbPlaces)
+    assert [kind.name for kind in pools.kinds()] == ["pools"]
+    assert "checks" in checks.verbs
 
 
 def test_a_program_without_installed_features_gets_an_error_instead_of_an_empty_frame():
     features.install(())
     with pytest.raises(RuntimeError, match=r"import zkdeployment\.programs first"):
-        features.installed()
+        features.installed(VerbPlaces)
 
 
 def test_the_names_of_features_are_available_without_imports_of_their_libraries():
     heavy = ("fastapi", "click", "kazoo", "yaml", "jinja2")
     code = (
-        "import sys, zkdeployment.programs; from zkdeployment.base.features import installed; installed();"
+        "import sys, zkdeployment.programs; from zkdeployment.base.features import installed; installed(object);"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -40,7 +42,6 @@ def test_the_names_of_features_are_available_without_imports_of_their_libraries(
 
 
 def test_no_two_features_add_the_same_verb_or_kind_of_document():
-    installed = features.installed()
-    verbs = [name for feature in installed for name in feature.verbs()]
-    schemas = [kind.schema for feature in installed for kind in feature.document_kinds()]
+    verbs = [name for places in features.installed(VerbPlaces) for name in places.verbs]
+    schemas = [kind.schema for places in features.installed(DocumentPlaces) for kind in places.kinds()]
     assert (len(verbs), len(schemas)) == (len({*verbs}), len({*schemas}))

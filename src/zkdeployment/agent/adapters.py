@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.mail import SmtpMailer
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.base.plan import PackageChange
-    from zkdeployment.publishing.signing.statement import SignedStatement
     from zkdeployment.zookeeper.session import Session
 
 
@@ -96,16 +95,6 @@ class QueuedLock(Protocol):
 
     def holder(self) -> str | None:
         """Return the name of the holder, for hosts ``NAME (HOST-ID)``; ``None`` if the lock is free."""
-
-
-class PublisherKeys(Protocol):
-    """The keys whose publications this host deploys."""
-
-    def verify(self, signed: SignedStatement) -> None:
-        """Return if a publisher signed the statement.
-
-        Raises ``UntrustedError`` if none did, ``HostFilesError`` if the keys cannot be read.
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

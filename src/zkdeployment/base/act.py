@@ -1,8 +1,9 @@
-"""Acts: interventions of operators in the fleet, kept under ``/zkdeployment/audit``."""
+"""Records of the audit: acts, which are interventions of operators in the fleet, and failed logins."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, ClassVar
 
 from zkdeployment.base.records import Key, Record
@@ -29,6 +30,41 @@ class Act(Record):
         return f"{self.what} by {self.by}: {self.reason or NO_REASON}"
 
 
+@dataclass(frozen=True)
+class ActRight:
+    """The right to a kind of act on the fleet; ``words`` complete the sentence "USER may not …".
+
+    Paths of users do not limit an act that ``is_safe``.
+    """
+
+    words: str
+    is_safe: bool = False
+
+
 def sanitize(text: str) -> str:
     """Return a user's input as text for terminals, logs and mail: one line without control characters."""
     return printable(" ".join(text.split()))[:MAX_REASON_LENGTH]
+
+
+class LoginProblem(Enum):
+    """The reasons for which logins are refused; the value is the text for logs and people.
+
+    An unknown name and a wrong key are one problem: an answer must not reveal which names exist.
+    """
+
+    WRONG = "the name or the key is wrong"
+    RETIRED = "the user is retired"
+    EXPIRED = "the key has expired"
+    THROTTLED = "there were too many failed logins"
+    TAKEN = "another user has this name"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedLogin(Record):
+    """A failed login; ``user`` is ``None`` if no user has the given name, which may be a misplaced key."""
+
+    is_lenient: ClassVar[bool] = True
+    time: float
+    user: Annotated[str | None, Key(about="The user; null if there is no user of the given name.")] = None
+    address: str = "?"
+    problem: LoginProblem = LoginProblem.WRONG

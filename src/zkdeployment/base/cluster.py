@@ -16,7 +16,7 @@ from zkdeployment.base.errors import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.tree.values import Properties, Value
+    from zkdeployment.base.json_values import Properties, Value
 
 
 #: The version of the whole tree: a git commit id (text) or a subversion revision (number).

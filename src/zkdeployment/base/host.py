@@ -14,8 +14,8 @@ from zkdeployment.base.stop import LackingGroup, operators_stop, services_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.stop import Stop
-    from zkdeployment.tree.values import Properties
 
 
 #: The beginning of the step of a host that waits for its turn in a rollout strategy.

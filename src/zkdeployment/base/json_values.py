@@ -1,4 +1,4 @@
-"""JSON that is kept or printed: its bounds, and the name of its format.
+"""JSON that is kept or printed: its types, its bounds, and the name of its format.
 
 Beyond these bounds, parsers, encoders and databases accept different values. One value that some reader refuses
 would break every list that contains the value.
@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    #: The value of a property of a node: any JSON value.
+    Value: TypeAlias = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
+    Properties: TypeAlias = Mapping[str, Value]
+
+    #: Returns the properties of a node with links unresolved, or ``None`` if there is no such node.
+    Lookup: TypeAlias = Callable[[str], Properties | None]
 
 
 #: The most levels of nested lists and objects. Documents need about ten.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.act import ActRight
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.overview import instance_to_view, instance_view, read_instance_id
-from zkdeployment.service.act import Actor, ActRight, PlannedAct, Visit
+from zkdeployment.service.act import Actor, PlannedAct, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

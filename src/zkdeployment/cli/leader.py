@@ -9,6 +9,7 @@ from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.features import installed
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.cli.places import LeaderPlaces
 from zkdeployment.cli.process import arm_failpoints, build_control, build_probe
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.strategies.daemon import LeaderAdapters
@@ -39,9 +40,8 @@ def leader_adapters(
         control = build_control()
         lead = FencedLead(session, kind, failpoints.reach)
         criteria = [
-            feature.criterion(settings, session, lambda: lead.node, control.wake)
-            for feature in installed()
-            if feature.criterion is not None
+            places.criterion(settings, session, lambda: lead.node, control.wake)
+            for places in installed(LeaderPlaces)
         ]
         yield (
             session,

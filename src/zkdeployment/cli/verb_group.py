@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from click.shell_completion import CompletionItem
+
+    from zkdeployment.cli.places import LazyVerb
 
 
 #: The verbs that only show, in any group. Only these are suggested for a misspelled verb, because an act that was
@@ -89,14 +91,6 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-class LazyVerb(NamedTuple):
-    """A verb that is not imported yet: its ``module`` below ``zkdeployment``, and its line in ``--help``."""
-
-    module: str
-    help: str
-    attribute: str = "command"
-
-
 class LazyVerbGroup(VerbGroup):
     """A group that imports a verb only when the verb is called, so that each verb starts fast."""
 
@@ -121,7 +115,7 @@ class LazyVerbGroup(VerbGroup):
         if verb is None:
             return None
         with without_collection():
-            module = importlib.import_module(f"zkdeployment.{verb.module}")
+            module = importlib.import_module(verb.module, "zkdeployment")
         command: click.Command = getattr(module, verb.attribute)
         return command
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zkdeployment.base.source_files import Problem
 from zkdeployment.documents.forms import form_faults
@@ -12,11 +12,17 @@ from zkdeployment.documents.kinds import known_kinds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.documents.kinds import DocumentKind, Subject, ValueT
     from zkdeployment.documents.yaml_values import Document, Way
-    from zkdeployment.publishing.records import DocumentContents, DocumentKey
-    from zkdeployment.tree.values import Value
+
+
+#: The kind and the subject of a document beside the tree.
+DocumentKey: TypeAlias = "tuple[str, tuple[str, ...]]"
+
+#: The content of documents in their YAML form, by kind and subject.
+DocumentContents: TypeAlias = "Mapping[DocumentKey, Mapping[str, Any]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from zkdeployment.base.features import installed
 from zkdeployment.documents.forms import Fault, one_of
+from zkdeployment.documents.places import DocumentPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -83,7 +84,7 @@ class _KnownKinds:
 @functools.cache
 def known_kinds() -> _KnownKinds:
     """Return the kinds of documents of the installed features."""
-    kinds = [kind for feature in installed() for kind in feature.document_kinds()]
+    kinds = [kind for places in installed(DocumentPlaces) for kind in places.kinds()]
     titles = "|".join(kind.title for kind in kinds if kind.schema.startswith("zkdeployment/"))
     by_key = {key: kind for kind in kinds for key in kind.telltale_keys}
     keys = rf"|\b({'|'.join(by_key)})[\"']?\s*:" if by_key else ""

@@ -12,6 +12,7 @@ from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Problem, Severity,
 from zkdeployment.documents.collection import DocumentEntry, Documents, document_problem
 from zkdeployment.documents.forms import form_faults
 from zkdeployment.documents.kinds import known_kinds, mentions_documents, schema_faults
+from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml, typed_values
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ class _DocumentReader:
             self._entries, problems=tuple(self._problems), advice=tuple(self._advice), files=files
         )
         # A document with problems may choose any other one.
-        for feature in installed() if not self._problems else ():
-            for rule in feature.document_rules():
+        for places in installed(DocumentPlaces) if not self._problems else ():
+            for rule in places.rules():
                 documents = rule(documents)
         return documents
 

@@ -31,3 +31,6 @@ def show_schema(name: str) -> JSONResponse:
     if name not in _schemas():
         raise HTTPException(404, f"there is no schema {name}; /schemas lists them")
     return JSONResponse(_schemas()[name], headers=_HEADERS, media_type="application/schema+json")
+
+
+ROUTERS = (router,)

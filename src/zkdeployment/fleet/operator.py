@@ -6,10 +6,12 @@ Every act is recorded with its author, time and reason, in the transaction that 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from zkdeployment.base.features import installed
+from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.contention import ZooKeeperLocks
@@ -116,5 +118,5 @@ def find_on_hosts(
     operator: OperatorAdapters, hosts: Collection[str], now: float, path: str | None = None
 ) -> tuple[HostFinding, ...]:
     """Return the findings of all features on hosts (by id), or only those about the service at a path."""
-    places = (feature.host_findings for feature in installed())
-    return tuple(found for place in places if place is not None for found in place(operator, hosts, now, path))
+    findings = (places.host_findings(operator, hosts, now, path) for places in installed(FleetPlaces))
+    return tuple(itertools.chain.from_iterable(findings))

@@ -50,18 +50,13 @@ from zkdeployment.intents.store.records import (
     record_operations,
     removed_histories,
 )
-from zkdeployment.publishing.section import (
-    NO_CHANGE,
-    SectionKeeper,
-    SectionOperations,
-    SectionWriter,
-    StandingGovernance,
-    standing_list,
-)
+from zkdeployment.publishing.daemon.keeper import SectionKeeper
+from zkdeployment.publishing.governance import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import NOTHING_LEFT, left_digest
 from zkdeployment.publishing.store.assignments import group_operations, read_left
 from zkdeployment.publishing.store.cluster import ending_stops
 from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionOperations, SectionWriter
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
@@ -73,8 +68,9 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.revisions import IntentsChange
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
-    from zkdeployment.publishing.section import After, ApprovalVerifier, Before
+    from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.signing.standing import SigningRecord
+    from zkdeployment.publishing.store.section_writer import After, Before
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 
@@ -282,3 +278,10 @@ class PublishedIntents(SectionWriter):
                 *ending_stops(session, [*changed]),
             ),
         )
+
+
+def intent_keeper(
+    store: ZooKeeperPublications, memory: Path | None, approvals: ApprovalVerifier | None
+) -> IntentKeeper:
+    """Return the keeper of a syncer; ``section_keeper`` describes the arguments."""
+    return IntentKeeper(store, None if memory is None else accepted_file(memory), approvals)

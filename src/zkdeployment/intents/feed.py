@@ -17,9 +17,10 @@ from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, late_read
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
+    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.zookeeper.session import Session
 
@@ -160,3 +161,8 @@ def _current_reports(feed: ZooKeeperFeed, services: Collection[str]) -> FleetRep
     fleet = feed.snapshot().fleet
     ids = {host.identity.id for host in fleet.hosts} | {host.identity.id for host in fleet.absent}
     return fleet_reports(fleet.hosts, feed.known_hosts(ids), feed.results(), feed.providers(services))
+
+
+def governing_records(reading: FleetReading) -> Iterable[IntentRecord]:
+    """Return the published intents in a reading of the fleet."""
+    return reading.of(INTENTS_PART).values()

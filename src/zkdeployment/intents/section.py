@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.intents.documents.values import ClusterIntents
 from zkdeployment.intents.rules.governance import (
     IntentGovernance,
+    IntentGovernanceChange,
     change_governance,
     governing_intents,
     read_intents,
 )
-from zkdeployment.publishing.section import NO_BASIS, Governor, PublicationSection
+from zkdeployment.publishing.governance import Governor
+from zkdeployment.publishing.section import NO_BASIS, PublicationSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,22 +24,18 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.config.sections import SyncSettings
     from zkdeployment.documents.collection import Documents, PublishedDocuments
-    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.intents.daemon import IntentKeeper
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.verification import GitApprovals
+    from zkdeployment.publishing.governance import Governance
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.section import (
         ApprovalObjection,
-        ApprovalVerifier,
         ChangeBasis,
         ChangeFindings,
         FormerGovernance,
-        Governance,
         GovernanceChange,
     )
     from zkdeployment.publishing.sources.git.source import GitSource
-    from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Tree
     from zkdeployment.zookeeper.session import Session
@@ -93,12 +91,6 @@ class GovernanceByIntents(PublicationSection):
             for service, intent in governing.items()
         }
 
-    def summaries(self, feed: ZooKeeperFeed) -> Iterable[IntentRecord]:
-        """Return the published intents in the last reading of the fleet."""
-        from zkdeployment.intents.feed import summaries_of  # noqa: PLC0415
-
-        return summaries_of(feed).values()
-
     def records(self, session: Session) -> Iterable[IntentRecord]:
         """Read the records of all intents."""
         from zkdeployment.intents.store.records import read_records  # noqa: PLC0415
@@ -111,13 +103,9 @@ class GovernanceByIntents(PublicationSection):
 
         return read_governance(session, left)
 
-    def keeper(
-        self, store: ZooKeeperPublications, memory: Path | None = None, approvals: ApprovalVerifier | None = None
-    ) -> IntentKeeper:
-        """Return the keeper of a syncer."""
-        from zkdeployment.intents.daemon import IntentKeeper, accepted_file  # noqa: PLC0415
-
-        return IntentKeeper(store, None if memory is None else accepted_file(memory), approvals)
+    def kept(self, governance: Governance) -> IntentGovernanceChange:
+        """Return the change of a publication that keeps a governance."""
+        return IntentGovernanceChange(governance)
 
     def mirror_approvals(self, sync: SyncSettings, source: GitSource) -> GitApprovals | None:
         """Return the verifier of approvals in a mirror."""

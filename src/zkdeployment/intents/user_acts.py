@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, TreeError
+from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
 from zkdeployment.intents.acts.intents import (
     adopt_intent,
@@ -49,7 +50,7 @@ from zkdeployment.intents.views.page import (
     service_details,
     with_approved_content,
 )
-from zkdeployment.publishing.acts.commits import ActAudit, CommitOutcome, FileChanges
+from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.act import (
     UNCHANGED,

@@ -289,3 +289,6 @@ def change_tenant(adapters: ConnectedAdapters, user: Tenant, number: TenantId, c
 
 def _defaults(adapters: ServerAdapters) -> TenantLimits:
     return pool_adapters_of(adapters).store.configuration().defaults
+
+
+ROUTERS = (usage_router, pools_router, sessions_router, tenants_router)

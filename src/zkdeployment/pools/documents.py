@@ -479,3 +479,6 @@ def pools_in_force(documents: PublishedDocuments) -> PoolConfiguration:
             f" {POOLS.schema} as 'zkdeployment lint' accepts it: upgrade this host, or correct the document"
         )
     return PoolConfiguration() if found is None else found
+
+
+DOCUMENT_KINDS = (POOLS,)

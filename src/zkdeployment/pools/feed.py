@@ -27,8 +27,9 @@ from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from zkdeployment.documents.collection import DocumentKey
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.publishing.records import DocumentKey
+    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.zookeeper.session import Session
 
 
@@ -196,3 +197,11 @@ def pool_metrics(reading: PoolReading) -> Iterator[Metric]:
     yield gauge("pool_unused_nodes", "The nodes that are in no pool.", unused)
     yield gauge("pool_sessions", "The active sessions of tenants.", len(snapshot.sessions))
     yield gauge("pool_workers", "The workers of pools that run.", len(snapshot.workers))
+
+
+FEED_PARTS = (POOLS_PART,)
+
+
+def metrics(reading: FleetReading) -> Iterator[Metric]:
+    """Yield the metrics of pools in a reading of the fleet."""
+    return pool_metrics(reading.of(POOLS_PART))

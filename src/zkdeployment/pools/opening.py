@@ -22,12 +22,18 @@ from zkdeployment.zookeeper.session import Session, verb_session
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.act import Act
+    from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.fleet.views.fleet_health import JudgeAlarms
     from zkdeployment.pools.documents import NodePool
     from zkdeployment.pools.rules.node import PoolNode
     from zkdeployment.pools.rules.results import MechanismOutcome, PlaybookRun
     from zkdeployment.pools.rules.snapshot import PoolChange, PoolSnapshot
     from zkdeployment.pools.rules.usage import SessionUse
+    from zkdeployment.service.daemon import ServicePart
     from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -127,3 +133,30 @@ def pool_adapters(session: Session) -> PoolAdapters:
 def pool_adapters_of(adapters: ServerAdapters) -> PoolAdapters:
     """Return the adapters of pools among those of the service."""
     return replace(adapters.operator.of(pool_adapters), is_ending=adapters.is_ending)
+
+
+def alarms(session: Session, _now: float) -> JudgeAlarms:
+    """Read the pools, and return the function that judges them for the monitor of the fleet."""
+    from zkdeployment.pools.rules.alarms import pool_alarms  # noqa: PLC0415  only monitors need it
+    from zkdeployment.pools.rules.overview import pools_status  # noqa: PLC0415  as above
+
+    store = ZooKeeperPools(session)
+    return partial(pool_alarms, pools_status(store.configuration(), store.read()))
+
+
+def service_parts(adapters: ServerAdapters) -> tuple[ServicePart, ...]:
+    """Return the thread of the service that warns tenants before their sessions end."""
+    from zkdeployment.pools.daemon.session_warnings import SessionWarnings  # noqa: PLC0415  only services need it
+
+    pools = pool_adapters_of(adapters)
+    return (SessionWarnings(adapters.feed, pools.store, pools.clock),)
+
+
+def retire_user(operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act) -> tuple[str, ...] | None:
+    """Retire a tenant together with its sessions; return ``None`` for another user."""
+    from zkdeployment.pools.acts.sessions import retire_tenant  # noqa: PLC0415  other acts do not need it
+
+    if not user.is_tenant:
+        return None
+    retire_tenant(user, users, operator.of(pool_adapters), act)
+    return ()

@@ -76,3 +76,6 @@ def show_usage(request: Request, adapters: Adapters, user: Tenant) -> Response:
 
 
 acts_router = forms(f"{PAGE}/acts", Tenant, lambda: ACTS, back=PAGE)
+
+
+ROUTERS = (router, usage_router, acts_router)

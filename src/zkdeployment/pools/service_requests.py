@@ -220,3 +220,8 @@ class SessionRequests:
                 self._failures[reserved.result(), tenant.id] = failure
                 while len(self._failures) > _REMEMBERED:
                     self._failures.popitem(last=False)
+
+
+def service_state() -> dict[str, SessionRequests]:
+    """Return the requests for sessions that the service remembers for its pages."""
+    return {"page_requests": SessionRequests()}

@@ -189,11 +189,11 @@ def _host_role(settings: Settings, adapters: AgentAdapters, reporting: HostRepor
 def _host_leases() -> HostLeases:
     """Return the functions of the feature that leases hosts; raises ``ConfigurationError`` without one."""
     with late_import():
+        from zkdeployment.agent.places import AgentPlaces  # noqa: PLC0415
         from zkdeployment.base.features import installed  # noqa: PLC0415
 
-        for feature in installed():
-            if feature.host_leases is not None:
-                return feature.host_leases()
+        for places in installed(AgentPlaces):
+            return places.host_leases()
     raise ConfigurationError(
         "role: expected a role that is not leased, found lease:…, and this program has no host pools"
     )

@@ -14,6 +14,7 @@ from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.process import check_access
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
+from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.config.settings import Settings, load
 from zkdeployment.programs.host_trust import check_publishers
 from zkdeployment.publishing.keys.publish_key import publication_signer
@@ -45,8 +46,8 @@ def check(config: Path, output: str) -> None:
     settings = load(config)
     check_access(settings)
     publication_signer(settings.sync)
-    for feature in installed():
-        feature.check_settings(settings)
+    for places in installed(SettingsPlaces):
+        places.check(settings)
     url = "" if settings.sync is None else settings.sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
         echo(

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.fleet.views.fleet_health import MonitoredFleet
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.tree.values import Properties
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -44,6 +44,7 @@ def read_own_host(servers: Servers, host_id: str, *, timeout: float) -> tuple[Fl
 def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
     """Return the fleet with its locks, its syncer and the alarms of features; raises as ``read_own_host``."""
     from zkdeployment.base.features import installed  # noqa: PLC0415  the check of a host starts faster without it
+    from zkdeployment.fleet.places import FleetPlaces  # noqa: PLC0415
     from zkdeployment.fleet.store.contention import read_locks  # noqa: PLC0415  see above
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader  # noqa: PLC0415
     from zkdeployment.fleet.views.fleet_health import MonitoredFleet  # noqa: PLC0415
@@ -51,7 +52,8 @@ def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
     with _open(servers, timeout) as session:
         reader = ZooKeeperFleetReader(session)
         locks, syncer = read_locks(session), reader.syncer_report()
-        alarms = [feature.alarms(session, time.time()) for feature in installed() if feature.alarms is not None]
+        reading = [places.alarms for places in installed(FleetPlaces) if places.alarms is not None]
+        alarms = [read(session, time.time()) for read in reading]
         return MonitoredFleet(reader.snapshot(), locks, syncer, alarms)
 
 

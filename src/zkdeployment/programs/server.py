@@ -35,7 +35,8 @@ from zkdeployment.service.daemon import ServiceDaemon
 from zkdeployment.service.dependencies import ServerAdapters
 from zkdeployment.service.http_server import ConnectionLimits, HttpServer
 from zkdeployment.service.listener import open_listener, server_encryption
-from zkdeployment.service.places import limited_cluster, limited_commits, limited_provider
+from zkdeployment.service.places import ServicePlaces
+from zkdeployment.service.request_slots import limited_cluster, limited_commits, limited_provider
 from zkdeployment.service.site import Site
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
@@ -94,7 +95,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             webhooks = open_webhooks(session, feed, service)
             statuses = open_commit_statuses(session, feed, service)
             outgoing = (webhooks, statuses, open_traces(session, feed, adapters.recorder, service))
-            parts = [part for feature in installed() for part in feature.service_parts(adapters)]
+            parts = [part for places in installed(ServicePlaces) for part in places.parts(adapters)]
             yield (
                 ServiceDaemon(
                     server,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.agent.package_check import PackageGuard
 from zkdeployment.agent.packages.host_repositories import own_repositories, syncer_repositories
 from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
@@ -27,7 +26,9 @@ from zkdeployment.cli.process import arm_failpoints, build_probe
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import load
 from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.fleet.package_check import PackageGuard
 from zkdeployment.publishing.daemon.follower import Follower
+from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import publication_signer
@@ -133,8 +134,8 @@ def build_dry_runs(
                 source,
                 store,
                 SystemClock(),
-                packages=None if repositories is None else PackageGuard(store, repositories),
-                keeper=section().keeper(store, None, _approvals(sync, source)),
+                check_packages=None if repositories is None else PackageGuard(store, repositories).check,
+                keeper=section_keeper(store, None, _approvals(sync, source)),
                 governed=sync.governed_paths,
                 containment=_containment(sync, source),
             )
@@ -207,8 +208,8 @@ def _syncer(
         SystemClock(),
         memory,
         signer,
-        packages=None if repositories is None else PackageGuard(store, repositories),
-        keeper=section().keeper(store, mirror.with_name(f".{mirror.name}.accepted"), _approvals(sync, source)),
+        check_packages=None if repositories is None else PackageGuard(store, repositories).check,
+        keeper=section_keeper(store, mirror.with_name(f".{mirror.name}.accepted"), _approvals(sync, source)),
         signing=signing_file(mirror.with_name(f".{mirror.name}.signed")),
         publishers=None if settings.publishers is None else PublisherKeysFile(settings.publishers),
         governed=sync.governed_paths,

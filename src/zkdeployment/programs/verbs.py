@@ -8,44 +8,48 @@ from __future__ import annotations
 import click
 
 from zkdeployment.base.features import installed
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup, without_flags
+from zkdeployment.cli.places import LazyVerb, VerbPlaces
+from zkdeployment.cli.verb_group import LazyVerbGroup, without_flags
 
 #: The verbs about the fleet; the features add theirs.
 _OF_THE_FLEET = {
-    "agent": LazyVerb("programs.agent_verb", "Run the host agent in the foreground."),
-    "audit": LazyVerb("cli.verbs.audit", "Show the acts of operators and failed logins."),
-    "completion": LazyVerb("cli.verbs.completion", "Print the completion script for bash, zsh or fish."),
-    "config": LazyVerb("programs.config_verb", "Check a configuration file."),
-    "forget": LazyVerb("cli.verbs.stops", "Forget hosts that were removed permanently.", "forget_hosts"),
-    "history": LazyVerb("cli.verbs.history", "Show past publications and their outcome."),
-    "hold": LazyVerb("cli.verbs.stops", "Hold all hosts until the next push.", "hold_fleet"),
-    "inventory": LazyVerb("cli.verbs.inventory", "Print the fleet as an inventory of Ansible."),
-    "lint": LazyVerb("cli.verbs.lint", "Check tree files."),
-    "locks": LazyVerb("cli.verbs.locks", "Show the holders of locks and the waiting hosts; release a lock."),
-    "logs": LazyVerb("cli.verbs.logs", "Show the last output of a script."),
-    "monitor": LazyVerb("programs.monitor_verb", "Check this host or the fleet for Nagios."),
-    "plan": LazyVerb("cli.verbs.plan", "Show what hosts would do, before anything is published."),
-    "quarantine": LazyVerb("cli.verbs.quarantine", "Forbid a version in the whole fleet, or allow it again."),
-    "resume": LazyVerb("cli.verbs.stops", "End a stop or a hold.", "resume_fleet"),
-    "retry": LazyVerb("cli.verbs.stops", "Let one failed host of a stopped fleet try again.", "retry_host"),
-    "rollback": LazyVerb("cli.verbs.rollback", "Commit the tree of an earlier revision."),
-    "sandbox": LazyVerb("sandbox.verbs", "Run a throw-away fleet on this machine."),
+    "agent": LazyVerb(".programs.agent_verb", "Run the host agent in the foreground."),
+    "audit": LazyVerb(".cli.verbs.audit", "Show the acts of operators and failed logins."),
+    "completion": LazyVerb(".cli.verbs.completion", "Print the completion script for bash, zsh or fish."),
+    "config": LazyVerb(".programs.config_verb", "Check a configuration file."),
+    "forget": LazyVerb(".cli.verbs.stops", "Forget hosts that were removed permanently.", "forget_hosts"),
+    "history": LazyVerb(".cli.verbs.history", "Show past publications and their outcome."),
+    "hold": LazyVerb(".cli.verbs.stops", "Hold all hosts until the next push.", "hold_fleet"),
+    "inventory": LazyVerb(".cli.verbs.inventory", "Print the fleet as an inventory of Ansible."),
+    "lint": LazyVerb(".cli.verbs.lint", "Check tree files."),
+    "locks": LazyVerb(".cli.verbs.locks", "Show the holders of locks and the waiting hosts; release a lock."),
+    "logs": LazyVerb(".cli.verbs.logs", "Show the last output of a script."),
+    "monitor": LazyVerb(".programs.monitor_verb", "Check this host or the fleet for Nagios."),
+    "plan": LazyVerb(".cli.verbs.plan", "Show what hosts would do, before anything is published."),
+    "quarantine": LazyVerb(".cli.verbs.quarantine", "Forbid a version in the whole fleet, or allow it again."),
+    "resume": LazyVerb(".cli.verbs.stops", "End a stop or a hold.", "resume_fleet"),
+    "retry": LazyVerb(".cli.verbs.stops", "Let one failed host of a stopped fleet try again.", "retry_host"),
+    "rollback": LazyVerb(".cli.verbs.rollback", "Commit the tree of an earlier revision."),
+    "sandbox": LazyVerb(".sandbox.verbs", "Run a throw-away fleet on this machine."),
     "serve": LazyVerb(
-        "programs.serve_verb", "Run the service: pages for people, an HTTP API for programs.", "serve"
+        ".programs.serve_verb", "Run the service: pages for people, an HTTP API for programs.", "serve"
     ),
-    "services": LazyVerb("cli.verbs.services", "Show services: the version and state of each deployment."),
-    "status": LazyVerb("cli.verbs.status", "Show the fleet: version wanted, version had, state, error."),
-    "stop": LazyVerb("cli.verbs.stops", "Stop the whole fleet.", "stop_fleet"),
-    "sync": LazyVerb("programs.syncer", "Publish the tree from git to ZooKeeper."),
-    "tree": LazyVerb("cli.verbs.tree", "Show, read, compare and change the tree."),
-    "user": LazyVerb("cli.verbs.user", "Add, list and retire users of the service."),
-    "verify": LazyVerb("cli.verbs.verify", "Check the signed publication of the whole fleet."),
-    "version": LazyVerb("cli.verbs.version", "Print the version of this program."),
-    "why": LazyVerb("cli.verbs.why", "Explain why a host is not at the cluster version."),
+    "services": LazyVerb(".cli.verbs.services", "Show services: the version and state of each deployment."),
+    "status": LazyVerb(".cli.verbs.status", "Show the fleet: version wanted, version had, state, error."),
+    "stop": LazyVerb(".cli.verbs.stops", "Stop the whole fleet.", "stop_fleet"),
+    "sync": LazyVerb(".programs.syncer", "Publish the tree from git to ZooKeeper."),
+    "tree": LazyVerb(".cli.verbs.tree", "Show, read, compare and change the tree."),
+    "user": LazyVerb(".cli.verbs.user", "Add, list and retire users of the service."),
+    "verify": LazyVerb(".cli.verbs.verify", "Check the signed publication of the whole fleet."),
+    "version": LazyVerb(".cli.verbs.version", "Print the version of this program."),
+    "why": LazyVerb(".cli.verbs.why", "Explain why a host is not at the cluster version."),
 }
 
 
-VERBS = {**_OF_THE_FLEET, **{name: verb for feature in installed() for name, verb in feature.verbs().items()}}
+VERBS = {
+    **_OF_THE_FLEET,
+    **{name: verb for places in installed(VerbPlaces) for name, verb in places.verbs.items()},
+}
 
 
 #: The words of other tools, each with the way to do the same here.

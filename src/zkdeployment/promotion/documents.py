@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.forms import Fault
     from zkdeployment.documents.yaml_values import Way
-    from zkdeployment.publishing.rules.review import ReviewRule
+    from zkdeployment.publishing.places import ReviewRule
     from zkdeployment.strategies.strategy import Strategy, Window
 
 FLEETS_SCHEMA = "zkdeployment/Fleets/v1"

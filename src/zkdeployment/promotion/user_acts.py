@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from zkdeployment.base.act import ActRight
 from zkdeployment.promotion import store
 from zkdeployment.promotion.views.fleets import describe_stopped, with_withheld
-from zkdeployment.service.act import ActRight, EmergencyAct, RecordedAct, given
+from zkdeployment.service.act import EmergencyAct, RecordedAct, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
 from zkdeployment.strategies.progress import has_failed
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.promotion.feed import PromotionReading
     from zkdeployment.promotion.store import PromotionSnapshot
-    from zkdeployment.service.act import ActLink, Actor, PlannedAct, Visit
+    from zkdeployment.service.act import Actor, PlannedAct, Visit
+    from zkdeployment.service.views.frame import ActLink
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus
 

@@ -104,3 +104,11 @@ def list_prometheus_targets(
     if request.headers.get("If-None-Match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type="application/json", headers=headers)
+
+
+ROUTERS = (router,)
+
+
+def service_state() -> dict[str, RememberedTargets]:
+    """Return the targets that the service remembers for these operations."""
+    return {"remembered_targets": RememberedTargets()}

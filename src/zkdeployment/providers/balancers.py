@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.providers.reader import ZooKeeperProviderReader
-    from zkdeployment.tree.values import Properties
 
 #: Seconds that the check and the reload of a load balancer may take, each.
 _LIMIT = 60.0

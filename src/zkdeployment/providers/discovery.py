@@ -19,7 +19,7 @@ from zkdeployment.zookeeper.nodes import is_path
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zkdeployment.tree.values import Properties
+    from zkdeployment.base.json_values import Properties
 
 #: The beginning of the names of labels. Prometheus drops such labels unless relabelling gives them other names.
 _PREFIX = "__meta_zkdeployment_"

@@ -25,15 +25,15 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import process
 from zkdeployment.base.names import RESERVED
 from zkdeployment.tree.links import resolve
-from zkdeployment.zookeeper.nodes import Node, check_path, encode, lookup
-from zkdeployment.zookeeper.session import Session
+from zkdeployment.zookeeper.nodes import Node, check_path, encode
+from zkdeployment.zookeeper.session import Session, lookup
 from zkdeployment.zookeeper.transactions import Create, Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.machine.process import Attached
-    from zkdeployment.tree.values import Properties
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -10,9 +10,9 @@ from zkdeployment.providers.discovery import PROVIDERS, Discovery, discover, hos
 from zkdeployment.providers.selection import ProviderList, RegisteredProvider
 from zkdeployment.tree.links import resolve
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, encode, lookup
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.reads import Read
-from zkdeployment.zookeeper.session import Session, verb_session
+from zkdeployment.zookeeper.session import Session, lookup, verb_session
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
 
 if TYPE_CHECKING:

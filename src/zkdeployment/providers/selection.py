@@ -23,7 +23,7 @@ from zkdeployment.base.names import RESERVED
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from zkdeployment.tree.values import Properties, Value
+    from zkdeployment.base.json_values import Properties, Value
 
 
 #: The version of instances that have no property ``version``.

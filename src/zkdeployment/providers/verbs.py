@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from fractions import Fraction
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -37,6 +37,16 @@ class PublicationSigner(Protocol):
         """Whether the signature of a statement is valid and made with this key."""
 
 
+class PublisherKeys(Protocol):
+    """The keys whose publications this host deploys."""
+
+    def verify(self, signed: SignedStatement) -> None:
+        """Return if a publisher signed the statement.
+
+        Raises ``UntrustedError`` if none did, ``HostFilesError`` if the keys cannot be read.
+        """
+
+
 class TreeSource(Protocol):
     """The tree's repository. Raises ``SourceError``."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from zkdeployment.base.act import NO_REASON
 from zkdeployment.base.cluster import Revision
@@ -16,15 +16,9 @@ from zkdeployment.base.records import APART, OMITTED, Key, Record, no_keys
 if TYPE_CHECKING:
     from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.publication import LeftService, OrderEntry, Published, Targets
+    from zkdeployment.documents.collection import DocumentContents, DocumentKey
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import TreeChange
-
-
-#: The kind and the subject of a document beside the tree.
-DocumentKey: TypeAlias = "tuple[str, tuple[str, ...]]"
-
-#: The content of documents in their YAML form, by kind and subject.
-DocumentContents: TypeAlias = "Mapping[DocumentKey, Mapping[str, Any]]"
 
 
 @dataclass(frozen=True)

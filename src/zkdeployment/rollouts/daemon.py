@@ -28,8 +28,9 @@ from zkdeployment.base.errors import (
     error_message,
 )
 from zkdeployment.base.stop import COORDINATOR, Stop, operators_stop
+from zkdeployment.fleet.rollback import publish_now, roll_back
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
-from zkdeployment.publishing.acts.rollback import RollbackOrder, publish_now, roll_back
+from zkdeployment.publishing.acts.rollback import RollbackOrder
 from zkdeployment.strategies.daemon import RolloutDaemon
 from zkdeployment.strategies.progress import (
     RecoveryEvent,

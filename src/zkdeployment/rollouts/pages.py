@@ -28,3 +28,6 @@ def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response
         view=view,
         remedies=failure_acts(request, adapters, user, cached),
     )
+
+
+ROUTERS = (router,)

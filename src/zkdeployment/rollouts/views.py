@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.rollouts.acts import group_acts, rollout_acts
-from zkdeployment.service.act import ActLink
 from zkdeployment.service.views.fleet import HostLink, Tone
-from zkdeployment.service.views.frame import host_page, moment
+from zkdeployment.service.views.frame import ActLink, host_page, moment
 from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row, undecided_groups
 from zkdeployment.strategies.picture import pace_facts, picture
 from zkdeployment.strategies.state_machine import HostProgress

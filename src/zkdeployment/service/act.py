@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
-from zkdeployment.base.act import NO_REASON, Act, sanitize
+from zkdeployment.base.act import NO_REASON, Act, ActRight, sanitize
 from zkdeployment.base.errors import ForbiddenError
 
 if TYPE_CHECKING:
@@ -22,28 +22,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import Right, User
+    from zkdeployment.service.views.frame import ActLink
     from zkdeployment.service.views.plan import PlanView
-
-
-@dataclass(frozen=True)
-class ActRight:
-    """The right to a kind of act on the fleet; ``words`` complete the sentence "USER may not …".
-
-    Paths of users do not limit an act that ``is_safe``.
-    """
-
-    words: str
-    is_safe: bool = False
-
-
-@dataclass(frozen=True)
-class ActLink:
-    """A link to the form of an act; ``kind`` is ``danger``, ``primary`` or empty, ``key`` opens the form."""
-
-    label: str
-    href: str
-    kind: str = ""
-    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -347,7 +327,7 @@ class FormAct(PlannedAct[Adapters], Generic[Snapshot, Adapters]):
     @classmethod
     def link(cls, label: str, style: str, back: str, **values: str) -> ActLink:
         """Return a link to the form of the act with these values, which returns to the page ``back``."""
-        from zkdeployment.service.views.frame import act_page  # noqa: PLC0415  verbs start faster without it
+        from zkdeployment.service.views.frame import ActLink, act_page  # noqa: PLC0415  verbs start faster without it
 
         return ActLink(label, act_page(cls.NAME, back, **values), style, cls.KEY)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zkdeployment.base.act import NO_REASON, sanitize
+from zkdeployment.base.act import NO_REASON, ActRight, sanitize
 from zkdeployment.base.cluster import ClusterState, Revision, retry_obstacle, short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
@@ -16,8 +16,6 @@ from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.service.act import (
     ActDetail,
     ActForm,
-    ActLink,
-    ActRight,
     CommittedAct,
     EmergencyAct,
     FormAct,
@@ -27,6 +25,7 @@ from zkdeployment.service.act import (
     given,
 )
 from zkdeployment.service.host_acts import ForgetHosts
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.views import aborted_rollout
 
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.act import Actor, PlannedAct, Visit
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
+    from zkdeployment.service.views.frame import ActLink
 
 #: The longest wait for a syncer, in seconds: a request keeps a thread of the service.
 _LONGEST_WAIT = 300.0
@@ -601,9 +601,10 @@ the strategy of that revision, too; without it, the present one stays in force. 
 
     def preview(self, found: PublicationRecord, form: ActForm, visit: Visit) -> ActForm:
         """Return the form with the commits that the rollback undoes, its changes, the plan and its duration."""
+        from zkdeployment.fleet.rollback import roll_back  # noqa: PLC0415  as above
         from zkdeployment.fleet.views.forecast import Outlook  # noqa: PLC0415  verbs start faster without it
         from zkdeployment.fleet.views.history import PACE, duration_sentence  # noqa: PLC0415  as above
-        from zkdeployment.publishing.acts.rollback import governing_strategy, roll_back  # noqa: PLC0415  as above
+        from zkdeployment.publishing.acts.rollback import governing_strategy  # noqa: PLC0415  as above
         from zkdeployment.service.views.plan import plan_view  # noqa: PLC0415  as above
 
         adapters = visit.adapters
@@ -644,27 +645,26 @@ the strategy of that revision, too; without it, the present one stays in force. 
 
         Raises what ``roll_back`` raises, and ``RefusedError`` if the service has no repository.
         """
-        from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  other acts need none
-        from zkdeployment.publishing.acts import rollback  # noqa: PLC0415  as above
+        from zkdeployment.fleet.rollback import publish_now, roll_back  # noqa: PLC0415  other acts need none
+        from zkdeployment.fleet.views.requests import publication_obstacles  # noqa: PLC0415  as above
+        from zkdeployment.publishing.acts.rollback import governing_strategy  # noqa: PLC0415  as above
 
         actor.require(self.RIGHT)
         operator, commits = adapters.operator, adapters.require_commits()
-        outcome = rollback.roll_back(
+        outcome = roll_back(
             self._order(commits, actor), commits, operator.fleet, operator.rollouts, dry_run=self.dry_run
         )
         obstacles: list[str] = []
         if not self.dry_run and outcome.commit is not None and self.now:
             act = actor.record(self, f"rollback to {short(outcome.past or outcome.commit)}")
             try:
-                rollback.publish_now(
-                    outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=self.timeout
-                )
+                publish_now(outcome.commit, act, commits, operator.fleet, operator.cluster, timeout=self.timeout)
             except ZkdeploymentError as error:
                 obstacles = [str(error)]
         elif not self.dry_run and outcome.commit is not None:
             obstacles = [*publication_obstacles(operator.fleet.snapshot(), outcome.commit)]
         undone = [UndoneCommit(commit.id, commit.author, commit.subject, commit.time) for commit in outcome.undone]
-        strategy = rollback.governing_strategy(outcome, commits)
+        strategy = governing_strategy(outcome, commits)
         return CommittedAct(outcome.commit, outcome.changed, outcome.diff, undone, obstacles, strategy)
 
     def page_after(self, outcome: CommittedAct, back: str) -> str:
@@ -688,7 +688,7 @@ ACTS: tuple[type[FormAct[Any, Any]], ...] = (
 
 def all_acts() -> tuple[type[PlannedAct[Any]], ...]:
     """Return the acts on the fleet, and those of the features."""
-    return (*ACTS, ForgetHosts, *(act for feature in installed() for act in feature.acts()))
+    return (*ACTS, ForgetHosts, *(act for places in installed(ServicePlaces) for act in places.acts()))
 
 
 def act_link(name: str, back: str, user: User, **values: str) -> ActLink | None:

@@ -29,6 +29,7 @@ from zkdeployment.service.pages import commits as commit_pages
 from zkdeployment.service.pages import fleet as pages
 from zkdeployment.service.pages import login, services, static_files, timeline
 from zkdeployment.service.pages.live_page import LastKnown
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.request_log import AccessLog, CountedRequests, RequestCounts
 
@@ -119,13 +120,13 @@ def api_routers() -> tuple[APIRouter, ...]:
         *_API_ROUTERS,
         fleet.explanation_router(),
         act_operations(),
-        *(router for feature in installed() for router in feature.api_routers()),
+        *(router for places in installed(ServicePlaces) for router in places.api_routers()),
     )
 
 
 def page_routers() -> tuple[APIRouter, ...]:
     """Return the routers of all pages."""
-    return (*_PAGE_ROUTERS, *(router for feature in installed() for router in feature.page_routers()))
+    return (*_PAGE_ROUTERS, *(router for places in installed(ServicePlaces) for router in places.page_routers()))
 
 
 #: The number of requests for sessions that may wait for a worker at the same time: other requests need threads,
@@ -161,8 +162,8 @@ def build_application(adapters: ServerAdapters, site: Site) -> ASGIApp:
     application.state.health_check = health.HealthCheck()
     application.state.last_known = LastKnown()
     application.state.encoded_status = EncodedStatus()
-    for feature in installed():
-        for name, value in feature.service_state().items():
+    for places in installed(ServicePlaces):
+        for name, value in places.state().items():
             setattr(application.state, name, value)
     application.state.planner = RevisionPlanner()
     application.state.request_counts = RequestCounts()

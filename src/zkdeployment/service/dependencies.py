@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
     from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.daemon.connection_status import ConnectionStatus
     from zkdeployment.base.daemon.metrics import Metric
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.source_files import SourceFile
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from zkdeployment.service.openid import OpenIdProvider
     from zkdeployment.service.users.login_store import ZooKeeperLogins
     from zkdeployment.service.users.user_store import ZooKeeperUsers
-    from zkdeployment.zookeeper.servers import ConnectionStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.service.act import ActLink, Actor, Visit
+    from zkdeployment.service.act import Actor, Visit
+    from zkdeployment.service.views.frame import ActLink
     from zkdeployment.strategies.strategy import MemberKind
 
 

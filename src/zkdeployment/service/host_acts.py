@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.service.act import ActRight, PlannedAct, given
+from zkdeployment.base.act import ActRight
+from zkdeployment.service.act import PlannedAct, given
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act

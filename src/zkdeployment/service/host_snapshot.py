@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.explanations.host import HostSnapshot, find_identity
 from zkdeployment.fleet.operator import find_on_hosts
-from zkdeployment.publishing.section import section
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,7 @@ def read_host_snapshot(
         known=next(iter(feed.known_hosts([host_id])), None),
         withheld=feed.withheld(),
         left=feed.left(),
-        records=tuple(section().summaries(feed)),
+        records=feed.snapshot().reading.governing_records,
         output=feed.read(("output of", host_id), lambda _session: operator.fleet.failure_output(host_id)),
         checks=feed.read(("findings of", host_id), lambda _session: find_on_hosts(operator, [host_id], now)),
     )

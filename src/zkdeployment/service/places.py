@@ -1,98 +1,49 @@
-"""Places for requests to slow servers, which otherwise could occupy the threads of all other requests.
-
-All requests share the threads of the service. Requests that may wait for a git server, an OpenID provider or a
-syncer have a limited number of places; without a free place they fail at once.
-"""
+"""The places of the service, which features fill."""
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-from zkdeployment.base.errors import BusyError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
-    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
-    from zkdeployment.service.openid import OpenIdProvider
+    from fastapi import APIRouter
 
-T = TypeVar("T")
-
-
-class Places:
-    """Places for one kind of request.
-
-    ``work`` names the work that occupies a place. At most ``at_once`` requests have places at the same time, and
-    ``queue`` more wait up to ``patience`` seconds.
-    """
-
-    def __init__(self, work: str, at_once: int, *, queue: int = 0, patience: float = 0.0) -> None:
-        self._work, self._patience = work, patience
-        self._admitted = threading.BoundedSemaphore(at_once + queue)
-        self._free = threading.BoundedSemaphore(at_once)
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Take a place; raises ``BusyError`` if none becomes free in time."""
-        if not self._admitted.acquire(blocking=False):
-            raise self._busy()
-        try:
-            if not self._free.acquire(timeout=self._patience):
-                raise self._busy()
-            try:
-                yield
-            finally:
-                self._free.release()
-        finally:
-            self._admitted.release()
-
-    def _busy(self) -> BusyError:
-        return BusyError(f"the service is busy with other {self._work}; try again")
+    from zkdeployment.base.act import Act
+    from zkdeployment.base.daemon.metrics import Metric
+    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+    from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.service.act import PlannedAct
+    from zkdeployment.service.daemon import ServicePart
+    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.service.pages.services import ServiceVisit
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.users.user_store import ZooKeeperUsers
+    from zkdeployment.service.views.service import PagePart
 
 
-def limited(adapter: T, **places: Places) -> T:
-    """Return an adapter whose methods of these names occupy a place while they run."""
-    return cast("T", _Limited(adapter, places))
+@dataclass(frozen=True, kw_only=True)
+class ServicePlaces:
+    """The contributions of a feature to the service."""
 
-
-class _Limited:
-    """An adapter some of whose methods occupy places; everything else is that of the adapter."""
-
-    def __init__(self, adapter: object, places: Mapping[str, Places]) -> None:
-        self._adapter, self._places = adapter, places
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._adapter, name)
-        return found if name not in self._places else self._placed(found, self._places[name])
-
-    def _placed(self, method: Callable[..., Any], places: Places) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            with places.taken():
-                return method(*arguments, **options)
-
-        return call
-
-
-#: The methods of ``TreeCommits`` that ask the repository.
-_QUESTIONS = ("at_tip", "revision", "files", "contains", "summary", "trailer")
-
-
-def limited_commits(commits: TreeCommits) -> TreeCommits:
-    """Return the branch of the tree, with places for acts and for questions about commits."""
-    acts = Places("acts that commit", 4, queue=4, patience=5.0)
-    questions = Places("questions about commits", 4, queue=4, patience=1.0)
-    return limited(commits, commit=acts, **dict.fromkeys(_QUESTIONS, questions))
-
-
-def limited_provider(provider: OpenIdProvider) -> OpenIdProvider:
-    """Return an OpenID provider, with places for the people who log in there."""
-    places = Places("logins at the OpenID provider", 4, queue=8, patience=2.0)
-    return limited(provider, login_url=places, find_user=places)
-
-
-def limited_cluster(cluster: ZooKeeperClusterControl) -> ZooKeeperClusterControl:
-    """Return the cluster version, with places for requests that wait for the syncer."""
-    return limited(cluster, resume_latest=Places("requests for a publication", 8))
+    #: Acts with a form, or with an operation below ``/api/v1``.
+    acts: Callable[[], Sequence[type[PlannedAct[Any]]]] = tuple
+    #: The other operations of the API that need a login, and the pages of the service.
+    api_routers: Callable[[], Sequence[APIRouter]] = tuple
+    page_routers: Callable[[], Sequence[APIRouter]] = tuple
+    #: Values that the service keeps for these routers, by the names of attributes of the application's state.
+    state: Callable[[], Mapping[str, Any]] = dict
+    #: Threads of the service, which run in the background.
+    parts: Callable[[ServerAdapters], Sequence[ServicePart]] = lambda _adapters: ()
+    #: Returns the metrics of a reading of the fleet.
+    metrics: Callable[[FleetReading], Iterable[Metric]] = lambda _reading: ()
+    #: The class that describes the feature's findings on hosts in the API.
+    finding_body: Callable[[], Any] | None = None
+    #: Parts of the page of a service.
+    service_page: Callable[[ServiceVisit], Sequence[PagePart]] = lambda _visit: ()
+    #: Retires a user together with what only the feature knows of the user, and returns warnings; ``None`` for a
+    #: user that is not its concern.
+    retire_user: Callable[[OperatorAdapters, User, ZooKeeperUsers, Act], Sequence[str] | None] = (
+        lambda _operator, _user, _users, _act: None
+    )

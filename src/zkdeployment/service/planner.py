@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
-from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.base.errors import RefusedError, SourceError, TreeError
+from zkdeployment.fleet.package_check import with_package_check
 from zkdeployment.fleet.views.forecast import predict, with_additions
 from zkdeployment.publishing.rules.changes import ordered_revision
 from zkdeployment.publishing.rules.review import review

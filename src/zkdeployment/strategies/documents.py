@@ -34,10 +34,10 @@ from zkdeployment.strategies.strategy import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.source_files import Problem
     from zkdeployment.documents.collection import Documents
     from zkdeployment.documents.yaml_values import Way
-    from zkdeployment.tree.values import Value
 
 
 STRATEGY_SCHEMA = "shipyard/DeploymentStrategy/v1"
@@ -659,3 +659,7 @@ def _name(strategy: Strategy | None) -> str | None:
 
 def _groups(strategy: Strategy | None) -> dict[str, Group]:
     return {} if strategy is None else {group.name: group for group in strategy.groups}
+
+
+DOCUMENT_KINDS: tuple[DocumentKind[Any], ...] = (STRATEGY, CONFIGURATION)
+DOCUMENT_RULES = (judge_choice,)

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Host
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.publication import Targets
     from zkdeployment.strategies.analysis import AnalysisMetric
     from zkdeployment.strategies.state_machine import GroupProgress, Task
     from zkdeployment.strategies.strategy import Group, Strategy
-    from zkdeployment.tree.values import Value
 
 
 @dataclass(frozen=True, slots=True)

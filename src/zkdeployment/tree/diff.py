@@ -14,7 +14,8 @@ from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, TreeCha
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.tree.values import LiveTree, Properties, Value
+    from zkdeployment.base.json_values import Properties, Value
+    from zkdeployment.tree.values import LiveTree
 
 
 def format_tree(tree: Tree) -> str:

@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zkdeployment.base.names import RESERVED
 from zkdeployment.base.source_files import Problem
 from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of a named tuple
-from zkdeployment.tree.values import (
-    PROPERTY_LINK,
-    SYMBOLIC_LINK,
-    Nodes,
-    Properties,
-    Tree,
-    node_name,
-    parent_path,
-    top_path,
-)
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, node_name, parent_path, top_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Properties, Value
 
 #: The paths of the reserved top-level nodes.
 _RESERVED = frozenset(f"/{name}" for name in RESERVED)

@@ -8,16 +8,17 @@ A symbolic link is a property ``NAME ->`` that takes the place of a child; a pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.source_files import Severity
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, top_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from zkdeployment.tree.values import Nodes, Properties, Tree, Value
+    from zkdeployment.base.json_values import Lookup, Properties, Value
+    from zkdeployment.tree.values import Nodes, Tree
 
 
 #: The limit of links that are followed to one node or property.
@@ -25,9 +26,6 @@ MAX_HOPS = 64
 
 #: The limit of characters of a path, also after following links.
 MAX_PATH = 4096
-
-#: Returns the properties of a node with links unresolved, or ``None`` if there is no such node.
-Lookup: TypeAlias = "Callable[[str], Properties | None]"
 
 
 class MissingTargetError(LinkError):

@@ -22,9 +22,9 @@ from zkdeployment.tree.values import Tree, parent_path, top_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.json_values import Properties, Value
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.tree.parse import ParsedFile
-    from zkdeployment.tree.values import Properties, Value
 
 
 #: A text without any of these in lowercase contains no secrets. This fast test settles most texts.

@@ -21,7 +21,7 @@ from zkdeployment.base.names import NameKind, name_problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
 
 #: The limits of the nesting of brackets and operators, and of the digits of a whole number.
 MAX_DEPTH = 100

@@ -19,7 +19,8 @@ from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, top_pat
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from zkdeployment.tree.values import Nodes, Value
+    from zkdeployment.base.json_values import Value
+    from zkdeployment.tree.values import Nodes
 
 
 _BLANKS = " \t"

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from zkdeployment.base.json_values import Properties
 
-#: The value of a property: any JSON value.
-Value: TypeAlias = bool | int | float | str | list["Value"] | dict[str, "Value"] | None
-Properties: TypeAlias = "Mapping[str, Value]"
 
 #: Nodes by their path.
 Nodes: TypeAlias = "Mapping[str, Properties]"

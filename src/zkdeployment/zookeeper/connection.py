@@ -21,11 +21,12 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.recipe.watchers import DataWatch
 from kazoo.retry import ForceRetryError, KazooRetry
 
+from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.errors import ConfigurationError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper.access import client_options, connect, encryption, newest_transaction, parse, probe
 from zkdeployment.zookeeper.nodes import check_path
-from zkdeployment.zookeeper.servers import Access, ConnectionStatus, Servers
+from zkdeployment.zookeeper.servers import Access, Servers
 from zkdeployment.zookeeper.transactions import denied
 
 if TYPE_CHECKING:

@@ -13,9 +13,7 @@ from zkdeployment.base.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.tree.links import Lookup
-    from zkdeployment.tree.values import Properties, Value
-    from zkdeployment.zookeeper.session import Session
+    from zkdeployment.base.json_values import Properties, Value
 
 
 STRING_VALUE = "string_value"
@@ -201,19 +199,3 @@ def _expand(data: bytes) -> bytes:
     if not expander.eof:
         raise ValueError("it is cut off, or too large")
     return unpacked
-
-
-def lookup(session: Session, known: Mapping[str, Properties | None] | None = None) -> Lookup:
-    """Return the function with which ``tree.links`` reads nodes; each node is read at most once.
-
-    ``known`` has nodes that were read before.
-    """
-    read: dict[str, Properties | None] = dict(known or {})
-
-    def look(path: str) -> Properties | None:
-        if path not in read:
-            node = session.get(path)
-            read[path] = None if node is None else node.properties
-        return read[path]
-
-    return look

@@ -46,7 +46,9 @@ from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.transactions import Create, Operation, TransactionError, check_failures, check_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from zkdeployment.base.json_values import Lookup, Properties
 
 
 def _header(kind: int) -> bytes:
@@ -463,3 +465,19 @@ class Session(Connection):
 def verb_session(servers: Servers) -> Session:
     """Return the session of a verb, which is opened as a context manager; that raises ``UnreachableError``."""
     return Session(servers, session_timeout=10.0)
+
+
+def lookup(session: Session, known: Mapping[str, Properties | None] | None = None) -> Lookup:
+    """Return the function with which ``tree.links`` reads nodes; each node is read at most once.
+
+    ``known`` has nodes that were read before.
+    """
+    read: dict[str, Properties | None] = dict(known or {})
+
+    def look(path: str) -> Properties | None:
+        if path not in read:
+            node = session.get(path)
+            read[path] = None if node is None else node.properties
+        return read[path]
+
+    return look

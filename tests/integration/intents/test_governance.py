@@ -19,9 +19,9 @@ from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.verification import GitApprovals, approval_signer
+from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.rules.review import review
-from zkdeployment.publishing.section import section
 from zkdeployment.publishing.store.store import ZooKeeperPublications
 from zkdeployment.zookeeper.session import Session
 
@@ -278,7 +278,7 @@ class ApprovedPublishing:
         approvals = GitApprovals(lambda: source.reader, self.approvers, None, time.time)
         with Session(self.publishing.zookeeper) as session:
             store = ZooKeeperPublications(session)
-            keeper = section().keeper(store, self.publishing.directory / "accepted", approvals)
+            keeper = section_keeper(store, self.publishing.directory / "accepted", approvals)
             Syncer(source, store, SystemClock(), self.publishing.memory(), keeper=keeper).sync()
 
     def approval(self, one: LeftService) -> Approval:

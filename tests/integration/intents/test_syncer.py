@@ -24,10 +24,10 @@ from zkdeployment.intents.documents.values import Approval
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.intents.verification import GitApprovals, approval_signer
+from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.rules.review import review
-from zkdeployment.publishing.section import section
 from zkdeployment.publishing.store import builder
 from zkdeployment.publishing.store.hosts import encode as encode_host
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -265,7 +265,7 @@ class ApprovedPublishing:
         with Session(self.publishing.zookeeper) as session:
             store, memory = ZooKeeperPublications(session, reach=reach), self.publishing.memory()
             syncer = Syncer(
-                source, store, SystemClock(), memory, keeper=section().keeper(store, self.file, approvals)
+                source, store, SystemClock(), memory, keeper=section_keeper(store, self.file, approvals)
             )
             syncer.sync(SyncOptions(force=force))
 

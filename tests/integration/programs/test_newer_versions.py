@@ -6,7 +6,7 @@ import pytest
 
 from support.pools.builders import make_node
 from support.waiting import ManualClock
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, FailedLogin, LoginProblem
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
@@ -19,8 +19,7 @@ from zkdeployment.publishing.store.history import folded
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request, write_refusal
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import record_failed_login
-from zkdeployment.service.users.logins import FailedLogin
-from zkdeployment.service.users.user import LoginProblem, NewUser, Role
+from zkdeployment.service.users.user import NewUser, Role
 from zkdeployment.service.users.user_store import ZooKeeperUsers
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode, pack, unpack

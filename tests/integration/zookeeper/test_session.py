@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, expire_session, sent_requests, through
+from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.errors import (
     ConfigurationError,
     ConflictError,
@@ -26,7 +27,6 @@ from zkdeployment.base.errors import (
     UnreachableError,
 )
 from zkdeployment.zookeeper.reads import Read, _MultiRead
-from zkdeployment.zookeeper.servers import ConnectionStatus
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import (
     NODE_LIMIT,

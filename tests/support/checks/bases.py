@@ -15,7 +15,7 @@ from zkdeployment.strategies.strategy import Selector
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
 
 PATHS = ("/p1/shop", "/p1/shop/front", "/p1/shop/front/cache", "/p1/shopping", "/p2/front")
 HOSTS = ("host1", "host2", "host3")

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.publication import LeftService
+    from zkdeployment.documents.collection import DocumentContents
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.pools.rules.snapshot import TenantSession
-    from zkdeployment.publishing.records import DocumentContents
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Strategy

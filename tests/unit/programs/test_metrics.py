@@ -17,6 +17,7 @@ from support.strategies import (
 )
 from zkdeployment.agent.telemetry import AgentFacts, LastDeployment, agent_metrics, is_current
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.daemon.metrics import DaemonProcess, cycle_metrics
 from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
@@ -24,7 +25,6 @@ from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts
 from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricProgress, Outcome
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import rollout_metrics
-from zkdeployment.zookeeper.servers import ConnectionStatus
 
 PROCESS = DaemonProcess(
     "1.2.3", started=1000.0, now=2000.0, up=True, link=ConnectionStatus(connected=True, connections=3, sessions=2)

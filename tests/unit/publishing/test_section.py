@@ -7,18 +7,13 @@ from zkdeployment.base.publication import Published
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.programs import FEATURES
+from zkdeployment.publishing.daemon.keeper import SectionKeeper
 from zkdeployment.publishing.rules.changes import Baseline, draft
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.review import review
-from zkdeployment.publishing.section import (
-    NO_CHANGE,
-    ChangeFindings,
-    SectionKeeper,
-    SectionOperations,
-    SectionReads,
-    section,
-)
+from zkdeployment.publishing.section import ChangeFindings, section
 from zkdeployment.publishing.signing.standing import SigningRecord
+from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionOperations, SectionReads
 from zkdeployment.tree.values import LiveTree, Tree
 
 FILES = [SourceFile("a.zk", b"/web : web\n  version = '1'\n  /deploy\n    /h1\n")]

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 from pydantic import ValidationError
 
+from zkdeployment.base.act import ActRight
 from zkdeployment.base.errors import ForbiddenError
 from zkdeployment.checks.user_acts import AbandonSystem, AllowRemoval, RetryInstance
 from zkdeployment.intents.user_acts import ResumeGroup
 from zkdeployment.pools.user_acts import ACTS as POOL_ACTS
-from zkdeployment.service.act import ActOption, Actor, ActRight, FormAct, given
+from zkdeployment.service.act import ActOption, Actor, FormAct, given
 from zkdeployment.service.act_routes import request_body
 from zkdeployment.service.acts import all_acts
 from zkdeployment.service.users.user import Right, Role, User

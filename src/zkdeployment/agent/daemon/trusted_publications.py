@@ -21,15 +21,15 @@ from zkdeployment.publishing.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.agent.files.verified_properties import VerifiedPropertiesFiles
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment, DesiredState
     from zkdeployment.base.host import Identity
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.machine.files import JsonFile
+    from zkdeployment.publishing.ports import PublisherKeys
     from zkdeployment.publishing.signing.snapshot import SignedSnapshot
     from zkdeployment.publishing.store.signed import ZooKeeperSignedPublications
-    from zkdeployment.tree.values import Properties
 
 _UNSIGNED = (
     "the publication is not signed: expected a signature, because this host has publishers in its configuration,"

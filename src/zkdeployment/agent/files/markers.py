@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
 
 
 def checked_name(kind: NameKind, name: str) -> str:

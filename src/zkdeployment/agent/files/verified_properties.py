@@ -14,7 +14,7 @@ from zkdeployment.base.machine.files import converting_errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from zkdeployment.tree.values import Properties, Value
+    from zkdeployment.base.json_values import Properties, Value
 
 
 #: ZooKeeper's nodes are not larger than 1 MiB; values of links are repeated.

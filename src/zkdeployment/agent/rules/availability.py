@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.errors import PackageError
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory, KnownHost, Package, Packages
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.plan import PackageChange, Plan
     from zkdeployment.base.publication import Targets
-    from zkdeployment.tree.values import Value
 
 
 @dataclass(frozen=True, slots=True, order=True)

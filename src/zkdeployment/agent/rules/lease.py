@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from zkdeployment.base.cluster import ClusterState, Revision
-    from zkdeployment.tree.values import Properties, Value
+    from zkdeployment.base.json_values import Properties, Value
 
 
 #: The line of ``authorized_keys`` after which the keys of a tenant follow, up to the end of the file.

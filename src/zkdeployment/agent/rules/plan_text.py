@@ -21,7 +21,7 @@ from zkdeployment.base.text import listing
 
 if TYPE_CHECKING:
     from zkdeployment.base.deployment import Assignment
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
 
 
 def sentence(step: Step) -> str:

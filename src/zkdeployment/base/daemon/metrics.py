@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric as Family
 
+    from zkdeployment.base.daemon.connection_status import ConnectionStatus
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.zookeeper.servers import ConnectionStatus
 
 
 class MetricKind(Enum):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from zkdeployment.documents.collection import DocumentEntry, Documents
-    from zkdeployment.publishing.rules.review import ReviewRule
+    from zkdeployment.publishing.places import ReviewRule
     from zkdeployment.strategies.strategy import Selector
 
 

@@ -35,8 +35,8 @@ from zkdeployment.documents.yaml_values import YamlTextError, parse_yaml, typed_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.checks.rules.instance import CheckDetails
-    from zkdeployment.tree.values import Value
 
 
 #: The instance of a simulation.

@@ -24,13 +24,14 @@ from zkdeployment.checks.documents.kinds import (
 from zkdeployment.checks.rules.instance import AttributeValue, CheckDetails, InstanceKey
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.strategies.strategy import is_selected_by
-from zkdeployment.tree.links import Lookup, property_value
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Value, parent_path
+from zkdeployment.tree.links import property_value
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.deployment import Assignment, Deployment
+    from zkdeployment.base.json_values import Lookup, Properties, Value
     from zkdeployment.base.publication import Targets
     from zkdeployment.checks.documents.kinds import ArgumentPart, CheckConfiguration, OnCall
 

@@ -29,8 +29,8 @@ from zkdeployment.checks.rules.instance import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.checks.rules.instance import CheckDetails
-    from zkdeployment.tree.values import Value
 
 
 class CheckEvent(Enum):

@@ -28,7 +28,7 @@ from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
     from zkdeployment.zookeeper.session import Session
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.checks.ports import CheckSources
     from zkdeployment.checks.rules.spawning import CheckedHost
-    from zkdeployment.tree.values import Properties
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

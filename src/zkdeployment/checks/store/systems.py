@@ -23,7 +23,7 @@ from zkdeployment.zookeeper.transactions import Create, Set
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
     from zkdeployment.zookeeper.session import Session
 
 #: Seconds after a recorded contact within which further contacts are not recorded.

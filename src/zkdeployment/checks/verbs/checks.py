@@ -2,33 +2,36 @@
 
 import click
 
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.places import LazyVerb
+from zkdeployment.cli.verb_group import LazyVerbGroup
 
 _VERBS = {
     "abandon": LazyVerb(
-        "checks.verbs.instances", "End the checks of a monitoring system that is gone.", "abandon"
+        ".checks.verbs.instances", "End the checks of a monitoring system that is gone.", "abandon"
     ),
     "allow-removal": LazyVerb(
-        "checks.verbs.instances",
+        ".checks.verbs.instances",
         "Let a bridge remove many checks that the service does not know.",
         "allow_removal",
     ),
-    "create": LazyVerb("checks.verbs.documents", "Commit new check configurations.", "create"),
-    "delete": LazyVerb("checks.verbs.documents", "Commit the end of a check configuration.", "delete"),
+    "create": LazyVerb(".checks.verbs.documents", "Commit new check configurations.", "create"),
+    "delete": LazyVerb(".checks.verbs.documents", "Commit the end of a check configuration.", "delete"),
     "diff": LazyVerb(
-        "checks.verbs.documents", "Show which check instances a revision adds, changes and removes.", "diff"
+        ".checks.verbs.documents", "Show which check instances a revision adds, changes and removes.", "diff"
     ),
-    "drift": LazyVerb("checks.verbs.instances", "Show what monitoring systems run differently.", "drift"),
+    "drift": LazyVerb(".checks.verbs.instances", "Show what monitoring systems run differently.", "drift"),
     "instances": LazyVerb(
-        "checks.verbs.instances", "Show check instances: their states and results.", "instances"
+        ".checks.verbs.instances", "Show check instances: their states and results.", "instances"
     ),
-    "list": LazyVerb("checks.verbs.documents", "List the published check configurations.", "list_checks"),
-    "on-call": LazyVerb("checks.verbs.documents", "Show who is notified about the checks of services.", "on_call"),
-    "preview": LazyVerb("checks.verbs.documents", "Show the instances that a document would make.", "preview"),
-    "retry": LazyVerb("checks.verbs.instances", "Let monitoring systems try failed instances again.", "retry"),
-    "show": LazyVerb("checks.verbs.documents", "Show a check, its instances by state, and its errors.", "show"),
-    "simulate": LazyVerb("checks.verbs.simulate", "Play events on one check instance, without a fleet."),
-    "summary": LazyVerb("checks.verbs.instances", "Show monitoring systems and what waits for them.", "summary"),
+    "list": LazyVerb(".checks.verbs.documents", "List the published check configurations.", "list_checks"),
+    "on-call": LazyVerb(
+        ".checks.verbs.documents", "Show who is notified about the checks of services.", "on_call"
+    ),
+    "preview": LazyVerb(".checks.verbs.documents", "Show the instances that a document would make.", "preview"),
+    "retry": LazyVerb(".checks.verbs.instances", "Let monitoring systems try failed instances again.", "retry"),
+    "show": LazyVerb(".checks.verbs.documents", "Show a check, its instances by state, and its errors.", "show"),
+    "simulate": LazyVerb(".checks.verbs.simulate", "Play events on one check instance, without a fleet."),
+    "summary": LazyVerb(".checks.verbs.instances", "Show monitoring systems and what waits for them.", "summary"),
 }
 
 

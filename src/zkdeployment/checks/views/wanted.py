@@ -22,11 +22,12 @@ from zkdeployment.checks.rules.spawning import (
 from zkdeployment.checks.rules.workflow import same_details
 from zkdeployment.fleet.views.forecast import PlanAddition
 from zkdeployment.tree.diff import apply_change
-from zkdeployment.tree.values import Tree, Value
+from zkdeployment.tree.values import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.publication import Targets
     from zkdeployment.checks.documents.kinds import CheckConfiguration, MonitoringSystem, OnCall
     from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost, WantedInstance

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.agent.package_check import check_packages
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import Severity
 from zkdeployment.base.text import counted
@@ -24,6 +23,7 @@ from zkdeployment.cli.files import (
 )
 from zkdeployment.cli.terminal import echo
 from zkdeployment.documents.reading import document_files, read_documents
+from zkdeployment.fleet.package_check import check_packages
 from zkdeployment.publishing.acts.opening import (
     is_local_revision,
     read_documents_of,

@@ -9,7 +9,6 @@ import click
 from rich.console import Group
 from rich.padding import Padding
 
-from zkdeployment.agent.package_check import with_package_check
 from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.cluster import short as shortened
 from zkdeployment.base.text import counted, listing
@@ -26,6 +25,7 @@ from zkdeployment.cli.options import configured_revision, emit, output_option, z
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.package_check import with_package_check
 from zkdeployment.fleet.views.forecast import Forecast, Outlook, predict, with_additions
 from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.publishing.section import section

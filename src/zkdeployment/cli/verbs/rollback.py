@@ -18,10 +18,11 @@ from zkdeployment.cli.options import SECONDS, configured_repository, zookeeper_o
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verbs.plan import short_lines
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.rollback import publish_now, roll_back
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
-from zkdeployment.publishing.acts.rollback import RollbackOrder, governing_strategy, publish_now, roll_back
+from zkdeployment.publishing.acts.rollback import RollbackOrder, governing_strategy
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.acts import RollBackFleet
 

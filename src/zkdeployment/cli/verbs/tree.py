@@ -20,8 +20,9 @@ from zkdeployment.cli.options import (
     require_path,
     zookeeper_options,
 )
+from zkdeployment.cli.places import LazyVerb
 from zkdeployment.cli.terminal import echo, echo_lines
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.verb_group import LazyVerbGroup
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.publishing.section import section
@@ -39,22 +40,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.cluster import Revision
+    from zkdeployment.base.json_values import Lookup, Properties
     from zkdeployment.base.source_files import Problem, SourceFile
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.tree.layers import MergedTree
-    from zkdeployment.tree.links import Lookup
-    from zkdeployment.tree.values import LiveTree, Properties, TreeChange
+    from zkdeployment.tree.values import LiveTree, TreeChange
     from zkdeployment.zookeeper.servers import Servers
 
 
 _VERBS = {
-    "diff": LazyVerb("cli.verbs.tree", "Compare the live tree with git or with files.", "diff_tree"),
-    "export": LazyVerb("cli.verbs.tree", "Print the live tree as text without ephemeral nodes.", "export"),
-    "get": LazyVerb("cli.verbs.tree", "Print properties of a node as JSON.", "get"),
-    "import": LazyVerb("cli.verbs.tree", "Change the live tree to the content of files.", "import_"),
-    "ln": LazyVerb("cli.verbs.tree", "Make a symbolic link in the live tree.", "ln"),
-    "rm": LazyVerb("cli.verbs.tree", "Remove a node or a symbolic link from the live tree.", "rm"),
-    "show": LazyVerb("cli.verbs.tree", "Show the live tree, or the tree of files.", "show"),
+    "diff": LazyVerb(".cli.verbs.tree", "Compare the live tree with git or with files.", "diff_tree"),
+    "export": LazyVerb(".cli.verbs.tree", "Print the live tree as text without ephemeral nodes.", "export"),
+    "get": LazyVerb(".cli.verbs.tree", "Print properties of a node as JSON.", "get"),
+    "import": LazyVerb(".cli.verbs.tree", "Change the live tree to the content of files.", "import_"),
+    "ln": LazyVerb(".cli.verbs.tree", "Make a symbolic link in the live tree.", "ln"),
+    "rm": LazyVerb(".cli.verbs.tree", "Remove a node or a symbolic link from the live tree.", "rm"),
+    "show": LazyVerb(".cli.verbs.tree", "Show the live tree, or the tree of files.", "show"),
 }
 
 

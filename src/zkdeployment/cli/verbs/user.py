@@ -16,11 +16,13 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.cli.operator_options import new_act, read_ssh_keys, reason_option, ssh_key_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.places import LazyVerb
 from zkdeployment.cli.tables import ResponsiveTable, console_for
 from zkdeployment.cli.terminal import echo
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.verb_group import LazyVerbGroup
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.users.user import (
     NewUser,
     Role,
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
 
 
 _VERBS = {
-    "add": LazyVerb("cli.verbs.user", "Add a user and print its key.", "add"),
-    "list": LazyVerb("cli.verbs.user", "Show all users.", "list_users"),
-    "reset-key": LazyVerb("cli.verbs.user", "Give a user a new key and print it.", "reset_key"),
-    "retire": LazyVerb("cli.verbs.user", "Retire a user permanently.", "retire"),
+    "add": LazyVerb(".cli.verbs.user", "Add a user and print its key.", "add"),
+    "list": LazyVerb(".cli.verbs.user", "Show all users.", "list_users"),
+    "reset-key": LazyVerb(".cli.verbs.user", "Give a user a new key and print it.", "reset_key"),
+    "retire": LazyVerb(".cli.verbs.user", "Retire a user permanently.", "retire"),
 }
 
 
@@ -290,5 +292,5 @@ def _retire_with_features(
     operator: OperatorAdapters, user: User, users: ZooKeeperUsers, act: Act
 ) -> Sequence[str] | None:
     """Let a feature retire its own user, and return the warnings; return ``None`` for other users."""
-    retirements = (feature.retire_user(operator, user, users, act) for feature in installed())
+    retirements = (places.retire_user(operator, user, users, act) for places in installed(ServicePlaces))
     return next((warnings for warnings in retirements if warnings is not None), None)

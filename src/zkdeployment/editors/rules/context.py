@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.publishing.rules.review import Review
-    from zkdeployment.tree.values import Properties, Tree
+    from zkdeployment.tree.values import Tree
 
 
 #: The nodes of role controllers are below this path.

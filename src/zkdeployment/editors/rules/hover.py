@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.json_values import Value
     from zkdeployment.editors.rules.context import TreeContext
-    from zkdeployment.tree.values import Value
 
 #: The most hosts that a text lists.
 _MOST_HOSTS = 20

@@ -16,7 +16,7 @@ from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.tree.links import Lookup
+    from zkdeployment.base.json_values import Lookup
     from zkdeployment.tree.parse import Line
 
 #: The property whose value is a list of paths of services.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
 
 
 #: The subject of an event that stands for changes of many check instances: load them again.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.lock import Lock
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.base.stop import LiveOutput
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.tree.values import Properties
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

@@ -12,6 +12,7 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.daemon_failures import failure_of
+from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.publishing.store.cluster import (
@@ -72,8 +73,8 @@ class FeedPart(Generic[T]):
 
 def feed_parts() -> Iterator[FeedPart[Any]]:
     """Yield the parts of the installed features."""
-    for feature in installed():
-        yield from feature.feed_parts()
+    for places in installed(FleetPlaces):
+        yield from places.feed_parts()
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,11 @@ class FleetReading:
         """Return the part of a feature."""
         found: T = self.parts.get(part.name, part.empty)
         return found
+
+    @property
+    def governing_records(self) -> tuple[Any, ...]:
+        """The records of the documents that govern services."""
+        return tuple(record for places in installed(FleetPlaces) for record in places.governing_records(self))
 
     @cached_property
     def status(self) -> FleetStatus:

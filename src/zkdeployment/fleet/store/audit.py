@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.act import Act
-from zkdeployment.base.errors import ConflictError
+from zkdeployment.base.act import Act, sanitize
+from zkdeployment.base.cluster import short
+from zkdeployment.base.errors import ConflictError, ZkdeploymentError
+from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Operation, Set
 
 if TYPE_CHECKING:
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
+    from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
@@ -59,3 +64,25 @@ def _recorded(node: Node | None) -> list[dict[str, Value]]:
     """Return the recorded acts, with the keys that only other versions know."""
     listed = None if node is None else node.properties.get("acts")
     return [act for act in listed if isinstance(act, dict)] if isinstance(listed, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ActAudit:
+    """Records the acts of one person, for one reason."""
+
+    log: ZooKeeperActLog
+    by: str
+    reason: str
+
+    def record(self, what: str, outcome: CommitOutcome) -> None:
+        """Record an act whose commit was made.
+
+        If the record fails, the commit stays in the branch, and the failure is logged.
+        """
+        if not outcome.made or outcome.commit is None:
+            return
+        act = Act(self.by, f"{what} (commit {short(outcome.commit)})", sanitize(self.reason), time.time())
+        try:
+            self.log.record(act)
+        except ZkdeploymentError as error:
+            get_logger().warning("act-not-recorded", act=str(act), reason=str(error))

@@ -10,7 +10,7 @@ from zkdeployment.publishing.store.cluster import cluster_of, read_stops
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
-    from zkdeployment.tree.values import Properties
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.zookeeper.session import Session
 
 

@@ -15,6 +15,7 @@ from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.plan import Deploy, Plan
 from zkdeployment.base.publication import Published
 from zkdeployment.documents.collection import DocumentsChange
+from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.publishing.rules.changes import (
     Baseline,
     draft,
@@ -42,12 +43,13 @@ if TYPE_CHECKING:
     from zkdeployment.agent.rules.availability import PackageFindings
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.inventory import Inventory, KnownHost
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.documents.collection import PublishedDocuments
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import LiveTree, Tree, TreeChange, Value
+    from zkdeployment.tree.values import LiveTree, Tree, TreeChange
 
 
 #: The limit of unchanged deployments that a sentence names.
@@ -499,7 +501,7 @@ def _of_guards(drafted: Draft, snapshot: PublicationSnapshot) -> str | None:
 
 def with_additions(predicted: Prediction, reviewed: Review, basis: PredictionBasis) -> Prediction:
     """Return the prediction for a reviewed tree with what features add to it."""
-    rules = (feature.plan_addition for feature in installed() if feature.plan_addition is not None)
+    rules = (places.plan_addition for places in installed(FleetPlaces) if places.plan_addition is not None)
     return replace(predicted, additions=tuple(rule(reviewed, basis, predicted) for rule in rules))
 
 

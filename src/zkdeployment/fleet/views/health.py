@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from nagiosplugin import Range
 
     from zkdeployment.base.cluster import Cluster
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.tree.values import Properties
 
 #: Seconds that a status file may be in the future: some tools read the clock to the second.
 _TOLERANCE = 1.0

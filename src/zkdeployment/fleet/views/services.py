@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.tree.values import Properties
 
 
 #: The limit of deployments that the sentence names.

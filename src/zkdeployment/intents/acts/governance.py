@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.fleet.store.audit import ActAudit
     from zkdeployment.intents.verification import ApprovalSigner
-    from zkdeployment.publishing.acts.commits import ActAudit, Author, BranchSnapshot, CommitOutcome
+    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 

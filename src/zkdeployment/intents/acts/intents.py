@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
+from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.intents.documents.values import (
     Approval,
     ClusterIntents,
@@ -53,7 +54,7 @@ from zkdeployment.intents.rules.life_cycle import (
 )
 from zkdeployment.intents.rules.revisions import is_refused, is_refused_update, starting_points
 from zkdeployment.intents.store.records import ZooKeeperIntents
-from zkdeployment.publishing.acts.commits import ActAudit, CommitOrder, FileChanges
+from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
 from zkdeployment.publishing.rules.review import check_change, review
 from zkdeployment.publishing.section import ChangeBasis
 

@@ -34,7 +34,7 @@ from zkdeployment.intents.documents.values import DeploymentIntentGroup, Further
 from zkdeployment.intents.rules.content import IntentContent, intent_content, service_content
 from zkdeployment.intents.rules.governance import read_intents
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot, uncounted_approval
-from zkdeployment.publishing.section import StandingGovernance, standing_list
+from zkdeployment.publishing.governance import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import left_digest
 
 if TYPE_CHECKING:

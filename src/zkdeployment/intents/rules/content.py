@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.tree.links import property_source, resolve
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Properties, Tree, Value
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.base.json_values import Properties, Value
     from zkdeployment.intents.documents.values import Intent
 
 

@@ -17,16 +17,18 @@ from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE, ServiceRelease
 from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
 from zkdeployment.intents.rules.content import service_content
-from zkdeployment.publishing.section import FormerGovernance, Governance, GovernanceChange
+from zkdeployment.publishing.governance import Governance
+from zkdeployment.publishing.section import FormerGovernance, GovernanceChange
 from zkdeployment.publishing.targets.groups import GoverningGroups, paths_to
 from zkdeployment.tree.links import resolve
-from zkdeployment.tree.values import SYMBOLIC_LINK, Properties, Tree, parent_path
+from zkdeployment.tree.values import SYMBOLIC_LINK, Tree, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.publication import Targets
     from zkdeployment.documents.collection import DocumentEntry, Documents, PublishedDocuments
     from zkdeployment.intents.documents.values import Intent, IntentSubject
@@ -117,10 +119,6 @@ class IntentGovernance(Governance):
                         " network intents of a cluster",
                         path=path,
                     )
-
-    def kept(self) -> GovernanceChange:
-        """Return the change of a publication that keeps this governance."""
-        return IntentGovernanceChange(self)
 
     def _left_withheld(self, whole: Targets) -> Iterator[ServiceTarget]:
         """Yield the services that stay withheld because they left governance and no intent governs them now."""

@@ -21,8 +21,8 @@ from zkdeployment.intents.rules.life_cycle import IntentEffect, IntentSnapshot
 from zkdeployment.publishing.targets.services import assignment_from_json
 
 if TYPE_CHECKING:
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.intents.rules.governance import GovernedService
-    from zkdeployment.tree.values import Properties
 
 
 #: The most events of one instance: the first, and the last ones.

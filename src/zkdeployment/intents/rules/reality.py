@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Host, Identity
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.tree.values import Properties
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from zkdeployment.intents.rules.instances import (
     history_from_json,
     merged_history,
 )
-from zkdeployment.publishing.section import SectionOperations
 from zkdeployment.publishing.store.assignments import left_operations, withheld_operations
 from zkdeployment.publishing.store.documents import subject_name
+from zkdeployment.publishing.store.section_writer import SectionOperations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode_content, pack, unpack
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set

@@ -20,6 +20,7 @@ from zkdeployment.cli.options import configured_repository, emit, node_path, out
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs.plan import short_lines
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.acts.governance import ReleaseOrder, pending_releases, release_services
@@ -40,7 +41,7 @@ from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.overview import compare_before_approval, compare_content
 from zkdeployment.intents.verbs.reading import intent_wait_options, read_overview, report, subject_argument
 from zkdeployment.intents.verification import ApprovalSigner, approval_signer
-from zkdeployment.publishing.acts.commits import ActAudit, CommitOutcome, FileChanges
+from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.rules.review import review
 

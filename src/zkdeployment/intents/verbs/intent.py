@@ -2,25 +2,26 @@
 
 import click
 
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.places import LazyVerb
+from zkdeployment.cli.verb_group import LazyVerbGroup
 
 _VERBS = {
-    "adopt": LazyVerb("intents.verbs.acts", "Put deployed services under an intent, unchanged.", "adopt"),
-    "apply": LazyVerb("intents.verbs.acts", "Deploy the network intents of a cluster.", "apply"),
-    "approve": LazyVerb("intents.verbs.acts", "Approve the content of a group.", "approve"),
-    "diff": LazyVerb("intents.verbs.acts", "Show what changed since the last approval.", "diff"),
-    "history": LazyVerb("intents.verbs.listing", "Show who approved, began and ended what.", "history"),
-    "instances": LazyVerb("intents.verbs.listing", "List the instances of an intent.", "instances"),
-    "instantiate": LazyVerb("intents.verbs.acts", "Deploy the services of an approved group.", "instantiate"),
-    "list": LazyVerb("intents.verbs.listing", "List all intents with their states.", "list_intents"),
-    "release": LazyVerb("intents.verbs.acts", "Deploy services that left their intent.", "release"),
-    "resume": LazyVerb("intents.verbs.acts", "End the stop of a failed group.", "resume"),
-    "rollback": LazyVerb("intents.verbs.acts", "Go back to the approved content of an instance."),
+    "adopt": LazyVerb(".intents.verbs.acts", "Put deployed services under an intent, unchanged.", "adopt"),
+    "apply": LazyVerb(".intents.verbs.acts", "Deploy the network intents of a cluster.", "apply"),
+    "approve": LazyVerb(".intents.verbs.acts", "Approve the content of a group.", "approve"),
+    "diff": LazyVerb(".intents.verbs.acts", "Show what changed since the last approval.", "diff"),
+    "history": LazyVerb(".intents.verbs.listing", "Show who approved, began and ended what.", "history"),
+    "instances": LazyVerb(".intents.verbs.listing", "List the instances of an intent.", "instances"),
+    "instantiate": LazyVerb(".intents.verbs.acts", "Deploy the services of an approved group.", "instantiate"),
+    "list": LazyVerb(".intents.verbs.listing", "List all intents with their states.", "list_intents"),
+    "release": LazyVerb(".intents.verbs.acts", "Deploy services that left their intent.", "release"),
+    "resume": LazyVerb(".intents.verbs.acts", "End the stop of a failed group.", "resume"),
+    "rollback": LazyVerb(".intents.verbs.acts", "Go back to the approved content of an instance."),
     "show": LazyVerb(
-        "intents.verbs.listing", "Show the document, the state and the approval of an intent.", "show"
+        ".intents.verbs.listing", "Show the document, the state and the approval of an intent.", "show"
     ),
-    "status": LazyVerb("intents.verbs.listing", "Show the resources of an intent and their statuses.", "status"),
-    "terminate": LazyVerb("intents.verbs.acts", "Undeploy the services of a group or a cluster.", "terminate"),
+    "status": LazyVerb(".intents.verbs.listing", "Show the resources of an intent and their statuses.", "status"),
+    "terminate": LazyVerb(".intents.verbs.acts", "Undeploy the services of a group or a cluster.", "terminate"),
 }
 
 

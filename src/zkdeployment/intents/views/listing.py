@@ -8,10 +8,10 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.act import ActRight
 from zkdeployment.base.cluster import short
 from zkdeployment.intents.documents.values import ClusterIntents, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts
-from zkdeployment.service.act import ActRight
 from zkdeployment.service.views.frame import (
     ListPart,
     ListQuery,

@@ -20,8 +20,8 @@ from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import EMPTY_CONTENT, InstanceEvent, IntentInstance, IntentRecord
 from zkdeployment.intents.rules.overview import ContentComparison, content_difference
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts, cell_view, intent_matrix, status_counts
-from zkdeployment.service.act import ActDetail, ActForm, ActLink
-from zkdeployment.service.views.frame import Moment, act_page, intent_page, moment, publication_page
+from zkdeployment.service.act import ActDetail, ActForm
+from zkdeployment.service.views.frame import ActLink, Moment, act_page, intent_page, moment, publication_page
 from zkdeployment.service.views.hosts import count_text
 from zkdeployment.service.views.service import PageCell, PagePart
 

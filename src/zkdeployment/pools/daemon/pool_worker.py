@@ -51,13 +51,13 @@ from zkdeployment.pools.rules.work import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.daemon.connection_status import ConnectionStatus
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.pools.opening import PoolMechanism
     from zkdeployment.pools.store.sources import ZooKeeperPoolSources
     from zkdeployment.pools.store.store import ZooKeeperPools
-    from zkdeployment.zookeeper.servers import ConnectionStatus
 
 
 #: Returns the change that follows from a task, for the records at the time of the write.

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from zkdeployment.agent.adapters import AgentAdapters, HostLeases, PublisherKeys
+from zkdeployment.agent.adapters import AgentAdapters, HostLeases
 from zkdeployment.agent.rules.lease import (
     LEASE_ERRORS,
     HostRole,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.files.run_directory import RunDirectory
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.base.cluster import ClusterState, Revision
+    from zkdeployment.publishing.ports import PublisherKeys
     from zkdeployment.zookeeper.session import Session
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.host import Host
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
 
 
 _SCHEMA = "signed-lease"

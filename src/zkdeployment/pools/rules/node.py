@@ -17,7 +17,7 @@ from zkdeployment.tree.literal import read_assignment
 
 if TYPE_CHECKING:
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
 
 
 #: The most characters of a recorded reason.

@@ -16,6 +16,7 @@ from zkdeployment.pools.rules.usage import tenant_name
 from zkdeployment.pools.rules.work import next_filling
 
 if TYPE_CHECKING:
+    from zkdeployment.base.json_values import Value
     from zkdeployment.pools.rules.snapshot import (
         FillingRecord,
         LeasedNode,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         PoolSnapshot,
         TenantSession,
     )
-    from zkdeployment.tree.values import Value
 
 
 class ShortageCause(Enum):

@@ -38,9 +38,9 @@ from zkdeployment.pools.rules.snapshot import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.pools.documents import NodePool, PoolConfiguration
     from zkdeployment.service.users.user import User
-    from zkdeployment.tree.values import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from zkdeployment.base.records import Key, Record, shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.pools.rules.snapshot import LeasedNode, TenantSession
-    from zkdeployment.tree.values import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,7 @@ from zkdeployment.zookeeper.transactions import ANY_VERSION, Check, Create, Oper
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zkdeployment.agent.adapters import PublisherKeys
-    from zkdeployment.publishing.ports import PublicationSigner
+    from zkdeployment.publishing.ports import PublicationSigner, PublisherKeys
     from zkdeployment.zookeeper.session import Session
 
 

@@ -6,36 +6,37 @@ from pathlib import Path
 
 import click
 
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.places import LazyVerb
+from zkdeployment.cli.verb_group import LazyVerbGroup
 
 _POOL_VERBS = {
-    "fill": LazyVerb("pools.verbs.pools", "Fill pools now, and show how their nodes are made."),
-    "list": LazyVerb("pools.verbs.pools", "Show all pools: their levels and their nodes.", "list_pools"),
-    "show": LazyVerb("pools.verbs.pools", "Show a pool and its nodes.", "show"),
+    "fill": LazyVerb(".pools.verbs.pools", "Fill pools now, and show how their nodes are made."),
+    "list": LazyVerb(".pools.verbs.pools", "Show all pools: their levels and their nodes.", "list_pools"),
+    "show": LazyVerb(".pools.verbs.pools", "Show a pool and its nodes.", "show"),
     "usage": LazyVerb(
-        "pools.verbs.pools", "Show how many nodes each tenant held, and how long it waited.", "usage"
+        ".pools.verbs.pools", "Show how many nodes each tenant held, and how long it waited.", "usage"
     ),
 }
 
 _NODE_VERBS = {
-    "add": LazyVerb("pools.verbs.pools", "Add a machine to the unused nodes.", "add"),
-    "drain": LazyVerb("pools.verbs.pools", "Take a node out of the pools, after its session.", "drain"),
-    "forgive": LazyVerb("pools.verbs.pools", "Let a failed node be deprovisioned again.", "forgive"),
-    "list": LazyVerb("pools.verbs.pools", "Show the nodes of all pools.", "list_nodes"),
-    "log": LazyVerb("pools.verbs.pools", "Show the output of the playbooks for a node.", "log"),
-    "retire": LazyVerb("pools.verbs.pools", "Retire an unused or failed node permanently.", "retire"),
+    "add": LazyVerb(".pools.verbs.pools", "Add a machine to the unused nodes.", "add"),
+    "drain": LazyVerb(".pools.verbs.pools", "Take a node out of the pools, after its session.", "drain"),
+    "forgive": LazyVerb(".pools.verbs.pools", "Let a failed node be deprovisioned again.", "forgive"),
+    "list": LazyVerb(".pools.verbs.pools", "Show the nodes of all pools.", "list_nodes"),
+    "log": LazyVerb(".pools.verbs.pools", "Show the output of the playbooks for a node.", "log"),
+    "retire": LazyVerb(".pools.verbs.pools", "Retire an unused or failed node permanently.", "retire"),
 }
 
 _SESSION_VERBS = {
-    "cancel": LazyVerb("pools.verbs.sessions", "End the wait of a request.", "cancel"),
-    "extend": LazyVerb("pools.verbs.sessions", "Change the end of a session.", "extend"),
-    "history": LazyVerb("pools.verbs.sessions", "Show who had which node, and when.", "history"),
+    "cancel": LazyVerb(".pools.verbs.sessions", "End the wait of a request.", "cancel"),
+    "extend": LazyVerb(".pools.verbs.sessions", "Change the end of a session.", "extend"),
+    "history": LazyVerb(".pools.verbs.sessions", "Show who had which node, and when.", "history"),
     "list": LazyVerb(
-        "pools.verbs.sessions", "Show the active sessions and the requests that wait.", "list_sessions"
+        ".pools.verbs.sessions", "Show the active sessions and the requests that wait.", "list_sessions"
     ),
-    "request": LazyVerb("pools.verbs.sessions", "Lease nodes to a tenant.", "request"),
-    "retire": LazyVerb("pools.verbs.sessions", "End a session.", "retire"),
-    "show": LazyVerb("pools.verbs.sessions", "Show a session and its nodes.", "show"),
+    "request": LazyVerb(".pools.verbs.sessions", "Lease nodes to a tenant.", "request"),
+    "retire": LazyVerb(".pools.verbs.sessions", "End a session.", "retire"),
+    "show": LazyVerb(".pools.verbs.sessions", "Show a session and its nodes.", "show"),
 }
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -26,9 +26,9 @@ from zkdeployment.pools.rules.snapshot import (
     effective_limits,
     warning_time,
 )
-from zkdeployment.service.act import ActLink
 from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.frame import (
+    ActLink,
     ListPart,
     Moment,
     deadline,

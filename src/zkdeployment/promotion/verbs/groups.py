@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.places import LazyVerb
+from zkdeployment.cli.verb_group import LazyVerbGroup
 
-_DIRECT = "promotion.verbs.promote"
-_BACK = "promotion.verbs.way_back"
+_DIRECT = ".promotion.verbs.promote"
+_BACK = ".promotion.verbs.way_back"
 
 _PROMOTE_VERBS = {
     "abort": LazyVerb(_DIRECT, "End the promotion as failed.", "abort"),
@@ -18,7 +19,7 @@ _PROMOTE_VERBS = {
     "reset": LazyVerb(_BACK, "Set the branch of a fleet that diverged to a commit of main.", "reset"),
     "resume": LazyVerb(_DIRECT, "Continue a paused promotion, or try a failed one again.", "resume"),
     "rollback": LazyVerb(_BACK, "Commit an earlier revision to main, for the bad fleets first.", "rollback"),
-    "run": LazyVerb("promotion.program", "Run a promoter in the foreground.", "run"),
+    "run": LazyVerb(".promotion.program", "Run a promoter in the foreground.", "run"),
     "show": LazyVerb(_DIRECT, "Show the groups and fleets of the newest promotion.", "show"),
     "withhold": LazyVerb(_DIRECT, "Promote nothing to a fleet until it is released.", "withhold"),
 }

@@ -12,11 +12,11 @@ from zkdeployment.cli.operator_options import current_user, new_act, reason_opti
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.promotion.acts import plan_reset, roll_back
 from zkdeployment.promotion.acts import reset as reset_branch
 from zkdeployment.promotion.opening import configured_promotion, open_main
 from zkdeployment.promotion.store import read_history
-from zkdeployment.publishing.acts.commits import ActAudit
 from zkdeployment.publishing.acts.opening import terminal_author
 from zkdeployment.publishing.acts.rollback import RollbackOrder, governing_strategy
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from zkdeployment.promotion.feed import PromotionReading
     from zkdeployment.promotion.records import FleetStanding, PromotionEntry
     from zkdeployment.promotion.views.fleets import FleetsStatus
-    from zkdeployment.service.act import ActLink
-    from zkdeployment.service.views.frame import Moment
+    from zkdeployment.service.views.frame import ActLink, Moment
     from zkdeployment.service.views.history import Figure
     from zkdeployment.service.views.rollouts import GroupRow
     from zkdeployment.strategies.picture import RolloutPicture

@@ -1,25 +1,20 @@
-"""Acts as commits: the author, the snapshot of the branch, the change by the act, and its audit."""
+"""Acts as commits: the author, the snapshot of the branch, and the change by the act."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from zkdeployment.base.act import Act, sanitize
-from zkdeployment.base.cluster import short
-from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.base.log import get_logger
+from zkdeployment.base.act import sanitize
 from zkdeployment.base.source_files import SourceFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.source_files import Problem
-    from zkdeployment.fleet.store.audit import ZooKeeperActLog
     from zkdeployment.publishing.records import CommitSummary
     from zkdeployment.publishing.section import ApprovalObjection
-    from zkdeployment.tree.values import Value
 
 
 #: The trailer of a rollback's commit message that names the revision whose tree files the commit restores.
@@ -150,25 +145,3 @@ class CommitOrder:
     back_to: str | None = None
     once: tuple[str, str] | None = None
     reads_newer: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ActAudit:
-    """Records the acts of one person, for one reason."""
-
-    log: ZooKeeperActLog
-    by: str
-    reason: str
-
-    def record(self, what: str, outcome: CommitOutcome) -> None:
-        """Record an act whose commit was made.
-
-        If the record fails, the commit stays in the branch, and the failure is logged.
-        """
-        if not outcome.made or outcome.commit is None:
-            return
-        act = Act(self.by, f"{what} (commit {short(outcome.commit)})", sanitize(self.reason), time.time())
-        try:
-            self.log.record(act)
-        except ZkdeploymentError as error:
-            get_logger().warning("act-not-recorded", act=str(act), reason=str(error))

@@ -25,13 +25,12 @@ from zkdeployment.strategies.documents import strategy_in_force
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.agent.adapters import PublisherKeys
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
+    from zkdeployment.publishing.daemon.keeper import SectionKeeper
     from zkdeployment.publishing.daemon.syncer import PublicationBuilder
-    from zkdeployment.publishing.ports import PublicationSigner
+    from zkdeployment.publishing.ports import PublicationSigner, PublisherKeys
     from zkdeployment.publishing.rules.convergence import PublishedState
-    from zkdeployment.publishing.section import SectionKeeper
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 

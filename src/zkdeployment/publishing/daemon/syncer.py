@@ -30,6 +30,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.publication import Published, next_sequence
 from zkdeployment.base.text import printable
 from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.publishing.daemon.keeper import section_keeper
 from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature
 from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, MOST_WAITING, Refusal, SyncOptions
 from zkdeployment.publishing.rules.changes import (
@@ -55,33 +56,36 @@ from zkdeployment.publishing.rules.decision import (
     request_refusal,
 )
 from zkdeployment.publishing.rules.review import Review, place, review
-from zkdeployment.publishing.section import NO_CHANGE, section
+from zkdeployment.publishing.section import section
 from zkdeployment.publishing.signing.standing import StandingPublication, is_plausible, sequence_to_sign
 from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.store.cluster import read_stops
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.requests import server_time, write_refusal
+from zkdeployment.publishing.store.section_writer import NO_CHANGE
 from zkdeployment.publishing.watermark import Watermark
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.store.records import read_rollout
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from zkdeployment.agent.adapters import PublisherKeys
-    from zkdeployment.agent.package_check import PackageGuard
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.publishing.acts.containment import Containment
-    from zkdeployment.publishing.ports import PublicationSigner, TreeSource
+    from zkdeployment.publishing.daemon.keeper import SectionKeeper
+    from zkdeployment.publishing.governance import Governance, StandingGovernance
+    from zkdeployment.publishing.ports import PublicationSigner, PublisherKeys, TreeSource
     from zkdeployment.publishing.records import CommitSummary, PublicationRequest
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.convergence import PublishedState
-    from zkdeployment.publishing.section import Governance, SectionKeeper, SectionWriter, StandingGovernance
     from zkdeployment.publishing.signing.standing import SigningRecord
+    from zkdeployment.publishing.store.section_writer import SectionWriter
     from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.strategies.strategy import Strategy
+
+    CheckPackages = Callable[[PublicationSnapshot, Revision, Draft], None]
 
 
 #: The number of reviewed revisions that are cached: the published one and the tip.
@@ -329,11 +333,12 @@ class Syncer:
 
     ``memory`` is the record by which the syncer detects that ZooKeeper was reset to an older state. With a
     ``signer``, which the store has as well, publications are signed: ``signing`` records the signatures of this
-    syncer, and ``publishers`` are the keys of all syncers. With ``packages``, hosts must be able to install the
-    packages of a publication. The ``keeper`` judges the section of governance (default: one that remembers what it
-    accepted as long as it lives, and verifies no approvals). Services at and below the ``governed`` paths need
-    governance. With a ``containment``, only commits of another branch and rollbacks are published. ``fetched`` is
-    the time of the last read of the source, in seconds since the epoch.
+    syncer, and ``publishers`` are the keys of all syncers. ``check_packages`` raises ``RefusedError`` if hosts
+    could not install the packages that a draft of a revision newly wants. The ``keeper`` judges the section of
+    governance (default: one that remembers what it accepted as long as it lives, and verifies no approvals).
+    Services at and below the ``governed`` paths need governance. With a ``containment``, only commits of another
+    branch and rollbacks are published. ``fetched`` is the time of the last read of the source, in seconds since
+    the epoch.
     """
 
     def __init__(  # noqa: PLR0913  the adapters a syncer depends on
@@ -344,7 +349,7 @@ class Syncer:
         memory: JsonFile[Published] | None = None,
         signer: PublicationSigner | None = None,
         *,
-        packages: PackageGuard | None = None,
+        check_packages: CheckPackages | None = None,
         keeper: SectionKeeper | None = None,
         signing: JsonFile[SigningRecord] | None = None,
         publishers: PublisherKeys | None = None,
@@ -359,11 +364,11 @@ class Syncer:
         self._builder = PublicationBuilder(source, store, signed=signer is not None, governed=governed)
         self._signer = signer
         self._sequences = SignedSequences(signing)
-        self._keeper = keeper or section().keeper(store)
+        self._keeper = keeper or section_keeper(store)
         self._signature = StandingSignature(
             store, self._builder, signer, self._sequences, self._keeper, clock=clock, publishers=publishers
         )
-        self._packages = packages
+        self._check_packages = check_packages
         self._refusals = RefusalRecorder(source, store, clock)
         self._newer = functools.lru_cache(maxsize=1)(
             lambda tip, published: source.newer(tip, published or "", MOST_WAITING)
@@ -593,8 +598,8 @@ class Syncer:
         change = self._keeper.judge(draft, decision.snapshot.published)
         if not decision.options.overrides.mass_removal:
             _refuse(draft_refusal(draft, decision.snapshot))
-        if self._packages is not None and not decision.options.overrides.package_problems:
-            self._packages.check(decision.snapshot, draft.revision, draft)
+        if self._check_packages is not None and not decision.options.overrides.package_problems:
+            self._check_packages(decision.snapshot, draft.revision, draft)
         return prepared, change
 
     def _publish(self, prepared: PreparedPublication, change: SectionWriter, candidate: _Candidate) -> int:

@@ -14,6 +14,7 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import counted
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
+from zkdeployment.publishing.governance import NO_GOVERNANCE
 from zkdeployment.publishing.records import MOST_VERSIONS, Publication, PublicationRecord, ServiceVersion
 from zkdeployment.publishing.rules.convergence import count_excluded, is_completed, is_under_way
 from zkdeployment.publishing.rules.precedence import (
@@ -24,7 +25,7 @@ from zkdeployment.publishing.rules.precedence import (
 )
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
 from zkdeployment.publishing.rules.review import Review, place
-from zkdeployment.publishing.section import NO_GOVERNANCE, FormerGovernance, GovernanceChange, section
+from zkdeployment.publishing.section import FormerGovernance, GovernanceChange, section
 from zkdeployment.publishing.targets.compilation import Compilation, compile_tree
 from zkdeployment.publishing.targets.compiler import host_problems
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.publication import LeftService, Published, Targets
+    from zkdeployment.publishing.governance import Governance
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
     from zkdeployment.publishing.rules.decision import Publish
-    from zkdeployment.publishing.section import Governance
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import LiveNode, Tree
@@ -258,7 +259,7 @@ def draft(
     tops = frozenset(text.tops)
     orphaned, begun = published.managed - tops, published.begun - tops
     tree = desired_tree(live.tree, merged, pinned=live.pinned, pruned=begun | orphaned if prune else begun)
-    governance = baseline.governance.kept()
+    governance = section().kept(baseline.governance)
     if not keeps_governance:
         governance = section().change(baseline.former, reviewed.documents, reviewed.linted.tree, tree, revision)
     compilation = _compile(reviewed, None if tree == text and not keeps_governance else tree, governance.after)

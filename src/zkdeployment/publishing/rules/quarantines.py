@@ -163,6 +163,8 @@ QUARANTINE: DocumentKind[Quarantine] = DocumentKind(
     faults=_faults,
 )
 
+DOCUMENT_KINDS = (QUARANTINE,)
+
 
 def quarantine_problems(targets: Targets, documents: Documents) -> Iterator[Problem]:
     """Yield an error for each service that wants a version in quarantine."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.features import installed
@@ -16,6 +16,7 @@ from zkdeployment.base.host import Identity, is_host_name
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.reading import document_files, nested_files, nested_problems, read_documents
+from zkdeployment.publishing.places import PublishingPlaces
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.precedence import placement_problems, service_order
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
@@ -30,18 +31,14 @@ from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
 from zkdeployment.tree.values import SYMBOLIC_LINK, parent_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.publication import Targets
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.section import ApprovalObjection, ChangeBasis, Governance
+    from zkdeployment.publishing.governance import Governance
+    from zkdeployment.publishing.section import ApprovalObjection, ChangeBasis
     from zkdeployment.tree.links import PartLinks
     from zkdeployment.tree.values import Nodes, Tree
-
-
-#: Yields the problems that documents have with a tree (``None``: there are no files of a tree) and with its
-#: targets, from which nothing is withheld.
-ReviewRule: TypeAlias = "Callable[[Documents, Tree | None, Targets], Iterable[Problem]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +198,7 @@ def review(files: Iterable[SourceFile], last: Review | None = None, *, signed: b
     placed += (place(problem, linted) for problem in _placement_problems(compilation.targets, documents))
     placed += nested_problems(files)
     text = linted.tree if linted.parsed else None
-    for rule in (rule for feature in installed() for rule in feature.review_rules()):
+    for rule in (rule for places in installed(PublishingPlaces) for rule in places.review_rules()):
         placed += rule(documents, text, compilation.whole)
     return Review(digest, linted, compilation, tuple(sort_problems(placed)), documents, signed, checks)
 

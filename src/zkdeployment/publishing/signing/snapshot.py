@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.deployment import Assignment
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.publication import LeftService, Published
     from zkdeployment.publishing.signing.statement import SignedStatement, Statement
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import Properties, Tree
+    from zkdeployment.tree.values import Tree
 
 
 #: The number of characters of a digest that messages show.

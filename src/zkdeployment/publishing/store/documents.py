@@ -19,8 +19,8 @@ from zkdeployment.zookeeper.nodes import pack, unpack
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from zkdeployment.documents.collection import DocumentKey
     from zkdeployment.documents.kinds import Subject
-    from zkdeployment.publishing.records import DocumentKey
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session

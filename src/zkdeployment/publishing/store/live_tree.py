@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from zkdeployment.publishing.store.assignments import top_paths, walk, withheld_operations
 from zkdeployment.tree.values import LiveNode, LiveTree, Tree, parent_path
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import check_path, lookup
+from zkdeployment.zookeeper.nodes import check_path
+from zkdeployment.zookeeper.session import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from zkdeployment.base.json_values import Lookup, Properties
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.tree.links import Lookup
-    from zkdeployment.tree.values import Properties, TreeChange
+    from zkdeployment.tree.values import TreeChange
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.json_values import Value
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterEvent
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.publishing.section import SectionOperations, SectionReads, SectionWriter
 from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.store.assignments import encode_targets, is_same_work, node_paths, writing
 from zkdeployment.publishing.store.cluster import (
@@ -28,6 +27,7 @@ from zkdeployment.publishing.store.cluster import (
 )
 from zkdeployment.publishing.store.documents import document_path, encode_strategy
 from zkdeployment.publishing.store.requests import request_of
+from zkdeployment.publishing.store.section_writer import SectionOperations, SectionReads, SectionWriter
 from zkdeployment.publishing.store.service_order import encode_entry
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, encode_content
@@ -36,10 +36,11 @@ from zkdeployment.zookeeper.transactions import ANY_VERSION, Create, Delete, Ope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.publishing.records import Publication
-    from zkdeployment.publishing.section import After, Before
+    from zkdeployment.publishing.store.section_writer import After, Before
     from zkdeployment.publishing.store.signing import SignatureWriter
-    from zkdeployment.tree.values import TreeChange, Value
+    from zkdeployment.tree.values import TreeChange
 
 
 def existing(before: Before, path: str) -> Node:

@@ -16,14 +16,15 @@ from zkdeployment.publishing.store.documents import decode_strategy
 from zkdeployment.tree.links import resolved_properties
 from zkdeployment.tree.values import PROPERTY_LINK
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import is_path, lookup
+from zkdeployment.zookeeper.nodes import is_path
+from zkdeployment.zookeeper.session import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Identity
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import Properties
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

@@ -13,7 +13,6 @@ from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.records import SyncerReport
 from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
-from zkdeployment.publishing.section import NO_CHANGE
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
 from zkdeployment.publishing.store.builder import chunks, final_publication, read_before, transactions_for
 from zkdeployment.publishing.store.cluster import cluster_of, decode_published, remove_outputs
@@ -25,6 +24,7 @@ from zkdeployment.publishing.store.requests import (
     refused_revision,
     write_report,
 )
+from zkdeployment.publishing.store.section_writer import NO_CHANGE
 from zkdeployment.publishing.store.sections import (
     ClusterWriter,
     DocumentWriter,
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.records import CommitSummary, Publication, PublicationRequest
-    from zkdeployment.publishing.section import After, Before, SectionOperations, SectionWriter
     from zkdeployment.publishing.signing.standing import StandingPublication
+    from zkdeployment.publishing.store.section_writer import After, Before, SectionOperations, SectionWriter
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
 

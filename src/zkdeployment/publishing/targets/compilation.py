@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.source_files import Problem
-from zkdeployment.publishing.section import NO_GOVERNANCE
+from zkdeployment.publishing.governance import NO_GOVERNANCE
 from zkdeployment.publishing.targets.compiler import (
     compile_targets,
     recompile_targets,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.publication import Targets
-    from zkdeployment.publishing.section import Governance
+    from zkdeployment.publishing.governance import Governance
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Tree, TreeChange
 

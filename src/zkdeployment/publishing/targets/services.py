@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from zkdeployment.base.inventory import Inventory
-    from zkdeployment.tree.values import Tree, Value
+    from zkdeployment.base.json_values import Value
+    from zkdeployment.tree.values import Tree
 
     T = TypeVar("T")
     from collections.abc import Sequence

@@ -15,10 +15,11 @@ from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.cli.act_verbs import directive_verb
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
+from zkdeployment.cli.places import LazyVerb
 from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
-from zkdeployment.cli.verb_group import LazyVerb, LazyVerbGroup
+from zkdeployment.cli.verb_group import LazyVerbGroup
 from zkdeployment.documents.reading import read_document, read_documents, read_facts
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.rollouts.acts import (
@@ -62,15 +63,15 @@ if TYPE_CHECKING:
 
 
 _VERBS = {
-    "abort": LazyVerb("rollouts.verbs.rollout", "End the rollout as failed, which stops the fleet.", "abort"),
-    "fail": LazyVerb("rollouts.verbs.rollout", "Fail a group whose metrics wait for data.", "fail"),
-    "measure": LazyVerb("rollouts.verbs.measure", "Run the queries of a group once.", "measure_group"),
-    "pause": LazyVerb("rollouts.verbs.rollout", "Start no further hosts in the rollout.", "pause"),
-    "promote": LazyVerb("rollouts.verbs.rollout", "Let a group begin that waits to be promoted.", "promote"),
-    "resume": LazyVerb("rollouts.verbs.rollout", "Continue a paused rollout.", "resume"),
-    "show": LazyVerb("rollouts.verbs.rollout", "Show the groups and hosts of a rollout.", "show"),
+    "abort": LazyVerb(".rollouts.verbs.rollout", "End the rollout as failed, which stops the fleet.", "abort"),
+    "fail": LazyVerb(".rollouts.verbs.rollout", "Fail a group whose metrics wait for data.", "fail"),
+    "measure": LazyVerb(".rollouts.verbs.measure", "Run the queries of a group once.", "measure_group"),
+    "pause": LazyVerb(".rollouts.verbs.rollout", "Start no further hosts in the rollout.", "pause"),
+    "promote": LazyVerb(".rollouts.verbs.rollout", "Let a group begin that waits to be promoted.", "promote"),
+    "resume": LazyVerb(".rollouts.verbs.rollout", "Continue a paused rollout.", "resume"),
+    "show": LazyVerb(".rollouts.verbs.rollout", "Show the groups and hosts of a rollout.", "show"),
     "simulate": LazyVerb(
-        "rollouts.verbs.rollout",
+        ".rollouts.verbs.rollout",
         "Show the order and the outcome of a rollout, without a fleet.",
         "simulate_rollout",
     ),

@@ -24,12 +24,13 @@ from fastapi.security import HTTPBasic, HTTPBasicCredentials
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from zkdeployment.base.act import LoginProblem
 from zkdeployment.base.errors import BusyError, UnreachableError
 from zkdeployment.service.access.cookies import SAFE_METHODS, session_token, site_of
 from zkdeployment.service.dependencies import Adapters, ServerAdapters, check_connection
 from zkdeployment.service.users.external_logins import PROXY_IDENTITY
 from zkdeployment.service.users.logins import throttled_address
-from zkdeployment.service.users.user import LoginProblem, LoginRefusal, Right, Role, User, right_refusal
+from zkdeployment.service.users.user import LoginRefusal, Right, Role, User, right_refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, FailedLogin
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
@@ -29,7 +29,7 @@ from zkdeployment.service.bodies import answer
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.host_snapshot import read_host_snapshot
-from zkdeployment.service.users.logins import FailedLogin
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.users.user import Right
 
 
@@ -96,7 +96,8 @@ def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
 
 def explanation_router() -> APIRouter:
     """Return the operation that explains a host, whose answer has the findings of the features."""
-    bodies = tuple(feature.finding_body() for feature in installed() if feature.finding_body is not None)
+    reading = (places.finding_body for places in installed(ServicePlaces))
+    bodies = tuple(read() for read in reading if read is not None)
     finding: Any = Union[bodies] if bodies else dict[str, Any]  # noqa: UP007  the members are computed
     body = answer("why", Explanation, checks=list[finding])
     explaining = APIRouter(prefix="/api/v1", tags=["fleet"], responses={503: ERRORS[503]})

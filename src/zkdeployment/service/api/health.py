@@ -19,6 +19,7 @@ from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.request_log import request_counts
 
 router = APIRouter(tags=["service"])
@@ -121,9 +122,8 @@ def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
 
 
 def _metrics_of_features(reading: FleetReading) -> Iterator[Metric]:
-    for feature in installed():
-        if feature.metrics is not None:
-            yield from feature.metrics(reading)
+    for places in installed(ServicePlaces):
+        yield from places.metrics(reading)
 
 
 metrics_router = APIRouter(tags=["service"])

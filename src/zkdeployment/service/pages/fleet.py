@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, FailedLogin
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.text import printable
@@ -20,7 +20,6 @@ from zkdeployment.publishing.records import PublicationRecord, PublicationSummar
 from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
-from zkdeployment.service.act import ActLink
 from zkdeployment.service.acts import PublishFleet, RollBackFleet, act_link, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
 from zkdeployment.service.host_snapshot import read_host_snapshot
@@ -39,12 +38,11 @@ from zkdeployment.service.pages.live_page import (
 )
 from zkdeployment.service.pages.services import read_targets
 from zkdeployment.service.planner import planner_of
-from zkdeployment.service.users.logins import FailedLogin
 from zkdeployment.service.users.user import Right, User
 from zkdeployment.service.views.commits import waiting_commits
 from zkdeployment.service.views.find import find
 from zkdeployment.service.views.fleet import FrontPageData, fleet_view, unpublished_commits
-from zkdeployment.service.views.frame import host_page, local_path, page_frame
+from zkdeployment.service.views.frame import ActLink, host_page, local_path, page_frame
 from zkdeployment.service.views.history import (
     PAGE_SIZE,
     TreeDifference,

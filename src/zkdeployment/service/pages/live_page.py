@@ -18,7 +18,6 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.text import printable, printable_lines
-from zkdeployment.publishing.section import section
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
 from zkdeployment.service.access.identity import session_user
@@ -36,10 +35,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService
     from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.service.act import ActLink
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
-    from zkdeployment.service.views.frame import PageFrame
+    from zkdeployment.service.views.frame import ActLink, PageFrame
 
 
 #: The folder of style sheets, scripts and icons.
@@ -278,7 +276,7 @@ def read_withheld(request: Request, adapters: ServerAdapters) -> WithheldReading
     withheld = last_known(request).read(Known.WITHHELD, adapters.feed.withheld, nothing)
     none_left: tuple[LeftService, ...] = ()
     left = last_known(request).read(Known.LEFT, adapters.feed.left, none_left)
-    return WithheldReading(withheld, tuple(section().summaries(adapters.feed)), left)
+    return WithheldReading(withheld, adapters.feed.snapshot().reading.governing_records, left)
 
 
 def read_or(read: Callable[[], T], default: D) -> T | D:

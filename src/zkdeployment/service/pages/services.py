@@ -24,6 +24,7 @@ from zkdeployment.service.pages.live_page import (
     read_withheld,
     show_page,
 )
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.views.service import (
     PagePart,
     lock_queue,
@@ -142,8 +143,8 @@ def _deployed(records: Sequence[PublicationRecord]) -> dict[str, float]:
 
 def _parts(visit: ServiceVisit) -> Iterator[PagePart]:
     """Yield the parts of features; while ZooKeeper is away, a feature may have none."""
-    for feature in installed():
+    for places in installed(ServicePlaces):
         try:
-            yield from feature.service_page(visit)
+            yield from places.service_page(visit)
         except UnreachableError:
             continue

@@ -10,12 +10,12 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.act import FailedLogin, LoginProblem
 from zkdeployment.base.errors import ConflictError, UnreachableError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.service.users.logins import (
     LONGEST_WAIT,
-    FailedLogin,
     FailureCount,
     LoginSession,
     after_failure,
@@ -26,7 +26,7 @@ from zkdeployment.service.users.logins import (
     sessions_to_end,
     throttled_address,
 )
-from zkdeployment.service.users.user import LoginProblem, LoginRefusal, User
+from zkdeployment.service.users.user import LoginRefusal, User
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.shared_nodes import WatchedNodes
@@ -35,11 +35,11 @@ from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from zkdeployment.base.json_values import Value
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.service.users.external_logins import ExternalUser
     from zkdeployment.service.users.key_hashes import KeyHasher
     from zkdeployment.service.users.user_store import ZooKeeperUsers
-    from zkdeployment.tree.values import Value
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import seconds_ahead
-from zkdeployment.base.records import Key, Record
-from zkdeployment.service.users.user import LoginProblem
+from zkdeployment.base.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,17 +59,6 @@ def sessions_to_end(sessions: Mapping[str, LoginSession | None], user: str, now:
     left = [name for name in by_age if name not in ended]
     ended.update(left[: max(0, len(left) - SESSIONS_OF_ALL + 1)])
     return sorted(sessions.keys() - valid.keys() | ended)
-
-
-@dataclass(frozen=True, slots=True)
-class FailedLogin(Record):
-    """A failed login; ``user`` is ``None`` if no user has the given name, which may be a misplaced key."""
-
-    is_lenient: ClassVar[bool] = True
-    time: float
-    user: Annotated[str | None, Key(about="The user; null if there is no user of the given name.")] = None
-    address: str = "?"
-    problem: LoginProblem = LoginProblem.WRONG
 
 
 #: Seconds after the last failure after which failures are forgotten.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from zkdeployment.base.act import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
 from zkdeployment.base.records import Key, Record, invalid
 from zkdeployment.tree.values import is_below
@@ -17,8 +18,8 @@ from zkdeployment.tree.values import is_below
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zkdeployment.service.act import ActRight
-    from zkdeployment.tree.values import Value
+    from zkdeployment.base.act import ActRight
+    from zkdeployment.base.json_values import Value
 
 
 #: The text in place of masked secrets.
@@ -156,19 +157,6 @@ class IssuedKey:
 
     def __repr__(self) -> str:
         return f"IssuedKey({self.user.name}, {MASK})"
-
-
-class LoginProblem(Enum):
-    """The reasons for which logins are refused; the value is the text for logs and people.
-
-    An unknown name and a wrong key are one problem: an answer must not reveal which names exist.
-    """
-
-    WRONG = "the name or the key is wrong"
-    RETIRED = "the user is retired"
-    EXPIRED = "the key has expired"
-    THROTTLED = "there were too many failed logins"
-    TAKEN = "another user has this name"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.publishing.records import CommitSummary, PublicationRecord
-    from zkdeployment.service.act import ActLink
-    from zkdeployment.service.views.frame import Tab
+    from zkdeployment.service.views.frame import ActLink, Tab
 
 #: The most links of a kind.
 _MOST = 8

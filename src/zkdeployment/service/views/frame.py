@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from typing import Self
 
     from zkdeployment.fleet.views.status import Column
-    from zkdeployment.service.act import ActLink
     from zkdeployment.service.users.user import User
     from zkdeployment.service.views.fleet import FleetVerdict
+
+
+@dataclass(frozen=True)
+class ActLink:
+    """A link to the form of an act; ``kind`` is ``danger``, ``primary`` or empty, ``key`` opens the form."""
+
+    label: str
+    href: str
+    kind: str = ""
+    key: str = ""
 
 
 def host_page(host_id: str) -> str:

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import HostStatus
     from zkdeployment.publishing.records import PublicationRecord
-    from zkdeployment.service.act import ActLink
-    from zkdeployment.service.views.frame import Moment
+    from zkdeployment.service.views.frame import ActLink, Moment
 
 
 @dataclass(frozen=True, slots=True)

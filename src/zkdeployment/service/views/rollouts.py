@@ -16,7 +16,7 @@ from zkdeployment.strategies.views import GroupState, RolloutProgressState, deci
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zkdeployment.service.act import ActLink
+    from zkdeployment.service.views.frame import ActLink
     from zkdeployment.strategies.analysis_views import MetricPlot, MetricStatus
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus

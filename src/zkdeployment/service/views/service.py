@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.base.json_values import Properties
     from zkdeployment.base.lock import Contender, Lock
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.hosts import StateSign
     from zkdeployment.service.views.services import ServiceHosts, ServiceRow
-    from zkdeployment.tree.values import Properties
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus
-    from zkdeployment.publishing.section import Governor
+    from zkdeployment.publishing.governance import Governor
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.views.hosts import StateSign
 

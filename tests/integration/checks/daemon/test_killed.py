@@ -24,7 +24,7 @@ from zkdeployment.zookeeper.transactions import Create, Delete
 if TYPE_CHECKING:
     from zkdeployment.checks.daemon.check_daemon import CheckDaemon
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.publishing.records import DocumentContents
+    from zkdeployment.documents.collection import DocumentContents
 
 H1 = Identity("h1", "h1")
 

@@ -12,13 +12,12 @@ import yaml
 
 from support.commands import invoke
 from support.waiting import wait_until
+from zkdeployment.base.act import FailedLogin, LoginProblem
 from zkdeployment.base.errors import TreeError
 from zkdeployment.cli.operator_options import new_act
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
 from zkdeployment.service.users.login_store import record_failed_login
-from zkdeployment.service.users.logins import FailedLogin
-from zkdeployment.service.users.user import LoginProblem
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from support.proxy import Proxy
     from support.publishing import Publishing
+    from zkdeployment.base.json_values import Value
     from zkdeployment.intents.rules.revisions import IntentsChange
     from zkdeployment.publishing.ports import TreeSource
     from zkdeployment.publishing.records import Publication
-    from zkdeployment.tree.values import Value
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 BAD = "/who\n  x = open('f')\n"

@@ -7,6 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.metrics import read_metrics
+from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.daemon.metrics import MetricsFile, Probe
 from zkdeployment.base.errors import UnreachableError
@@ -17,7 +18,6 @@ from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import PublicationRequest
 from zkdeployment.publishing.store.requests import asking, read_report, read_request
 from zkdeployment.publishing.store.store import ZooKeeperPublications
-from zkdeployment.zookeeper.servers import ConnectionStatus
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:

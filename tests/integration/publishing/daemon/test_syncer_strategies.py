@@ -29,8 +29,8 @@ from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
     from support.publishing import Publishing
+    from zkdeployment.base.json_values import Value
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import Value
 
 TREE = "/who\n  /web : shop\n    version = '1.0'\n    /deploy\n      /h1\n"
 STRATEGY = EXAMPLE_FILE.read_text()

@@ -13,9 +13,9 @@ from fastapi.routing import APIRoute
 
 from support.service import RunningService, form_token, running_service
 from support.waiting import wait_until
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, LoginProblem
 from zkdeployment.service.application import api_routers, page_routers
-from zkdeployment.service.users.user import LoginProblem, Role
+from zkdeployment.service.users.user import Role
 
 ACT = Act("tests", "change", "a test", 0.0)
 

@@ -9,12 +9,12 @@ import structlog
 
 from support.waiting import wait_until
 from support.zookeeper import sent_requests
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, FailedLogin, LoginProblem
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.service.users import login_store
 from zkdeployment.service.users.key_hashes import KeyHasher
-from zkdeployment.service.users.logins import SESSION_SECONDS, SESSIONS_OF_USER, FailedLogin
-from zkdeployment.service.users.user import LoginProblem, LoginRefusal, NewUser, Role
+from zkdeployment.service.users.logins import SESSION_SECONDS, SESSIONS_OF_USER
+from zkdeployment.service.users.user import LoginRefusal, NewUser, Role
 
 ACT = Act("root@ops1", "add user", "", 5.0)
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.9"

@@ -1,9 +1,7 @@
 import pytest
 
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, FailedLogin, LoginProblem
 from zkdeployment.fleet.views.history import AuditRecords, Period, audit_records
-from zkdeployment.service.users.logins import FailedLogin
-from zkdeployment.service.users.user import LoginProblem
 
 ACTS = (
     Act("root@ops1", "stop", "fire", 1.0),

@@ -13,7 +13,7 @@ from zkdeployment.intents.rules.approvals import (
     AcceptanceRecord,
     recorded_governance,
 )
-from zkdeployment.publishing.section import StandingGovernance, standing_list
+from zkdeployment.publishing.governance import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.standing import SigningRecord
 from zkdeployment.publishing.signing.statement import left_digest
 

@@ -14,7 +14,7 @@ from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.intents.documents.kinds import GROUP, intent_document
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
 from zkdeployment.intents.rules.governance import IntentGovernance, read_intents
-from zkdeployment.publishing.section import NO_GOVERNANCE
+from zkdeployment.publishing.governance import NO_GOVERNANCE
 from zkdeployment.publishing.targets.compilation import Recompilation, compile_tree, withheld_after
 from zkdeployment.publishing.targets.compiler import (
     compile_targets,

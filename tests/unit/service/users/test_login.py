@@ -3,17 +3,17 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
+from zkdeployment.base.act import FailedLogin, LoginProblem
 from zkdeployment.base.durations import CLOCK_TOLERANCE
 from zkdeployment.service.users.logins import (
     SESSION_SECONDS,
     SESSIONS_OF_ALL,
     SESSIONS_OF_USER,
-    FailedLogin,
     LoginSession,
     begin_login,
     sessions_to_end,
 )
-from zkdeployment.service.users.user import LoginProblem, Role
+from zkdeployment.service.users.user import Role
 
 ALICE = make_user("alice", Role.OPERATOR, id=3, created_at=1.0)
 LOGIN = begin_login(ALICE, 100.0)

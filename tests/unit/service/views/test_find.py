@@ -6,9 +6,8 @@ from zkdeployment.base.deployment import Assignment
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import CommitSummary, Origin, PublicationRecord
-from zkdeployment.service.act import ActLink
 from zkdeployment.service.views.find import find
-from zkdeployment.service.views.frame import Tab
+from zkdeployment.service.views.frame import ActLink, Tab
 
 FAILED = make_host("db1", "r1", error="disk full")
 HOSTS = (*(make_host(f"web{number:02}", "r2") for number in range(12)), FAILED)

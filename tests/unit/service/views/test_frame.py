@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
-from zkdeployment.service.act import ActLink
 from zkdeployment.service.users.user import Role
 from zkdeployment.service.views.fleet import FleetVerdict, Tone
-from zkdeployment.service.views.frame import deadline, moment, page_frame
+from zkdeployment.service.views.frame import ActLink, deadline, moment, page_frame
 
 NOW = 1_795_330_000.0
 ANN = make_user("ann", Role.OPERATOR)

@@ -13,7 +13,7 @@ from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.publishing.records import PublicationRecord
-from zkdeployment.service.act import ActLink
+from zkdeployment.service.views.frame import ActLink
 from zkdeployment.service.views.hosts import advice_lines, host_view, live_view
 
 NOW = 10_000.0

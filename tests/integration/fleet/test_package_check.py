@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from support.builders import make_package
 from support.hosts.repositories import PaperRepository, publish_modules, reader
-from zkdeployment.agent.package_check import check_packages
 from zkdeployment.agent.rules.availability import PaperResolution
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Package
+from zkdeployment.fleet.package_check import check_packages
 
 if TYPE_CHECKING:
     from collections.abc import Collection

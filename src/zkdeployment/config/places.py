@@ -1,0 +1,19 @@
+"""The places of the frame of settings, which features fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from zkdeployment.config.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsPlaces:
+    """The contributions of a feature to the configuration."""
+
+    #: Raises ``ConfigurationError`` for a key or a file of the configuration that the feature cannot use.
+    check: Callable[[Settings], object] = lambda _settings: None
