@@ -48,9 +48,11 @@ prepare() {
     [ "$system" = "$extra" ] || stamp+=-for-${system:-fleets}
     mkdir -p build
     if ! is_current "$stamp" "$system"; then
+        [ -f "$stamp" ] || [ "$system" != test ] ||
+            say "the first run downloads Python packages (130 MB), packages of the system (up to 350 MB) and what it puts into build (130 MB)"
         make_environment "$extra"
         install_system_packages "$system"
-        pwd >"$stamp"
+        wanted >"$stamp"
     fi
     [ "$system" = packages ] || find_zookeeper ||
         fail "there is still no ZooKeeper; remove $PWD/$stamp and run this again"
@@ -58,9 +60,16 @@ prepare() {
     unset PYTHONDONTWRITEBYTECODE # programs start often, and would compile their modules each time
 }
 
-# Whether everything was installed since the last change of what is wanted, for a checkout in this place.
+# What decides what is installed: the place of the checkout, the requirements in setup.cfg, and this file. Their times say
+# nothing, because git sets these with each checkout.
+wanted() {
+    pwd
+    { sed '/^\[tool:pytest\]/q' setup.cfg && cat scripts/lib.sh; } | cksum
+}
+
+# Whether everything is installed that is wanted.
 is_current() {
-    [ -f "$1" ] && [ "$1" -nt setup.cfg ] && [ "$1" -nt scripts/lib.sh ] && [ "$(<"$1")" = "$PWD" ] || return
+    [ -f "$1" ] && [ "$(<"$1")" = "$(wanted)" ] || return
     [[ "$2" != @(test|bench) ]] || has_chromium || return
     [ "$2" != test ] || { has_nagios && has_axe && has_prometheus && has_balancers; }
 }

@@ -1,14 +1,12 @@
 """Fixtures for all tests."""
 
 import gc
-import os
 import signal
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis import HealthCheck, settings
 
 from support.hosts.repositories import built_packages, paper_repository
 from support.hosts.rpm_hosts import rpm_repository
@@ -20,7 +18,6 @@ from support.limits import (
     pytest_runtest_setup,
     pytest_runtest_teardown,
     pytest_timeout_set_timer,
-    unmeasured,
 )
 from support.recordings import recorded
 from support.web.browser import axe_source, browser
@@ -98,33 +95,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Trace the import of modules in one worker only, and exclude the imported objects from garbage collection."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    """Exclude the objects that the imports make from garbage collection."""
     gc.disable()
     try:
-        with nullcontext() if worker == "gw0" else unmeasured():
-            return (yield)
+        return (yield)
     finally:
         gc.freeze()
         gc.enable()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Trace nothing in the process that distributes the tests to workers."""
-    if session.config.getoption("numprocesses", None):
-        with unmeasured():
-            return (yield)
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure no coverage in tests of properties and in marked tests: other tests reach the same lines."""
-    if item.get_closest_marker("unmeasured") or is_hypothesis_test(getattr(item, "obj", None)):
-        with unmeasured():
-            return (yield)
-    return (yield)
 
 
 @pytest.fixture(autouse=True)

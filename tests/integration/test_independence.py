@@ -55,7 +55,6 @@ def copy_without(target, *features):
     return run
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("feature", FEATURES)
 def test_without_a_feature_everything_else_is_imported_and_composed(tmp_path, feature):
     run = copy_without(tmp_path / "copy", feature)
@@ -63,7 +62,6 @@ def test_without_a_feature_everything_else_is_imported_and_composed(tmp_path, fe
     run(Path(sys.executable).parent / "lint-imports", "--no-cache")
 
 
-@pytest.mark.unmeasured
 @pytest.mark.timeout(600)
 def test_without_all_features_the_frames_pass_their_tests(tmp_path):
     run = copy_without(tmp_path / "copy", *FEATURES)

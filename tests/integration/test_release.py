@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[2]
 #: These tests use the archives that are built fast; the RPMs have tests of their own.
 QUICK = "--quick"
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.unmeasured, pytest.mark.all_features]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.all_features]
 
 
 class Checkout:

@@ -114,6 +114,30 @@ def test_load_balancers_that_cannot_load_their_libraries_are_fetched_again(clone
     assert (done.returncode == 0) == has
 
 
+@pytest.mark.parametrize(
+    ("change", "installs"),
+    [
+        ("touch setup.cfg scripts/lib.sh", False),
+        ("echo 'markers = slow' >>setup.cfg", False),
+        ("sed -i 's/ruff >= 0.9/ruff >= 0.10/' setup.cfg", True),
+        ("echo '# installs more' >>scripts/lib.sh", True),
+        ("echo /elsewhere >.venv/ready", True),
+    ],
+)
+def test_only_a_change_of_what_is_wanted_makes_the_next_run_install_something(clone, change, installs):
+    shutil.copy(PROJECT / "setup.cfg", clone)
+    (clone / ".venv").mkdir()
+    text = f'source scripts/lib.sh && wanted >.venv/ready && {change} && is_current .venv/ready ""'
+    assert run("bash", "-c", text, cwd=clone).returncode == installs
+
+
+def test_an_option_that_stops_after_the_first_stage_takes_no_tests(clone):
+    done = run(clone / "scripts" / "test", "--quick", "tests/unit")
+    assert done.returncode == 1
+    assert "--quick takes no other options" in done.stderr
+    assert not (clone / ".venv").exists()
+
+
 def test_a_sandbox_reports_that_the_worker_of_pools_lacks_its_libraries_before_it_starts_anything(tmp_path):
     checkout = make_checkout(tmp_path / "checkout")
     programs = checkout / ".venv" / "bin"

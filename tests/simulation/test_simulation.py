@@ -21,7 +21,7 @@ _TESTS = Path(__file__).parents[1]
 def simulate(*arguments):
     return run(
         *(sys.executable, "-m", "simulation", *arguments),
-        env={**os.environ, "PYTHONPATH": str(_TESTS), "PYTHONHASHSEED": "0", "COVERAGE_PROCESS_CONFIG": ""},
+        env={**os.environ, "PYTHONPATH": str(_TESTS), "PYTHONHASHSEED": "0"},
     )
 
 

@@ -10,13 +10,11 @@ import os
 import signal
 import subprocess
 import uuid
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 import pytest_timeout
-from coverage import Coverage
 
 from zkdeployment.sandbox.processes import VARIABLE, Deadline
 
@@ -165,19 +163,3 @@ def _belongs(program: psutil.Process, test: str) -> bool:
     except psutil.Error:
         return False  # it has ended, or belongs to another user
     return environment.get(TEST) == test and VARIABLE not in environment
-
-
-@contextmanager
-def unmeasured() -> Iterator[None]:
-    """Measure no coverage of this process, and of processes that the block starts, until the block ends."""
-    coverage = Coverage.current()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-        if coverage is None:
-            yield
-            return
-        coverage.stop()
-        try:
-            yield
-        finally:
-            coverage.start()

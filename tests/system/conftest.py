@@ -12,23 +12,6 @@ from support.sandboxes import SandboxCommands, ended_with_the_tests
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.sandbox.fleet import Sandbox
 
-HERE = Path(__file__).parent
-
-#: The tests that start all programs of a sandbox; what others add to the coverage is not worth its processor time.
-MEASURED = {"test_demo.py", "test_sandbox.py"}
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.parent == HERE and item.path.name not in MEASURED:
-            item.add_marker(pytest.mark.unmeasured)
-
-
-@pytest.fixture
-def unmeasured_programs(monkeypatch):
-    """Measure only this process: other tests start the same programs."""
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-
 
 @pytest.fixture(scope="module")
 def place():

@@ -68,7 +68,6 @@ def test_an_interrupted_demo_leaves_nothing_behind(directory):
     assert not directory.exists()
 
 
-@pytest.mark.usefixtures("unmeasured_programs")
 def test_a_failed_check_fails_the_demo_and_leaves_nothing_behind(directory, monkeypatch):
     def play_stages(scenario):
         scenario.check(holds=False, text="the moon is made of cheese")

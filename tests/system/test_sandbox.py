@@ -195,7 +195,6 @@ def test_an_invalid_package_or_directory_is_refused(box, tmp_path):
     assert box.sandbox("push", text).returncode == 2
 
 
-@pytest.mark.usefixtures("unmeasured_programs")
 def test_two_sandboxes_live_side_by_side(box, make_box):
     other = make_box("other")
     printed = json.loads(other.up("--hosts", "1", "--no-syncer", "-o", "json").stdout)
@@ -208,7 +207,6 @@ def test_two_sandboxes_live_side_by_side(box, make_box):
     assert box.status == before
 
 
-@pytest.mark.usefixtures("unmeasured_programs")
 def test_down_ends_processes_that_survived_a_crash(box, make_box):
     crashed = make_box("crashed")
     crashed.up("--hosts", "1", "--samples")
@@ -228,7 +226,6 @@ def test_down_ends_processes_that_survived_a_crash(box, make_box):
     assert box.status["hosts"]["host1"]["pid"] is not None
 
 
-@pytest.mark.usefixtures("unmeasured_programs")
 def test_down_ends_the_processes_of_a_sandbox_whose_directory_was_removed(make_box):
     gone = make_box("gone")
     gone.up("--hosts", "1")
@@ -293,7 +290,6 @@ def test_invalid_hosts_are_refused_before_any_process_starts(make_box):
     assert left_of(none) == ([], False)
 
 
-@pytest.mark.usefixtures("unmeasured_programs")
 def test_an_ensemble_of_three_survives_the_loss_of_one(make_box):
     ensemble = make_box("ensemble")
     ensemble.up("--hosts", "1", "--servers", "3", "--samples")

@@ -202,7 +202,6 @@ def cut(line):
     return [piece.strip() for piece in line.split("...") if is_phrase(piece)]
 
 
-@pytest.mark.unmeasured
 def test_each_refusal_and_each_alarm_has_a_page():
     quoted = [piece for lines in QUOTED.values() for line in lines for piece in cut(line)]
     texts = [*refusals()]
@@ -223,7 +222,6 @@ def test_each_alert_has_a_page_and_no_page_is_of_another():
     assert sorted(quoted) == alerts
 
 
-@pytest.mark.unmeasured
 def test_messages_that_pages_quote_are_those_of_the_program():
     texts = [piece for module in parsed_modules().values() for pieces in messages(module) for piece in pieces]
     for page, lines in QUOTED.items():

@@ -37,7 +37,6 @@ def weigh(agent: psutil.Process) -> tuple[int, int, int]:
     return agent.num_threads(), agent.num_fds(), agent.memory_info().rss
 
 
-@pytest.mark.unmeasured
 @pytest.mark.timeout(600)
 def test_a_thousand_deployments_leak_no_threads_open_files_or_memory(fleet, host):
     with host.process() as child:

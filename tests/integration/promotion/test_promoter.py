@@ -490,7 +490,6 @@ def check_moves(fleets, order):
         tips[name] = new
 
 
-@pytest.mark.unmeasured
 def test_a_rollback_passes_a_diverged_fleet_which_joins_after_its_reset(fleets):
     """The promoters are killed at each write and push."""
     good = fleets.push(CANARY, REST, tree="/good")
@@ -526,7 +525,6 @@ def test_a_rollback_passes_a_diverged_fleet_which_joins_after_its_reset(fleets):
     assert len(fleets.moves()) == len(set(fleets.moves()))
 
 
-@pytest.mark.unmeasured
 def test_promoters_that_are_killed_at_each_write_and_push_reach_the_same_result(fleets):
     first = fleets.push(CANARY, REST)
     deaths, commits = Deaths(), [first]

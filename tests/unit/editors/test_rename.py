@@ -86,7 +86,6 @@ def trees(draw: st.DrawFn) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.unmeasured
 @given(trees(), st.data())
 def test_a_renaming_keeps_the_meaning_of_all_links_and_can_be_undone(text, data):
     files = {"main.zk": text}

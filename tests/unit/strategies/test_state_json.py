@@ -114,7 +114,6 @@ def test_an_unreadable_node_is_an_error_with_advice():
         decode_state(b"{}")
 
 
-@pytest.mark.unmeasured
 def test_ten_thousand_hosts_with_any_errors_fit_into_a_node():
     hosts = {f"i-{number * 2654435761 % 2**32:08x}": Facts(rack=f"rack{number % 50}") for number in range(10_000)}
     racks = [
@@ -139,7 +138,6 @@ def worst_hosts(random):
     return {random_text(random, 36): Facts() for _ in range(10_000)}
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("reporting", [True, False], ids=["reports", "errors"])
 def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting):
     random = Random(1)
@@ -162,7 +160,6 @@ def test_ten_thousand_hosts_that_all_fail_differently_fit_into_a_node(reporting)
     assert read.rollout == state.rollout
 
 
-@pytest.mark.unmeasured
 def test_all_other_records_of_ten_thousand_hosts_fit_into_a_node():
     random = Random(2)
     hosts = worst_hosts(random)

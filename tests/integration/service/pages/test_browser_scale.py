@@ -17,8 +17,6 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.service.users.user import Role
 
-pytestmark = pytest.mark.unmeasured
-
 SIZE = 10_000
 REVISION = "b" * 40
 

@@ -347,7 +347,6 @@ ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", ROLLOUTS)
 def test_the_page_of_the_rollout_answers_the_questions(rollout_scene: Scene, browser: Browser, name: str) -> None:
     prepare, headline, answers = ROLLOUTS[name]
@@ -379,7 +378,6 @@ SERVICES = {
 }
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", SERVICES)
 def test_the_page_of_a_service_answers_the_questions(scene: Scene, browser: Browser, name: str) -> None:
     prepare, answers = SERVICES[name]
@@ -407,7 +405,6 @@ def _assert_page_answers(
             scene.proxy.heal()
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("name", STATES)
 def test_the_questions_of_five_seconds_are_answered_without_scrolling(
     scene: Scene, browser: Browser, name: str

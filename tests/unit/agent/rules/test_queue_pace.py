@@ -1,7 +1,5 @@
 """The pace of requests in a lock's queue: all hosts together send hardly more than the first few hosts."""
 
-import pytest
-
 from zkdeployment.agent.rules.waiting import asks_for_holder, asks_for_others
 
 TURNS = range(1, 1001)
@@ -27,7 +25,6 @@ def test_the_intervals_between_two_holder_queries_double():
     assert [turn for turn in TURNS if asks_for_holder(turn, 5, 5)] == [5, 10, 20, 40, 80, 160, 320, 640]
 
 
-@pytest.mark.unmeasured
 def test_ten_times_as_many_waiting_hosts_send_hardly_more_holder_queries():
     many = asking(1000)
     assert many < 4 * asking(100)

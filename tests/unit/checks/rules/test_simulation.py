@@ -290,7 +290,6 @@ def test_a_start_may_lack_everything_but_its_configurations():
     assert last("success", start={"configurations": []}) == "conflict | "
 
 
-@pytest.mark.unmeasured
 @pytest.mark.parametrize("current", [None, 0, 1, 9])
 @pytest.mark.parametrize("flag", [True, False])
 @pytest.mark.parametrize("deleted", [True, False])
