@@ -85,6 +85,15 @@ class Stage:
         """Submit a form, which leads back to a page."""
         answer = submit(self.browser, form, button, texts, *ticks)
         assert (answer.status_code, answer.headers.get("location")) == (303, back), answer.text
+        wait_until(self._has_read_the_act, "the service has read what the act wrote")
+
+    def _has_read_the_act(self) -> bool:
+        """Whether pages show the present state: after an act, the service waits for that only for a moment."""
+        read, written = (
+            self.service.adapters.feed.snapshot().fleet,
+            self.service.adapters.operator.fleet.snapshot(),
+        )
+        return (read.cluster, read.stops) == (written.cluster, written.stops)
 
     def acts(self) -> list[tuple[str, str]]:
         """Return the acts of the operator on the fleet."""
