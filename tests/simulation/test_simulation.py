@@ -5,6 +5,7 @@ repeats them.
 """
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -35,21 +36,28 @@ def test_the_invariants_detect_defects(mutations, name):
     assert f"found: {name}: " in mutations, mutations
 
 
+#: The options of fleets, and how many of their seeds run in each commit and at night.
+FLEETS = {
+    "--faults 240 --hosts 4": (20, 50),
+    "--first 1001 --faults 60 --hosts 3 --services 3": (50, 150),
+    "--theme checkouts --faults 240": (4, 12),
+    "--theme repetitions --faults 240": (8, 24),
+    "--theme rollbacks --faults 240": (6, 24),
+    "--theme analyses --faults 1800": (6, 24),
+    "--theme retries --faults 240": (8, 24),
+    "--theme 'group stops' --faults 240": (8, 24),
+}
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("options", "seeds"),
     [
-        ("--seeds", "50", "--faults", "240", "--hosts", "4"),
-        ("--first", "1001", "--seeds", "150", "--faults", "60", "--hosts", "3", "--services", "3"),
-        ("--theme", "checkouts", "--seeds", "4", "--faults", "240"),
-        ("--theme", "repetitions", "--seeds", "12", "--faults", "240"),
-        ("--theme", "rollbacks", "--seeds", "6", "--faults", "240"),
-        ("--theme", "analyses", "--seeds", "8", "--faults", "1800"),
-        ("--theme", "retries", "--seeds", "12", "--faults", "240"),
-        ("--theme", "group stops", "--seeds", "12", "--faults", "240"),
+        *((options, seeds) for options, (seeds, _) in FLEETS.items()),
+        *(pytest.param(options, seeds, marks=pytest.mark.nightly) for options, (_, seeds) in FLEETS.items()),
     ],
 )
-def test_small_fleets_keep_all_invariants_under_all_events(arguments):
-    done = simulate(*arguments)
+def test_small_fleets_keep_all_invariants_under_all_events(options, seeds):
+    done = simulate(*shlex.split(options), "--seeds", seeds)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
     assert "all invariants held" in done.stdout
 
