@@ -60,10 +60,10 @@ def measure(scale: Scale) -> Iterator[Result]:
             fleet = Fleet(Path(scratch), f"{server.address}/agent", client)
             fleet.set_version("first")
             host = fleet.host("host1")
-            with host.process(**_INSTALLED):
+            with host.new_process(**_INSTALLED):
                 wait_until(lambda: host.has_finished("first"), "the agent compiled its modules", _PATIENCE)
             with (
-                host.process(**_INSTALLED) as agent,
+                host.new_process(**_INSTALLED) as agent,
                 _bare(_BARE, fleet.connection) as bare,
                 _bare(_WITH_LIBRARIES, fleet.connection) as libraries,
             ):

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from support.forks import ForkedProgram, run_forked
 from support.hosts.packages import AvailablePackage, FakePackageManager
 from support.waiting import PATIENCE, wait_until
+from support.zookeeper import expire_owner
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.machine.clock import SystemClock
@@ -256,6 +258,10 @@ class AgentHost:
         """The names of the directories of packages and checkouts on the host."""
         return sorted(path.name for path in (self.root / "opt").iterdir())
 
+    def end_session(self) -> None:
+        """End the session of the host's agent at once, as ZooKeeper does after a silence of some seconds."""
+        expire_owner(self.fleet.client, self.fleet.connection, f"/hosts/{self.id}")
+
     def block(self) -> Path:
         """Block the scripts of this host until the test removes the returned file."""
         file = self.root / "block"
@@ -278,35 +284,41 @@ class AgentHost:
             agent.stop()
 
     @contextmanager
-    def process(self, *options: str, failpoints: str = "", **more: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the agent as a process, with ``more`` variables; its packages' scripts must exist below ``/opt``.
+    def process(self, *options: str, failpoints: str = "", **more: str) -> Iterator[ForkedProgram]:
+        """Run the agent as a process, with ``more`` variables; its packages' scripts must exist below ``/opt``."""
+        environment = {**os.environ, VARIABLE: failpoints, **more}
+        with self.log.open("ab") as log:
+            child = ForkedProgram(["agent", *options, str(self.config)], environment, log, log)
+        with _ended(child):
+            yield child
+
+    @contextmanager
+    def new_process(self, *options: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the agent as ``process`` does, in a new Python.
 
         Coverage is off: tests kill most of these processes, which loses the data.
         """
-        environment = {**os.environ, "COVERAGE_PROCESS_CONFIG": "", VARIABLE: failpoints, **more}
+        argv = [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)]
+        environment = {**os.environ, "COVERAGE_PROCESS_CONFIG": "", **more}
         with self.log.open("ab") as log:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)],
-                env=environment,
-                stdout=log,
-                stderr=log,
-            )
-        try:
+            child = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
+        with _ended(child):
             yield child
-        finally:
-            if child.poll() is None:
-                child.send_signal(signal.SIGCONT)
-                child.kill()
-            child.wait()
 
     def command(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Run the agent as a process and wait for its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_forked("agent", *options, str(self.config))
+
+
+@contextmanager
+def _ended(child: ForkedProgram | subprocess.Popen[bytes]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGCONT)
+            child.kill()
+        child.wait()
 
 
 def wait_for_versions(hosts: Sequence[AgentHost], version: object) -> None:

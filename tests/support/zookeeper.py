@@ -111,6 +111,23 @@ def expire_session(connection: str, session: tuple[int, bytes]) -> None:
         pass
 
 
+def expire_owner(client: KazooClient, connection: str, path: str) -> None:
+    """Make the server expire the session of an ephemeral node, of which the client may be killed or frozen."""
+    owner = client.exists(path).ephemeralOwner
+    expire_session(connection, (owner, _session_password(owner)))
+    assert not client.exists(path), f"the session {owner:x} of {path} has ended"
+
+
+def _session_password(session: int) -> bytes:
+    """Return the password that ZooKeeper's servers make of a session's id, with the random numbers of Java."""
+    state = (session ^ 0xB3415C00 ^ 0x5DEECE66D) % 2**48
+    password = b""
+    while len(password) < 16:
+        state = (state * 0x5DEECE66D + 0xB) % 2**48
+        password += (state >> 16).to_bytes(4, "little")
+    return password
+
+
 def write_node(client: KazooClient, path: str, properties: object, *, ephemeral: bool = False) -> None:
     """Write a node with properties as JSON; create it, and the nodes above it, if necessary."""
     data = json.dumps(properties).encode()

@@ -39,7 +39,7 @@ def weigh(agent: psutil.Process) -> tuple[int, int, int]:
 
 @pytest.mark.timeout(600)
 def test_a_thousand_deployments_leak_no_threads_open_files_or_memory(fleet, host):
-    with host.process() as child:
+    with host.new_process() as child:
         agent = psutil.Process(child.pid)
         for number in range(VERSIONS):
             fleet.set_version(f"r{number}")

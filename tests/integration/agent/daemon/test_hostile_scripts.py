@@ -56,7 +56,7 @@ def test_an_endless_line_of_output_does_not_increase_the_agents_memory(fleet, ho
     put_script(host.root, "foo", "#!/bin/sh\nexec head -c 60000000 /dev/zero\n")
     host.config.write_text(host.config.read_text().replace("script-timeout = 1.5", "script-timeout = 100"))
     fleet.set_version(False)
-    with host.process("--verbose") as child:
+    with host.new_process("--verbose") as child:
         agent = psutil.Process(child.pid)
         wait_until(lambda: host.node, "registered")
         most = before = agent.memory_info().rss

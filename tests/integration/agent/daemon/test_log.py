@@ -1,6 +1,7 @@
 """The log of an agent: a real agent process, a real ZooKeeper."""
 
 import json
+import signal
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_every_log_line_names_the_host_and_during_a_deployment_its_revision_and_
         fleet.client.delete("/hosts/h1")
         (host.root / "block").unlink()
         host.wait_for_version("r2")
-        agent.terminate()
+        agent.send_signal(signal.SIGTERM)
         assert agent.wait() == 0
     entries = lines(host)
     assert {line.get("host") for line in entries} == {"h1.example.com (h1)"}

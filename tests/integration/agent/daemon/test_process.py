@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,10 @@ def pair(fleet: Fleet, request: pytest.FixtureRequest) -> tuple[AgentHost, Agent
 
 
 def kill_during_script(host: AgentHost) -> Path:
-    """Kill the agent of a host while its script runs; the script ends when the returned file is removed."""
+    """Kill the agent of a host while its script runs; the script ends when the returned file is removed.
+
+    The session of the agent remains.
+    """
     block = host.block()
     with host.process() as agent:
         wait_until(host.fleet.calls, f"the script of {host.id}")
@@ -104,6 +108,7 @@ def kill_during_script(host: AgentHost) -> Path:
 def test_a_host_waits_for_the_lock_delay_of_a_host_that_was_killed_during_work(fleet, pair):
     first, second = pair
     block = kill_during_script(first)
+    first.end_session()
     with second.process():
         waiting = "h1.example.com (h1) at deploy /who/myfoo 0 whose session has ended (lock delay: "
         wait_until(lambda: waiting in second.log.read_text(), "h2 waits for h1")
@@ -257,6 +262,7 @@ def test_a_frozen_host_loses_its_lock_but_no_other_host_starts_during_its_script
     with first.process() as agent:
         wait_until(fleet.calls, "the script of h1")
         agent.send_signal(signal.SIGSTOP)
+        first.end_session()
         with second.process():
             wait_until(lambda: "whose session has ended" in second.status, "h2 waits for h1")
             block.unlink()
@@ -279,6 +285,7 @@ def test_a_partitioned_host_ends_its_script_and_its_peer_waits_for_the_lock_dela
     with first.process():
         wait_until(fleet.calls, "the script of h1")
         proxy.freeze()
+        first.end_session()
         with second.process():
             wait_until(lambda: "whose session has ended" in second.log.read_text(), "h2 waits for h1")
             second.wait_for_version("r1")
@@ -361,16 +368,32 @@ def test_an_agent_completes_the_deployment_of_a_killed_agent(fleet, host, point)
     assert list(host.root.rglob(".*")) == []
 
 
-@pytest.mark.parametrize("point", ["after:lock", "before:deploy"])
-def test_an_agent_that_was_suspended_beyond_its_session_starts_no_step_under_its_lost_lock(fleet, host, point):
-    with host.process(failpoints=f"{point}=freeze") as agent:
-        wait_until(lambda: psutil.Process(agent.pid).status() == psutil.STATUS_STOPPED, "it sleeps with the lock")
-        wait_until(lambda: not fleet.client.get_children("/agent-locks/who,myfoo"), "the lock is lost")
-        agent.send_signal(signal.SIGCONT)
-        host.wait_for_version("r1")
-        assert fleet.get("/hosts/h1")["pid"] == agent.pid
-    assert "lock-lost" in host.log.read_text()
-    assert fleet.calls() == [*FOO_0, "h1 start /who/myfoo 1", "h1 end /who/myfoo 1"]
+def test_an_agent_that_was_suspended_beyond_its_session_starts_no_step_under_its_lost_lock(fleet):
+    points = {"h1": "after:lock", "h2": "before:deploy"}
+    hosts = [fleet.host(name) for name in points]
+    for host in hosts:
+        put_script(host.root, "foo")
+        fleet.service(f"/who/{host.id}", "foo", "1.0", **{host.id: 2})
+    fleet.set_version("r1")
+    with ExitStack() as stack:
+        agents = [stack.enter_context(host.process(failpoints=f"{points[host.id]}=freeze")) for host in hosts]
+        for host, agent in zip(hosts, agents, strict=True):
+            program, locks = psutil.Process(agent.pid), f"/agent-locks/who,{host.id}"
+            wait_until(
+                lambda program=program: program.status() == psutil.STATUS_STOPPED, "it sleeps with the lock"
+            )
+            assert fleet.client.get_children(locks)
+        # A lock that was verified a moment ago counts as held: only time makes an agent verify it again.
+        for host, agent in zip(hosts, agents, strict=True):
+            locks = f"/agent-locks/who,{host.id}"
+            wait_until(lambda locks=locks: not fleet.client.get_children(locks), "the lock is lost")
+            agent.send_signal(signal.SIGCONT)
+        wait_for_versions(hosts, "r1")
+        assert [fleet.get(f"/hosts/{host.id}")["pid"] for host in hosts] == [agent.pid for agent in agents]
+    for host in hosts:
+        assert "lock-lost" in host.log.read_text()
+        calls = [call for call in fleet.calls() if call.startswith(host.id)]
+        assert calls == called(f"/who/{host.id} 0", f"/who/{host.id} 1", host=host.id)
 
 
 def deploying(fleet: Fleet, proxy: Proxy) -> AgentHost:
@@ -390,7 +413,7 @@ def test_an_agent_without_zookeeper_completes_its_step_and_continues_after_the_o
         proxy.cut()
         block.unlink()
         wait_until(lambda: host.markers == ["who:myfoo.0.deployed"], "the step ends")
-        wait_until(lambda: not fleet.get("/hosts/h1"), "the session is over")
+        host.end_session()
         assert fleet.calls() == FOO_0
         proxy.heal()
         host.wait_for_version("r1")
@@ -680,7 +703,7 @@ def upgrade(program: Path) -> None:
 
 def test_an_upgraded_agent_ends_its_deployment_and_restarts_although_every_module_has_moved(fleet, host, program):
     block = host.block()
-    with host.process(PYTHONPATH=str(program.parent)) as agent:
+    with host.new_process(PYTHONPATH=str(program.parent)) as agent:
         wait_until(fleet.calls, "the first script")
         upgrade(program)
         block.unlink()
@@ -693,7 +716,7 @@ def test_an_upgraded_agent_ends_its_deployment_and_restarts_although_every_modul
 
 def test_an_upgraded_agent_restarts_and_leaves_a_new_configuration_to_the_new_program(fleet, host, program):
     block = host.block()
-    with host.process(PYTHONPATH=str(program.parent)) as agent:
+    with host.new_process(PYTHONPATH=str(program.parent)) as agent:
         wait_until(fleet.calls, "the first script")
         with host.config.open("a") as config:
             config.write(f"metrics = {host.root}/metrics.prom\npublishers = {host.root}/publishers\n")
@@ -710,7 +733,7 @@ def test_an_upgraded_agent_restarts_and_leaves_a_new_configuration_to_the_new_pr
 def test_an_upgraded_agent_reports_a_failure_although_every_module_has_moved(fleet, host, program):
     host.fail("/who/myfoo 1")
     block = host.block()
-    with host.process(PYTHONPATH=str(program.parent)) as agent:
+    with host.new_process(PYTHONPATH=str(program.parent)) as agent:
         wait_until(fleet.calls, "the first script")
         upgrade(program)
         block.unlink()
