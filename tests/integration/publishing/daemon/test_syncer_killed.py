@@ -13,8 +13,7 @@ import pytest
 
 from support.agents import Fleet, put_script
 from support.publishing import Publishing
-from support.waiting import wait_until
-from support.zookeeper import connected
+from support.zookeeper import connected, expire_owner
 from zkdeployment.agent.daemon.agent import CycleState
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import RefusedError
@@ -118,12 +117,13 @@ class Case:
                 self.publishing.sync()
 
     def finish(self, new: str) -> None:
-        """Sync again as soon as the dead syncer's session and lock have expired."""
+        """Sync again after the end of the dead syncer's session, and with it of its lock."""
         client = self.publishing.client
         for name in client.get_children("/hosts-lock"):
             if name.startswith("test"):
                 client.delete(f"/hosts-lock/{name}")
-        wait_until(lambda: not client.get_children("/hosts-lock"), "the dead syncer's lock is gone")
+            else:
+                expire_owner(client, self.publishing.zookeeper, f"/hosts-lock/{name}")
         self.publishing.sync()
         assert (self.publishing.get("/hosts"), self.publishing.published) == ({"version": new}, new)
 

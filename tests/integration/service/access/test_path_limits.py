@@ -156,8 +156,9 @@ PROMOTION_ACTS: Mapping[str, Mapping[str, str]] = {
 
 def cases() -> Iterator[Case]:
     yield Case(True, "POST", "/api/v1/stop", {}, REASON)
-    for verb in ("hold", "resume", "publish", "rollback", "rollout/pause", "rollout/resume", "rollout/abort"):
+    for verb in ("hold", "resume", "rollback", "rollout/pause", "rollout/resume", "rollout/abort"):
         yield Case(False, "POST", f"/api/v1/{verb}", {}, REASON)
+    yield Case(False, "POST", "/api/v1/publish", {}, {**REASON, "timeout": 0})
     yield Case(False, "POST", "/api/v1/resume", {}, {**REASON, "latest": True})
     for verb in ("abandon", "allow-removal"):
         yield Case(False, "POST", f"{CHECKS}/systems/{{system}}/{verb}", {"system": "nagios1"}, REASON)

@@ -29,8 +29,8 @@ LEFT_OUT = {"/api/v1/events", "/api/v1/publish", "/api/v1/resume"}
 #: The id of the user who is a tenant.
 TENANT = 3
 
-#: Requests of each operation.
-EXAMPLES = 12
+#: Requests of each operation: four in every commit, twenty in a night.
+EXAMPLES = settings.default.max_examples // 5
 
 
 @pytest.fixture
