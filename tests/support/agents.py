@@ -288,7 +288,7 @@ class AgentHost:
         """Run the agent as a process, with ``more`` variables; its packages' scripts must exist below ``/opt``."""
         environment = {**os.environ, VARIABLE: failpoints, **more}
         with self.log.open("ab") as log:
-            child = ForkedProgram(["agent", *options, str(self.config)], environment, log, log)
+            child = ForkedProgram(["agent", *options, str(self.config)], environment, output=log)
         with _ended(child):
             yield child
 

@@ -34,11 +34,25 @@ _LONGEST_REQUEST = 1 << 20
 class ForkedProgram:
     """The process of ``zkdeployment`` with some arguments: the part of ``subprocess.Popen`` that tests need."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], output: IO[bytes], errors: IO[bytes]) -> None:
-        request = {"argv": argv, "environment": dict(env), "directory": str(Path.cwd())}
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        output: IO[Any] | None = None,
+        errors: IO[Any] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Start the process with the environment ``env`` (default: that of the tests).
+
+        Without ``output``, nothing that the program prints is kept; without ``errors``, both streams are one.
+        """
+        environment = dict(os.environ if env is None else env)
+        request = {"argv": argv, "environment": environment, "directory": str(cwd or Path.cwd())}
         self._reports, reports = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with reports:
-            files = [reports.fileno(), output.fileno(), errors.fileno()]
+        with reports, Path(os.devnull).open("wb") as nothing:
+            output = output or nothing
+            files = [file.fileno() for file in (reports, output, errors or output)]
             socket.send_fds(_requests(), [json.dumps(request).encode()], files)
         self.pid = int(self._reports.recv(100))
         self.returncode: int | None = None
@@ -67,15 +81,21 @@ class ForkedProgram:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        """Ask the process to end, unless it has ended."""
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         """Kill the process, unless it has ended."""
         self.send_signal(signal.SIGKILL)
 
 
-def run_forked(*argv: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_forked(
+    *argv: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run ``zkdeployment`` with these arguments as a forked process; return what ``subprocess.run`` would."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        status = ForkedProgram(argv, os.environ if env is None else env, output, errors).wait()
+        status = ForkedProgram(argv, env, output=output, errors=errors, cwd=cwd).wait()
         for file in (output, errors):
             file.seek(0)
         return subprocess.CompletedProcess([*argv], status, output.read().decode(), errors.read().decode())

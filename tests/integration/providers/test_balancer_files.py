@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +10,7 @@ import pytest
 
 from support.balancers import running_haproxy, running_nginx
 from support.commands import invoke
+from support.forks import ForkedProgram
 from support.manual import MANUAL
 from support.waiting import wait_until
 from zkdeployment.providers.instance import Provider
@@ -51,12 +50,7 @@ def start(zookeeper, tmp_path):
         log = tmp_path / f"filter-{len(started)}.log"
         words = ["filter", "-z", zookeeper, SOURCE, OUTPUT, *map(str, options)]
         with log.open("w") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "zkdeployment", *words],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=os.environ | {"ZKDEPLOYMENT_CONFIG": ""},
-            )
+            process = ForkedProgram(words, os.environ | {"ZKDEPLOYMENT_CONFIG": ""}, output=output)
         started.append(process)
         return process, log.read_text
 

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from support.commands import invoke
+from support.forks import ForkedProgram
 from support.manual import MANUAL, commands
 from support.prometheus import metrics_server, running_prometheus
 from support.waiting import wait_until
@@ -113,10 +112,7 @@ def test_prometheus_finds_instances_loses_them_and_survives_an_empty_list(servic
         if "--watch" in found.text and "/targets/web.json" in found.text
     )
     argv = command.replace("/etc/prometheus/targets", str(targets)).split()[1:]
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "zkdeployment", *argv, "-z", zookeeper],
-        env=os.environ | {"ZKDEPLOYMENT_CONFIG": ""},
-    )
+    writer = ForkedProgram([*argv, "-z", zookeeper], os.environ | {"ZKDEPLOYMENT_CONFIG": ""})
     try:
         with metrics_server() as port, running_prometheus(tmp_path, settings) as prometheus:
             address = f"127.0.0.1:{port}"
@@ -147,7 +143,7 @@ def test_one_bad_instance_and_a_service_without_a_list_do_not_end_the_verb(shop,
     client.set("/shop/api", encode({"type": "web"}))
     argv = ["providers", "-z", zookeeper, "/shop/api", "--format", "prometheus", "--file", str(file), "--watch"]
     with errors.open("w") as output:
-        writer = subprocess.Popen([sys.executable, "-m", "zkdeployment", *argv], stderr=output)
+        writer = ForkedProgram(argv, output=output)
     try:
         wait_until(lambda: "/shop/api is a service" in errors.read_text(), "the problem")
         client.create("/shop/api/providers")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 
+from support.forks import ForkedProgram
 from support.waiting import wait_until
 from support.zookeeper import through
 
@@ -17,30 +17,30 @@ PATH = "/shop/web/providers"
 
 
 @pytest.fixture
-def provide(zookeeper, client):
+def provide(zookeeper, client, tmp_path):
     client.create(PATH, makepath=True)
     client.create("/hosts")
     client.create("/alias", b'{"web ->": "/shop/web"}')
     started = []
 
     def start(*argv: str, connection: str = zookeeper):
-        command = [sys.executable, "-m", "zkdeployment", "provide", "-z", connection, *argv]
-        started.append(
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
-            )
-        )
-        return started[-1]
+        place = tmp_path / str(len(started))
+        place.mkdir()
+        with (place / "output").open("w") as output, (place / "errors").open("w") as errors:
+            process = ForkedProgram(["provide", "-z", connection, *argv], output=output, errors=errors)
+        process.place = place
+        started.append(process)
+        return process
 
     yield start
     for process in started:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def ended(process):
-    out, err = process.communicate()
-    return process.returncode, out, err
+    """Return the exit status, the output and the errors of a process as soon as it has ended."""
+    return process.wait(), *((process.place / name).read_text() for name in ("output", "errors"))
 
 
 def test_a_process_is_registered_until_it_is_asked_to_end(provide, client):
@@ -123,9 +123,8 @@ def test_an_instance_that_another_one_displaced_registers_again_and_both_log_wha
     first = provide(PATH, "app1:80")
     wait_until(lambda: has(first), "the first node")
     second = provide(PATH, "app1:80")
-    log = [first.stderr.readline()]
-    while "displaced-by-another-instance" not in log[-1]:
-        log.append(first.stderr.readline())
+    errors = first.place / "errors"
+    wait_until(lambda: "displaced-by-another-instance" in errors.read_text(), "the first one notices it")
     second.send_signal(signal.SIGTERM)
     code, _, log_of_second = ended(second)
     assert (code, log_of_second.count("instance-registered")) == (0, 1)
@@ -134,8 +133,8 @@ def test_an_instance_that_another_one_displaced_registers_again_and_both_log_wha
     client.delete(node)
     wait_until(lambda: has(first), "the first node after it was removed by hand")
     first.send_signal(signal.SIGTERM)
-    text = "".join([*log, *first.stderr])
-    assert (first.wait(), text.count("displaced-by"), text.count("instance-registered")) == (0, 1, 3)
+    code, _, text = ended(first)
+    assert (code, text.count("displaced-by"), text.count("instance-registered")) == (0, 1, 3)
     assert f'"pid": {second.pid}, "hint": "another process registered this address; this one' in text
     assert not client.exists(node)
 

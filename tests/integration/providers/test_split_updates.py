@@ -12,6 +12,7 @@ import textwrap
 import pytest
 
 from support.commands import invoke
+from support.forks import ForkedProgram
 from support.manual import MANUAL, blocks
 from support.waiting import wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE
@@ -59,11 +60,10 @@ def start(tmp_path):
     def start_filter(zookeeper, *options, **environment):
         log = tmp_path / f"filter-{len(started)}.log"
         with log.open("w") as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "zkdeployment", "filter", "-z", zookeeper, SOURCE, OUTPUT, *options],
-                env=os.environ | {"ZKDEPLOYMENT_CONFIG": str(config)} | environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
+            process = ForkedProgram(
+                ["filter", "-z", zookeeper, SOURCE, OUTPUT, *options],
+                os.environ | {"ZKDEPLOYMENT_CONFIG": str(config)} | environment,
+                output=output,
             )
         process.log = log.read_text
         started.append(process)

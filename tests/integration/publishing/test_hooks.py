@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.commands import invoke
+from support.forks import ForkedProgram, run_forked
 from support.repository import Repository
 from support.strategies import EXAMPLE_FILE, example
 from support.waiting import wait_until
@@ -99,8 +100,7 @@ def digest(tree: str) -> str:
 
 def lint(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``zkdeployment lint`` in the clone."""
-    command = [sys.executable, "-m", "zkdeployment", "lint", *arguments]
-    return subprocess.run(command, cwd=server.clone.directory, capture_output=True, text=True, check=False)
+    return run_forked("lint", *arguments, cwd=server.clone.directory)
 
 
 class TestPreReceive:
@@ -315,22 +315,14 @@ class TestPostReceive:
     def syncer(self, server: Server, publishing: Publishing) -> Iterator[None]:
         first = server.clone.commit({"a.zk": GOOD})
         server.push("main")
-        argv = [
-            sys.executable,
-            "-m",
-            "zkdeployment",
-            "sync",
-            os.environ["ZKDEPLOYMENT_CONFIG"],
-            "--interval",
-            "3600",
-        ]
-        with subprocess.Popen(argv) as process:
-            try:
-                wait_until(lambda: publishing.version == first, "the first revision is published")
-                wait_until(lambda: publishing.get("/zkdeployment/syncer"), "the syncer gave a sign of life")
-                yield
-            finally:
-                process.terminate()
+        process = ForkedProgram(["sync", os.environ["ZKDEPLOYMENT_CONFIG"], "--interval", "3600"])
+        try:
+            wait_until(lambda: publishing.version == first, "the first revision is published")
+            wait_until(lambda: publishing.get("/zkdeployment/syncer"), "the syncer gave a sign of life")
+            yield
+        finally:
+            process.terminate()
+            process.wait()
 
     @pytest.mark.usefixtures("syncer")
     def test_a_push_is_published_immediately(self, server: Server, publishing: Publishing):

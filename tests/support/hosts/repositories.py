@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.hosts.rpms import made_once
 from zkdeployment.agent.packages.command import NamedRepositories
 from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
 from zkdeployment.base.machine import process
@@ -125,7 +126,11 @@ def publish_modules(directory: Path, artifact: str) -> None:
 @pytest.fixture(scope="session")
 def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with all ``PACKAGES``, built."""
-    directory = tmp_path_factory.mktemp("paper")
+    return made_once(tmp_path_factory, "paper", _build)
+
+
+def _build(directory: Path) -> None:
+    directory.mkdir()
     for nevra, relations in PACKAGES.items():
         name, _, rest = nevra.rpartition(":")[0].rpartition("-")[0], "", nevra.rpartition(":")[2]
         epoch = nevra.rpartition(":")[0].rpartition("-")[2]
@@ -142,7 +147,6 @@ def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
             target["_isa"] = "(x86-32)"
         (built,) = build_packages(spec, directory / "new", target)
         built.rename(directory / f"{nevra}.rpm")
-    return directory
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.hosts.packages import CATALOGUE, Crash, FakePackageManager
+from support.hosts.rpms import made_once
 from support.waiting import wait_until
 from zkdeployment.agent.packages.dnf import Dnf
 from zkdeployment.base.machine import process
@@ -209,7 +210,13 @@ class RpmHost:
 @pytest.fixture(scope="session")
 def rpm_repository(tmp_path_factory: pytest.TempPathFactory) -> RpmRepository:
     """The catalogue, built for real and published in a repository; tests change copies of it."""
-    directory = tmp_path_factory.mktemp("rpms")
+    repository = RpmRepository(made_once(tmp_path_factory, "catalogue", _publish_catalogue) / "repository")
+    repository.create()  # its definition has the address of the directory in which it was made
+    return repository
+
+
+def _publish_catalogue(directory: Path) -> None:
+    directory.mkdir()
     repository, other = RpmRepository(directory / "repository"), RpmRepository(directory / "other")
     repository.create()
     other.create("other")
@@ -220,4 +227,3 @@ def rpm_repository(tmp_path_factory: pytest.TempPathFactory) -> RpmRepository:
     for file in (*built["none"], *other.add(built["foreign"])):
         shutil.copy(file, repository.directory)
     repository.add(built["good"])
-    return repository

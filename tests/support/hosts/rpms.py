@@ -16,7 +16,7 @@ from support.commands import run
 from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 _SPEC = """\
@@ -100,20 +100,25 @@ def interpreter() -> str:
     return os.path.realpath(sys.executable)
 
 
-@pytest.fixture(scope="session")
-def built_rpms(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the RPMs; building them takes most of a minute, so workers of one run share them."""
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """Return a directory that ``make`` filled once for all workers of a run."""
     base = tmp_path_factory.getbasetemp()
-    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "zkdeployment-rpms"
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
             unfinished = place.with_suffix(".unfinished")
-            python = interpreter()
-            tools = {"PYTHON": python, "PIP": f"{sys.executable} -m pip --python {python}", "PAYLOAD": "w1.gzdio"}
-            _build(unfinished, tools)
+            make(unfinished)
             unfinished.rename(place)
     return place
+
+
+@pytest.fixture(scope="session")
+def built_rpms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the RPMs; building them takes most of a minute."""
+    python = interpreter()
+    tools = {"PYTHON": python, "PIP": f"{sys.executable} -m pip --python {python}", "PAYLOAD": "w1.gzdio"}
+    return made_once(tmp_path_factory, "zkdeployment-rpms", lambda place: _build(place, tools))
 
 
 def later_release(built: Path, directory: Path, release: int) -> Path:

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 from kazoo.client import KazooClient
@@ -11,6 +10,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import make_digest_acl_credential
 
 from support.agents import Fleet, put_script
+from support.forks import run_forked
 from support.publishing import Publishing
 from support.waiting import wait_until
 from support.zookeeper import connected
@@ -20,13 +20,7 @@ TREE = "/who\n  /myfoo : foo\n    version = '1.0'\n    /deploy\n      /h1\n"
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "zkdeployment", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    return run_forked(*map(str, arguments), env={**os.environ, **environment})
 
 
 def below(client: KazooClient, path: str = "/") -> list[str]:

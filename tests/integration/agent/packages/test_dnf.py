@@ -43,6 +43,32 @@ def deploy(host, want, *remove: str):
     host.manager.commit(host.manager.prepare(change(want, *remove)))
 
 
+@pytest.fixture(scope="module")
+def deployed_roots(tmp_path_factory, rpm_repository):
+    """The root directories of hosts that deployed certain packages, by these packages; each is made once."""
+    roots = {}
+
+    def root_of(**packages):
+        key = frozenset(packages.items())
+        if key not in roots:
+            host = RpmHost(tmp_path_factory.mktemp("deployed"), rpm_repository)
+            deploy(host, packages)
+            roots[key] = host.root
+        return roots[key]
+
+    return root_of
+
+
+@pytest.fixture
+def begin(host, deployed_roots):
+    """Return a function that makes the test's host one that deployed these packages."""
+
+    def copy(**packages):
+        shutil.copytree(deployed_roots(**packages), host.root, symlinks=True, dirs_exist_ok=True)
+
+    return copy
+
+
 def state_directory(host):
     return host.root / "var/lib/zkdeployment/packages"
 
@@ -81,15 +107,15 @@ def recorded_programs(monkeypatch):
     monkeypatch.undo()
 
 
-def test_an_installed_package_needs_no_call_of_dnf(host, monkeypatch):
-    deploy(host, {"foo": "1.1"})
+def test_an_installed_package_needs_no_call_of_dnf(host, begin, monkeypatch):
+    begin(foo="1.1")
     with recorded_programs(monkeypatch) as programs:
         deploy(host, {"foo": "1.1"}, "bar")
     assert set(programs) == {"rpm"}
 
 
-def test_a_change_of_many_packages_starts_dnf_once(host, monkeypatch):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_a_change_of_many_packages_starts_dnf_once(host, begin, monkeypatch):
+    begin(foo="1.0", bar="1.0")
     with recorded_programs(monkeypatch) as programs:
         deploy(host, {"foo": "1.1", "bar": "2.0", "library": "2.0", "foo-1.1": None})
     dnf = ["python3"] if GENERATION == 4 else [find_program().path.name] * 2  # dnf 4 waits for the order
@@ -97,8 +123,8 @@ def test_a_change_of_many_packages_starts_dnf_once(host, monkeypatch):
     assert len([program for program in programs if program != "rpm"]) == len(dnf)
 
 
-def test_a_commit_reads_the_installed_packages_before_and_after_its_transaction(host, monkeypatch):
-    deploy(host, {"foo": "1.0"})
+def test_a_commit_reads_the_installed_packages_before_and_after_its_transaction(host, begin, monkeypatch):
+    begin(foo="1.0")
     transaction = host.manager.prepare(change({}, "foo"))
     with recorded_programs(monkeypatch) as programs:
         host.manager.commit(transaction)
@@ -161,8 +187,8 @@ def test_a_change_is_not_reversible_when_no_repository_has_the_replaced_package(
     assert not host.manager.prepare(change({"foo": "1.1"})).reversible
 
 
-def test_a_rollback_without_createrepo_uses_the_configured_repositories(host, monkeypatch):
-    deploy(host, {"foo": "1.0"})
+def test_a_rollback_without_createrepo_uses_the_configured_repositories(host, begin, monkeypatch):
+    begin(foo="1.0")
     which = shutil.which
     monkeypatch.setattr(
         shutil, "which", lambda name, **more: None if name == "createrepo_c" else which(name, **more)
@@ -220,8 +246,8 @@ def test_a_package_of_the_system_can_be_restored_after_every_repository_dropped_
     assert not list((state_directory(host) / "originals").glob("*.rpm"))
 
 
-def test_a_damaged_cached_file_is_fetched_again(host):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_a_damaged_cached_file_is_fetched_again(host, begin):
+    begin(foo="1.0", bar="1.0")
     file = state_directory(host) / "kept/foo-1.0-1.noarch.rpm"
     file.write_bytes(file.read_bytes()[:1000])
     assert host.manager.prepare(change({"foo": "1.1", "bar": "2.0"})).reversible
@@ -248,16 +274,16 @@ def served(host):
 
 
 @pytest.mark.parametrize("removed", [(), ("bar",)])
-def test_a_prepared_change_needs_no_server(host, removed):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_a_prepared_change_needs_no_server(host, begin, removed):
+    begin(foo="1.0", bar="1.0")
     with served(host) as manager:
         transaction = manager.prepare(change({"foo": "1.1", "library": "2.0"}, *removed))
     manager.commit(transaction)
     assert host.installed - {"bar-1.0-1.noarch"} == {"foo-1.1-1.noarch", "library-2.0-1.noarch"}
 
 
-def test_neither_a_removal_nor_a_rollback_needs_a_server(host):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_neither_a_removal_nor_a_rollback_needs_a_server(host, begin):
+    begin(foo="1.0", bar="1.0")
     with served(host) as manager:
         removal = manager.prepare(change({}, "bar"))
     manager.commit(removal)
@@ -270,8 +296,8 @@ def test_neither_a_removal_nor_a_rollback_needs_a_server(host):
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
-def test_a_prepared_transaction_needs_neither_dnfs_cache_nor_a_repository(host):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_a_prepared_transaction_needs_neither_dnfs_cache_nor_a_repository(host, begin):
+    begin(foo="1.0", bar="1.0")
     transaction = host.manager.prepare(change({"foo": "1.1", "library": "2.0"}, "bar"))
     for cache in [path for name in ("dnf", "yum") for path in host.root.rglob(f"cache/{name}")]:
         shutil.rmtree(cache)
@@ -310,8 +336,8 @@ def test_a_package_that_no_repository_has_cannot_be_reinstalled(host):
     assert leftovers(host) == set()
 
 
-def test_the_next_agent_waits_for_the_dnf_of_a_dead_agent_until_it_is_asked_to_end(host):
-    deploy(host, {"foo": "1.0"})
+def test_the_next_agent_waits_for_the_dnf_of_a_dead_agent_until_it_is_asked_to_end(host, begin):
+    begin(foo="1.0")
     host.crash({"foo": "1.1", "slow": "1.0"})
     orphan = running_dnf(host)
     assert orphan is not None
@@ -329,8 +355,8 @@ def test_the_next_agent_waits_for_the_dnf_of_a_dead_agent_until_it_is_asked_to_e
     assert leftovers(host) == set()
 
 
-def test_no_package_is_installed_twice_after_dnf_was_killed(host):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_no_package_is_installed_twice_after_dnf_was_killed(host, begin):
+    begin(foo="1.0", bar="1.0")
     host.start_agent({"foo": "1.1", "bar": "2.0", "slow": "1.0"})
     running_dnf(host).kill()
     wait_until(lambda: not psutil.pid_exists(host.agent) or is_zombie(host.agent), "the agent has rolled back")
@@ -342,8 +368,8 @@ def is_zombie(pid):
     return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_a_package_installed_twice_by_an_interrupted_program_is_corrected(host):
-    deploy(host, {"foo": "1.0"})
+def test_a_package_installed_twice_by_an_interrupted_program_is_corrected(host, begin):
+    begin(foo="1.0")
     (newer,) = host.repository.directory.glob("foo-1.1-1.noarch.rpm")
     host.rpm("-i", "--force", "--justdb", str(newer))
     assert host.installed == {"foo-1.0-1.noarch", "foo-1.1-1.noarch"}
@@ -354,8 +380,8 @@ def test_a_package_installed_twice_by_an_interrupted_program_is_corrected(host):
     assert host.installed == {"foo-1.4-1.noarch"}
 
 
-def test_a_preparation_waits_for_another_dnf(host):
-    deploy(host, {"foo": "1.0"})
+def test_a_preparation_waits_for_another_dnf(host, begin):
+    begin(foo="1.0")
     host.start_agent({"slow": "1.0"})
     patient = Dnf(host.root, host.repositories, patience=30)
 
@@ -372,8 +398,8 @@ def test_a_preparation_waits_for_another_dnf(host):
     assert {"foo-1.0-1.noarch", "bar-1.0-1.noarch"} <= host.installed
 
 
-def test_a_repository_that_is_briefly_unreachable_is_tried_again(host, monkeypatch):
-    deploy(host, {"foo": "1.0"})
+def test_a_repository_that_is_briefly_unreachable_is_tried_again(host, begin, monkeypatch):
+    begin(foo="1.0")
     host.lose_repository()
     explain, failed = failures.explain, []
 
@@ -434,8 +460,8 @@ def test_dnf_ignores_the_python_variables_of_the_agent(host, monkeypatch):
     assert host.installed == {"foo-1.0-1.noarch"}
 
 
-def test_two_packages_with_the_same_file_are_refused_before_anything_changes(host):
-    deploy(host, {"foo": "1.0"})
+def test_two_packages_with_the_same_file_are_refused_before_anything_changes(host, begin):
+    begin(foo="1.0")
     with pytest.raises(PackageError, match=r"two packages own the same file: .*/opt/foo/version"):
         host.manager.prepare(change({"squatter": "2.0"}))
     deploy(host, {"squatter": "2.0"}, "foo")
@@ -468,8 +494,8 @@ def test_the_error_for_another_architecture_names_the_architecture(host, tmp_pat
 
 
 @pytest.mark.parametrize("other", ["unsigned-1.0-1.noarch.rpm", "foo-1.0-1.noarch.rpm"])
-def test_a_file_that_changed_after_the_check_is_not_installed(host, other):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_a_file_that_changed_after_the_check_is_not_installed(host, begin, other):
+    begin(foo="1.0", bar="1.0")
     transaction = host.manager.prepare(change({"foo": "1.1"}, "bar"))
     (prepared,) = transaction.directory.glob("foo-1.1*.rpm")
     prepared.write_bytes((host.repository.directory / other).read_bytes())
@@ -555,8 +581,8 @@ def test_the_roots_own_repositories_are_used_by_default(host):
 
 
 @pytest.mark.parametrize("remove", [(), ("bar",)])
-def test_a_file_that_rpm_cannot_write_is_named(host, remove):
-    deploy(host, {"bar": "1.0"})
+def test_a_file_that_rpm_cannot_write_is_named(host, begin, remove):
+    begin(bar="1.0")
     (host.root / "opt/foo/version/a directory").mkdir(parents=True)
     with pytest.raises(
         PackageError, match=r"cannot write a file of a package: .*/opt/foo/version.*: cpio: .*; move"
@@ -566,8 +592,8 @@ def test_a_file_that_rpm_cannot_write_is_named(host, remove):
 
 
 @pytest.mark.parametrize("remove", [(), ("bar",)])
-def test_a_failed_scriptlet_is_found_whatever_the_host_wants_dnf_to_print(host, remove):
-    deploy(host, {"bar": "1.0"})
+def test_a_failed_scriptlet_is_found_whatever_the_host_wants_dnf_to_print(host, begin, remove):
+    begin(bar="1.0")
     quiet = "debuglevel=0\nerrorlevel=0\nrpmverbosity=critical\ncolor=always\n"
     (state_directory(host) / "home/dnf.conf").write_text(f"[main]\n{quiet}")
     with pytest.raises(
@@ -577,8 +603,8 @@ def test_a_failed_scriptlet_is_found_whatever_the_host_wants_dnf_to_print(host, 
     assert host.installed == {"bar-1.0-1.noarch"}
 
 
-def test_a_failed_scriptlet_of_a_rollback_is_logged(host):
-    deploy(host, {"bar": "1.0"})
+def test_a_failed_scriptlet_of_a_rollback_is_logged(host, begin):
+    begin(bar="1.0")
     with capture_logs() as logs, pytest.raises(PackageError, match="all packages were rolled back"):
         deploy(host, {"last-aid": "2.0", "farewell": "1.0"})
     (reason,) = [entry["reason"] for entry in logs if entry["event"] == "packages-rollback-with-failure"]
@@ -600,8 +626,8 @@ def test_a_full_disk_is_named_if_dnf_could_print_nothing(host, monkeypatch):
     assert "dnf" in str(host.manager._dnf.explain(120, "said something"))
 
 
-def test_a_success_reported_by_dnf_is_verified(host, tmp_path, monkeypatch):
-    deploy(host, {"bar": "1.0"})
+def test_a_success_reported_by_dnf_is_verified(host, begin, tmp_path, monkeypatch):
+    begin(bar="1.0")
     real = find_program().path
     lazy = tmp_path / "bin" / real.name
     lazy.parent.mkdir()
@@ -657,8 +683,8 @@ def locked_dnf_5(host):
         other.communicate(b"\n")
 
 
-def test_a_commit_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host):
-    deploy(host, {"foo": "1.0"})
+def test_a_commit_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host, begin):
+    begin(foo="1.0")
     transaction = host.manager.prepare(change({"foo": "1.1"}))
     ticks = []
     impatient = Dnf(host.root, host.repositories, patience=0.5, tick=lambda: ticks.append("tick"))
@@ -672,8 +698,8 @@ def test_a_commit_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(h
     assert host.installed == {"foo-1.1-1.noarch"}
 
 
-def test_a_rollback_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host):
-    deploy(host, {"foo": "1.0"})
+def test_a_rollback_is_tried_again_while_another_program_holds_the_lock_of_dnf_5(host, begin):
+    begin(foo="1.0")
     host.crash({"foo": "1.1", "slow": "1.0"})
     wait_until(lambda: "foo-1.1-1.noarch" in host.installed, "the dnf of the dead agent has ended")
     ticks = []
@@ -698,8 +724,8 @@ def test_a_package_manager_commits_only_its_own_transactions(host):
         host.manager.commit(NoTransaction())
 
 
-def test_a_damaged_journal_is_an_error(host):
-    deploy(host, {"foo": "1.0"})
+def test_a_damaged_journal_is_an_error(host, begin):
+    begin(foo="1.0")
     (state_directory(host) / "journal.json").write_text("{")
     with pytest.raises(PackageError, match=r"journal\.json cannot be read.*remove the file"):
         host.manager.recover()
@@ -767,8 +793,8 @@ def test_an_upgrade_of_dnf_is_noticed(tmp_path, monkeypatch):
     assert "--use-host-config" in command_line._argv()
 
 
-def test_a_transaction_that_another_generation_of_dnf_prepared_is_committed(host):
-    deploy(host, {"foo": "1.0", "bar": "1.0"})
+def test_a_transaction_that_another_generation_of_dnf_prepared_is_committed(host, begin):
+    begin(foo="1.0", bar="1.0")
     transaction = host.manager.prepare(change({"foo": "1.1"}, "bar"))
     other = Replay(["--no-such-option"], alone=True, generation=9 - GENERATION)
     host.manager.commit(dataclasses.replace(transaction, replay=other))

@@ -1,14 +1,13 @@
 """The inventories that agents publish: real ZooKeeper, real files, the fake package manager."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from kazoo.security import make_acl
 
 from support.agents import called
 from support.fleets.written import WrittenFleet
+from support.forks import run_forked
 from support.waiting import wait_until
 from support.zookeeper import renew_session, sent_requests
 from zkdeployment.agent.files.filesystem import Filesystem
@@ -212,8 +211,7 @@ def test_a_deployment_succeeds_although_the_inventory_cannot_be_written_until_la
 
 def test_a_host_whose_agent_ended_is_shown_as_absent_until_it_is_forgotten(fleet, host):
     def run(verb, *argv):
-        command = [sys.executable, "-m", "zkdeployment", verb, "-z", fleet.connection, *argv]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_forked(verb, "-z", fleet.connection, *argv)
         return done.returncode, done.stdout
 
     fleet.service("/who/myfoo", "foo", "1.0", web=1)

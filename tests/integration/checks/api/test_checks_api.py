@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +13,7 @@ import pytest
 from support.branches import Branch
 from support.checks.fleet import CheckedFleet, ScriptedMonitor, check_document, system_document
 from support.commands import invoke
+from support.forks import run_forked
 from support.service import DESCRIBED, RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import sent_requests, write_node
@@ -206,8 +205,7 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
     assert "no such plugin" in site.table("instances", site.first)
     assert "1 rollout_failed" in site.table("show", "tcp")
     assert "nagios1" in site.table("summary")
-    words = [sys.executable, "-m", "zkdeployment", "monitor", "--cluster", "-z", site.zookeeper]
-    alarm = subprocess.run(words, capture_output=True, text=True, check=False)
+    alarm = run_forked("monitor", "--cluster", "-z", site.zookeeper)
     assert "monitoring system nagios1 could not deploy or remove 1 check instance" in alarm.stdout
     assert invoke("checks", "instances", MISSING, "-z", site.zookeeper).returncode == 3
 
@@ -244,8 +242,7 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
     (summary,) = site.get("/summary")["monitoring"]
     assert summary["unheard_since"] is not None
     write_node(client, contact, {"fetched": time.time(), "reported": 5})
-    words = [sys.executable, "-m", "zkdeployment", "monitor", "--cluster", "-w", "0", "-z", site.zookeeper]
-    alarm = subprocess.run(words, capture_output=True, text=True, check=False)
+    alarm = run_forked("monitor", "--cluster", "-w", "0", "-z", site.zookeeper)
     assert "monitoring system nagios1 has reported no results for " in alarm.stdout
 
 

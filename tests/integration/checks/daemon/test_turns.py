@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from structlog.testing import capture_logs
 
 from support.checks.fleet import CheckedFleet, PokedSystem, check_document, system_document
+from support.forks import ForkedProgram
 from support.waiting import wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import TreeError
@@ -211,15 +210,14 @@ def test_a_second_coordinator_continues_where_a_killed_one_ended(fleet: CheckedF
     config.write_text(
         f"[zkdeployment]\nzookeeper = {fleet.publishing.zookeeper}\nroot = {tmp_path}\n[checks]\ninterval = 0.5\n"
     )
-    argv = [sys.executable, "-m", "zkdeployment", "coordinate", str(config)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    argv = ["coordinate", str(config)]
     with PokedSystem() as nagios:
         fleet.publish(system_document("nagios1", nagios.url) + check_document("tcp", "nagios1"), web=80)
         fleet.report("web")
-        killed = subprocess.Popen(argv, env=os.environ | {VARIABLE: "after:check@2=kill"}, **quiet)
+        killed = ForkedProgram(argv, os.environ | {VARIABLE: "after:check@2=kill"})
         try:
             wait_until(lambda: read_leader(fleet.session) is not None, "a coordinator leads")
-            second = subprocess.Popen(argv, **quiet)
+            second = ForkedProgram(argv)
             try:
                 assert killed.wait() == -signal.SIGKILL
                 wait_until(

@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 import httpx
 import pytest
 
 from support.checks.monitoring import ServedMonitoringService
 from support.checks.nagios import BridgedNagios, make_details, make_key
+from support.forks import ForkedProgram
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.sandbox.zookeeper import free_port
@@ -80,10 +79,9 @@ def start(config, printed):
     started = []
 
     def begin(failpoints=""):
-        argv = [sys.executable, "-m", "zkdeployment", "nagios", str(config)]
         environment = os.environ | {"ZKDEPLOYMENT_FAILPOINTS": failpoints}
         with printed.open("wb") as output:
-            started.append(subprocess.Popen(argv, env=environment, stderr=output))
+            started.append(ForkedProgram(["nagios", str(config)], environment, output=output))
         return started[-1]
 
     yield begin

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 
 import pytest
 import yaml
 
 from support.commands import invoke
+from support.forks import run_forked
 from support.waiting import wait_until
 from zkdeployment.base.act import FailedLogin, LoginProblem
 from zkdeployment.base.errors import TreeError
@@ -27,12 +26,7 @@ TREE = "/who\n  /one : foo\n    version = '{}'\n    /deploy\n      /h1\n"
 @pytest.fixture
 def run(zookeeper):
     def call(*argv):
-        done = subprocess.run(
-            [sys.executable, "-m", "zkdeployment", "history", *argv, "-z", zookeeper],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_forked("history", *argv, "-z", zookeeper)
         return done.returncode, done.stdout, done.stderr
 
     return call

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import ExitStack
 
 import pytest
 
+from support.forks import run_forked
 from support.repository import Repository
 from support.waiting import wait_until
 from zkdeployment.agent.daemon import plans
@@ -53,12 +52,7 @@ def run(zookeeper, tmp_path, publishing):
     )
 
     def call(*argv):
-        done = subprocess.run(
-            [sys.executable, "-m", "zkdeployment", "plan", "--config", config, *argv],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_forked("plan", "--config", str(config), *map(str, argv))
         return done.returncode, done.stdout, done.stderr
 
     return call
