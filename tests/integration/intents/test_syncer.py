@@ -552,8 +552,10 @@ def test_a_plan_withholds_services_as_intents_demand_and_shows_refusals(
     tree.write_text(TREE.replace("n = 2", "n = 3"))
     planned = invoke("plan", tree, document, "-z", publishing.zookeeper)
     assert planned.returncode == 1
-    refusal = f"{DEPLOYED}; terminate it first (changed: /p1/front/deploy/h2)"
-    assert f"the syncer would refuse this: {refusal}\n" in planned.stderr
+    refusal = (
+        f"{DEPLOYED}; terminate it first (changed: /p1/front/deploy/h2); the termination takes down /p1/db on h1"
+    )
+    assert f"the syncer would refuse this: {refusal}, /p1/front on h1, h2 (2 instances); " in planned.stderr
 
 
 def test_an_import_by_hand_deploys_no_withheld_service(publishing: Publishing):

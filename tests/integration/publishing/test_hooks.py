@@ -161,7 +161,8 @@ class TestPreReceive:
         checked = lint(server, "--since", good)
         assert (checked.returncode, checked.stdout) == (
             1,
-            f"i.yaml:6:10: data.state: {TERMINATE_FIRST} (changed: /who/web)\n",
+            f"i.yaml:6:10: data.state: {TERMINATE_FIRST} (changed: /who/web); the termination takes down /who/web on"
+            " h1; a group that is instantiated with 'update: approve' changes in place\n",
         )
         server.clone.commit({"a.zk": GOOD, "i.yaml": None})
         accepted, output = server.push("main")

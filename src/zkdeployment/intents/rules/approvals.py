@@ -362,7 +362,10 @@ def reuse_objection(approval: Approval, instance: AcceptedInstance | None) -> st
     if approval.instance <= number:
         return "it was given for an instance that has ended, or for an earlier content; approve the group again"
     if instance is not None and instance.is_running and approval.state != IntentState.INSTANTIATED.value:
-        return "it approves a new instance, but the present one runs; terminate it first, or approve its change"
+        return (
+            "it approves a new instance, but the present one runs; with 'update: approve' approve its change, else"
+            " terminate it first, which takes down its services"
+        )
     return None
 
 

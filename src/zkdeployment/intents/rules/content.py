@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.tree.links import property_source, resolve
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, is_below, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.base.json_values import Properties, Value
     from zkdeployment.intents.documents.values import Intent
+
+#: The node below a service whose children are the targets of the service.
+DEPLOY = "deploy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,37 @@ def service_content(path: str, target: str | None, tree: Tree) -> IntentContent:
     reader = _ContentReader(tree, target)
     reader.add(path)
     return IntentContent({}, reader.nodes, reader.sources)
+
+
+def listed_services(nodes: Mapping[str, Properties]) -> dict[str, set[str]]:
+    """Return the targets that each service node lists, without targets from links."""
+    services: dict[str, set[str]] = {}
+    for path, properties in nodes.items():
+        parent, _, name = path.rpartition("/")
+        if name == DEPLOY:
+            services.setdefault(parent, set())
+        elif parent.endswith(f"/{DEPLOY}"):
+            services.setdefault(parent_path(parent), set()).add(name)
+        if f"{DEPLOY}{SYMBOLIC_LINK}" in properties:
+            services.setdefault(path, set())
+    return services
+
+
+def describe_services(intent: Intent, content: IntentContent) -> list[str]:
+    """Return the services that an intent deploys, each with its targets and its numbers of instances."""
+    tops = [path for paths in intent.apps.values() for path in paths]
+    return [
+        f"{path} on {', '.join(_deployed(path, target, content) for target in sorted(targets))}"
+        if targets
+        else path
+        for path, targets in sorted(listed_services(content.nodes).items())
+        if any(is_below(path, top) for top in tops)
+    ]
+
+
+def _deployed(path: str, target: str, content: IntentContent) -> str:
+    number = content.nodes.get(f"{path}/{DEPLOY}/{target}", {}).get("n", 1)
+    return target if number == 1 else f"{target} ({number} instances)"
 
 
 def changed_paths(old: IntentContent, new: IntentContent) -> tuple[str, ...]:

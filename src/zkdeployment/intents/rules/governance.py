@@ -16,7 +16,7 @@ from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE, ServiceRelease
 from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
-from zkdeployment.intents.rules.content import service_content
+from zkdeployment.intents.rules.content import DEPLOY, listed_services, service_content
 from zkdeployment.publishing.governance import Governance
 from zkdeployment.publishing.section import FormerGovernance, GovernanceChange
 from zkdeployment.publishing.targets.groups import GoverningGroups, paths_to
@@ -264,9 +264,6 @@ def _order(service: GovernedService) -> tuple[str, str, str]:
     return service.app, service.assignment.path, service.target
 
 
-#: The child of a service node that lists its targets.
-_DEPLOY = "deploy"
-
 #: The most targets that a message names.
 _NAMED = 5
 
@@ -288,10 +285,10 @@ def coverage_problems(documents: Documents, tree: Tree | None, targets: Targets)
 
 def idle_paths(intent: Intent, nodes: Mapping[str, Properties]) -> tuple[str, ...]:
     """Return the paths of an intent that govern no service among these nodes, sorted."""
-    link = f"{_DEPLOY}{SYMBOLIC_LINK}"
+    link = f"{DEPLOY}{SYMBOLIC_LINK}"
     services = {
         path
-        for path, targets in _services(nodes).items()
+        for path, targets in listed_services(nodes).items()
         if intent.target is None or intent.target in targets or link in nodes.get(path, ())
     }
     covered = {above for service in services for above in _upwards(service)}
@@ -305,7 +302,9 @@ class _Coverage:
     def __init__(self, intents: tuple[Intent, ...], tree: Tree, targets: Targets) -> None:
         self.intents = intents
         self.tree = tree
-        self.services: dict[str, set[str]] = {path: set(names) for path, names in _services(tree.nodes).items()}
+        self.services: dict[str, set[str]] = {
+            path: set(names) for path, names in listed_services(tree.nodes).items()
+        }
         for target, assignments in targets.items():
             for assignment in assignments if not target.startswith("/") else ():
                 self.services.setdefault(assignment.path, set()).add(target)
@@ -378,20 +377,6 @@ def _path_messages(intent: Intent, path: str, coverage: _Coverage) -> Iterator[s
             "a path at or above a service" if above is None else f"the path of the service above it, {above}"
         )
         yield f"there is no service at or below {path}: nothing is governed; expected {expected}"
-
-
-def _services(nodes: Mapping[str, Properties]) -> dict[str, set[str]]:
-    """Return the targets that each service node lists, without targets from links."""
-    services: dict[str, set[str]] = {}
-    for path, properties in nodes.items():
-        parent, _, name = path.rpartition("/")
-        if name == _DEPLOY:
-            services.setdefault(parent, set())
-        elif parent.endswith(f"/{_DEPLOY}"):
-            services.setdefault(parent_path(parent), set()).add(name)
-        if f"{_DEPLOY}{SYMBOLIC_LINK}" in properties:
-            services.setdefault(path, set())
-    return services
 
 
 def _upwards(path: str) -> Iterable[str]:

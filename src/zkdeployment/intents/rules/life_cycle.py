@@ -9,15 +9,24 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from zkdeployment.intents.documents.values import ClusterIntents, Intent, IntentState, IntentSubject, subject_text
-from zkdeployment.intents.rules.content import IntentContent, changed_paths
+from zkdeployment.base.text import listing
+from zkdeployment.intents.documents.values import (
+    ClusterIntents,
+    Intent,
+    IntentState,
+    IntentSubject,
+    UpdateRule,
+    subject_text,
+)
+from zkdeployment.intents.rules.content import IntentContent, changed_paths, describe_services
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-#: The most paths that a refusal names.
+#: The most paths, and the most services, that a refusal names.
 _SHOWN_PATHS = 20
+_SHOWN_SERVICES = 5
 
 
 class IntentAct(Enum):
@@ -63,6 +72,12 @@ RefusalReason: TypeAlias = str
 
 _NOTHING_DEPLOYED = "nothing of it is deployed"
 _DEPLOYED = "its services are deployed; terminate it first"
+_INSTANTIATED_ALREADY = "it is instantiated already; terminate it first"
+_APPLIED_ALREADY = "it is applied already; terminate it first"
+_UNAPPROVED_UPDATE = "its new content must be approved in the same change, or it must be terminated first"
+
+#: The reasons that advise a termination, which takes services down.
+_OUTAGES = frozenset({_DEPLOYED, _INSTANTIATED_ALREADY, _APPLIED_ALREADY, _UNAPPROVED_UPDATE})
 
 _CREATED, _APPROVED = IntentState.CREATED, IntentState.APPROVED
 _INSTANTIATED, _APPLIED, _TERMINATED = IntentState.INSTANTIATED, IntentState.APPLIED, IntentState.TERMINATED
@@ -84,10 +99,10 @@ LIFE_CYCLE: Mapping[tuple[IntentState, IntentAct], LifeCycleStep | RefusalReason
     (_TERMINATED, IntentAct.APPROVE): _APPROVE,
     (_CREATED, IntentAct.INSTANTIATE): "it must be approved first",
     (_APPROVED, IntentAct.INSTANTIATE): _INSTANTIATE,
-    (_INSTANTIATED, IntentAct.INSTANTIATE): "it is instantiated already; terminate it first",
+    (_INSTANTIATED, IntentAct.INSTANTIATE): _INSTANTIATED_ALREADY,
     (_TERMINATED, IntentAct.INSTANTIATE): _INSTANTIATE,
     (_CREATED, IntentAct.APPLY): _APPLY,
-    (_APPLIED, IntentAct.APPLY): "it is applied already; terminate it first",
+    (_APPLIED, IntentAct.APPLY): _APPLIED_ALREADY,
     (_TERMINATED, IntentAct.APPLY): _APPLY,
     (_CREATED, IntentAct.ADOPT): _ADOPT,
     (_APPROVED, IntentAct.ADOPT): _ADOPT,
@@ -144,13 +159,17 @@ class IntentSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """The refusal of an act or a change: the subject with its state and approver, and the changed nodes."""
+    """The refusal of an act or a change: the subject with its state and approver, and the changed nodes.
+
+    ``outage`` states what the termination that the reason demands takes down.
+    """
 
     subject: IntentSubject
     state: IntentState
     reason: str
     approved_by: str | None = None
     paths: tuple[str, ...] = ()
+    outage: str = ""
 
     def __str__(self) -> str:
         """Return the refusal as one sentence without repetitions."""
@@ -161,7 +180,8 @@ class IntentRefusal:
         changed = f" (changed: {', '.join(shown)})" if shown else ""
         is_repeated = self.reason.startswith(f"it is {self.state.value.lower()} already")
         state = "" if is_repeated else f" is {self.state.value}"
-        return f"{subject_text(self.subject)}{state}{approved}: {self.reason}{changed}"
+        outage = self.outage and f"; {self.outage}"
+        return f"{subject_text(self.subject)}{state}{approved}: {self.reason}{changed}{outage}"
 
 
 def perform(
@@ -195,7 +215,19 @@ def perform(
     is_beginning = act is IntentAct.INSTANTIATE and not state.is_active
     paths = changed_paths(approved, snapshot.content) if is_beginning and approved is not None else ()
     approver = None if intent.approval is None else intent.approval.by
-    return IntentRefusal(intent.subject, state, reason, approver, paths)
+    outage = _outage(snapshot, act) if state.is_active and reason in _OUTAGES else ""
+    return IntentRefusal(intent.subject, state, reason, approver, paths, outage)
+
+
+def _outage(snapshot: IntentSnapshot, act: IntentAct) -> str:
+    """Return what the termination of an intent takes down, and how its content changes without a termination."""
+    intent = snapshot.intent
+    services = listing(describe_services(intent, snapshot.content), _SHOWN_SERVICES)
+    down = f"the termination takes down {services or 'no service'}"
+    is_change = act in {IntentAct.APPROVE, IntentAct.MODIFY}
+    if not is_change or isinstance(intent, ClusterIntents) or intent.update is UpdateRule.APPROVE:
+        return down
+    return f"{down}; a group that is instantiated with 'update: approve' changes in place"
 
 
 def _guard_reason(
@@ -206,7 +238,7 @@ def _guard_reason(
         return "hosts still undeploy its last instance; wait until they are done"
     if guard is IntentGuard.APPROVED_CONTENT and not snapshot.is_approved:
         if act is IntentAct.UPDATE and snapshot.objection is None:
-            return "its new content must be approved in the same change, or it must be terminated first"
+            return _UNAPPROVED_UPDATE
         return _not_approved(snapshot)
     return None
 

@@ -5,7 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents.values import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    IntentState,
+    UpdateRule,
+)
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.life_cycle import (
     LIFE_CYCLE,
@@ -113,6 +119,43 @@ def test_acts_that_begin_an_instance_deploy_services_and_acts_that_end_it_undepl
 )
 def test_a_refusal_names_subject_state_approver_and_nodes(snapshot, act, message):
     assert str(perform(snapshot, act, approved=CONTENT)).startswith(f"p1/store/v1/shop {message}")
+
+
+DEPLOYED = IntentContent(
+    {},
+    {
+        "/p1/shop/front": {"type": "web"},
+        "/p1/shop/front/deploy": {},
+        "/p1/shop/front/deploy/h1": {},
+        "/p1/shop/front/deploy/h2": {"n": 2},
+        "/defaults/db/deploy/h9": {},
+    },
+)
+TAKES_DOWN = "the termination takes down /p1/shop/front on h1, h2 (2 instances)"
+IN_PLACE = "; a group that is instantiated with 'update: approve' changes in place"
+
+
+@pytest.mark.parametrize(
+    ("update", "act", "advice"),
+    [
+        (UpdateRule.TERMINATE, IntentAct.MODIFY, IN_PLACE),
+        (UpdateRule.TERMINATE, IntentAct.APPROVE, IN_PLACE),
+        (UpdateRule.APPROVE, IntentAct.MODIFY, ""),
+        (UpdateRule.APPROVE, IntentAct.UPDATE, ""),
+        (UpdateRule.TERMINATE, IntentAct.REMOVE, ""),
+        (UpdateRule.TERMINATE, IntentAct.INSTANTIATE, ""),
+    ],
+)
+def test_a_refusal_that_advises_a_termination_names_what_it_takes_down(update, act, advice):
+    snapshot = group(IntentState.INSTANTIATED, DEPLOYED, DEPLOYED)
+    snapshot = replace(snapshot, intent=replace(snapshot.intent, update=update))
+    refused = str(perform(snapshot, act, changed=replace(snapshot, content=CHANGED)))
+    assert refused.endswith(f"; {TAKES_DOWN}{advice}")
+
+
+def test_other_refusals_of_a_running_instance_name_no_termination():
+    assert "takes down" not in str(perform(group(IntentState.INSTANTIATED), IntentAct.ADOPT))
+    assert "takes down" not in str(perform(group(IntentState.CREATED), IntentAct.TERMINATE))
 
 
 @pytest.mark.parametrize("act", [IntentAct.APPROVE, IntentAct.INSTANTIATE])
