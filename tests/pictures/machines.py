@@ -112,12 +112,18 @@ GROUP = Machine(
         GroupState.FAILED: (268, 172),
         GroupState.OPERATOR: (450, 232),
         GroupState.SUCCESS: (632, 172),
+        GroupState.UNFINISHED: (86, 232),
     },
     (
         Transition(
             GroupState.WAITING,
             GroupState.PREPARING,
             "the groups it depends on succeeded, its window is open; promoted if manual",
+        ),
+        Transition(
+            GroupState.WAITING,
+            GroupState.UNFINISHED,
+            "the rollout was aborted or superseded; a group that has begun changes in the same way",
         ),
         Transition(
             GroupState.WAITING, GroupState.FAILED, "a group that it depends on failed: it is not attempted"

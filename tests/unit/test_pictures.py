@@ -127,9 +127,11 @@ def test_the_states_of_groups_change_as_drawn():
         fleet_of("abc", failing={(Phase.DEPLOY, "y")}),
     )
     promoted, rejected = fleet_of("abc", metrics={}), fleet_of("abc", metrics={})
+    aborted = fleet_of("abc")
     plays = [
         played(promoted, {400: lambda: promoted.act(Directive.PROMOTE, "a")}, MEASURED),
         played(rejected, {400: lambda: rejected.act(Directive.FAIL, "a")}, MEASURED),
+        played(aborted, {0: lambda: aborted.act(Directive.ABORT)}),
         played(fleet_of("abc")),
         played(fleet_of("abc", failing={(Phase.PREPARE, "a")})),
         played(fleet_of("abc", failing={(Phase.DEPLOY, "b")})),

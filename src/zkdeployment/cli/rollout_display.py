@@ -56,6 +56,7 @@ _COLOURS = {
     GroupState.DEPLOYING: "cyan",
     GroupState.BAKING: "cyan",
     GroupState.OPERATOR: "yellow",
+    GroupState.UNFINISHED: "",
     GroupState.SUCCESS: "green",
     GroupState.FAILED: "red",
 }

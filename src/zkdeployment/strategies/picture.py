@@ -36,7 +36,7 @@ _ENDED, _TALL, _BETWEEN = 34, 58, 28
 #: Rounds in which the order of the layers is improved.
 _ROUNDS = 4
 
-_OVER = {GroupState.SUCCESS, GroupState.FAILED}
+_OVER = {GroupState.SUCCESS, GroupState.FAILED, GroupState.UNFINISHED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class GroupState(Enum):
     DEPLOYING = "deploying"
     BAKING = "baking"
     OPERATOR = "waiting for an operator"
+    UNFINISHED = "unfinished"  # the rollout ended before the group had a result
     SUCCESS = "success"
     FAILED = "failed"
 
@@ -93,7 +94,9 @@ def group_state(state: RolloutState, name: str) -> GroupState:
     verdict = state.rollout.progress[name].verdict
     if verdict is not None:
         return GroupState.SUCCESS if verdict is GroupVerdict.SUCCESS else GroupState.FAILED
-    if state.ended is None and name in held_groups(state.rollout):
+    if state.ended is not None:
+        return GroupState.UNFINISHED
+    if name in held_groups(state.rollout):
         return GroupState.OPERATOR
     active_phase = state.active_phase
     if active_phase is None or active_phase.task.group != name:

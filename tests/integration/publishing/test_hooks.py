@@ -159,11 +159,9 @@ class TestPreReceive:
         assert not accepted
         assert f"remote: i.yaml:6:10: data.state: {TERMINATE_FIRST} (changed: /who/web)" in output
         checked = lint(server, "--since", good)
-        assert (checked.returncode, checked.stdout) == (
-            1,
-            f"i.yaml:6:10: data.state: {TERMINATE_FIRST} (changed: /who/web); the termination takes down /who/web on"
-            " h1; a group that is instantiated with 'update: approve' changes in place\n",
-        )
+        refusal = f"i.yaml:6:10: data.state: {TERMINATE_FIRST} (changed: /who/web); the termination takes down"
+        in_place = "a group that is instantiated with 'update: approve' changes in place"
+        assert (checked.returncode, checked.stdout) == (1, f"{refusal} /who/web on h1; {in_place}\n")
         server.clone.commit({"a.zk": GOOD, "i.yaml": None})
         accepted, output = server.push("main")
         assert not accepted

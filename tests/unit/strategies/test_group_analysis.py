@@ -206,7 +206,7 @@ def test_a_group_that_waits_does_not_delay_the_rollback_after_a_critical_failure
     assert has_failed(state)
     assert state.recovery.stage is RecoveryStage.DUE
     assert state.rollout.progress["waits"].verdict is None
-    assert group_state(state, "waits") is GroupState.WAITING
+    assert group_state(state, "waits") is GroupState.UNFINISHED
     described = describe_group(state, state.rollout.strategy.group("waits"), fleet.now)
     assert described == "no measurement of metric silent passed: the server has no value"
 

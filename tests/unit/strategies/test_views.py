@@ -321,7 +321,8 @@ def test_an_abort_during_the_bake_time_keeps_what_runs_where(failing, descriptio
     abort = Act("ann@ops", "rollout abort", "web 1.3 loses sessions", BEGUN + 60)
     over = apply_acts(state, [RolloutAct(Directive.ABORT, abort, None, 0)], NOW)
     assert groups(over)["canary"][1] == description
-    assert groups(over)["rest"][1] == "never begun"
+    assert groups(over)["rest"] == (GroupState.UNFINISHED, "never begun")
+    assert groups(over)["canary"][0] is GroupState.UNFINISHED
     assert show(over).groups[0].count(HostProgress.SUCCESS) == len(done)
     assert over.errors == dict.fromkeys(failing, "boom")
     assert f"aborted ({abort}); {report}" in final_report(over)

@@ -220,7 +220,7 @@ def perform(
 
 
 def _outage(snapshot: IntentSnapshot, act: IntentAct) -> str:
-    """Return what the termination of an intent takes down, and how its content changes without a termination."""
+    """Return the services that a termination takes down, and how the content changes without a termination."""
     intent = snapshot.intent
     services = listing(describe_services(intent, snapshot.content), _SHOWN_SERVICES)
     down = f"the termination takes down {services or 'no service'}"

@@ -30,6 +30,7 @@ _GROUP_TONES = {
     GroupState.DEPLOYING: Tone.BUSY,
     GroupState.BAKING: Tone.BUSY,
     GroupState.OPERATOR: Tone.HALTED,
+    GroupState.UNFINISHED: Tone.UNKNOWN,
     GroupState.SUCCESS: Tone.GOOD,
     GroupState.FAILED: Tone.BAD,
 }
