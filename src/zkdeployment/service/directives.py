@@ -81,6 +81,8 @@ class GroupDirective(DirectiveAct):
         size = counted(len(members), self.KIND.noun, ",")
         if found is not None and waiting_reason(found, self.group):
             return (f"The group passes without a verdict of its metrics: {size}.", "Groups after it may begin.")
+        if found is not None and found.paused is not None:
+            return (f"The group begins after an operator resumes the {self.KIND.whole}: {size}.",)
         return (f"The group begins as soon as {self.KIND.noun}s may start: {size}.",)
 
 

@@ -221,8 +221,10 @@ def _describe_baking(state: RolloutState, active: ActivePhase, group: Group, now
 def _describe_waiting(state: RolloutState, group: Group) -> str:
     manual = group.pace.manual and group.name not in state.promoted
     if before := _groups_before(state, group):
-        under_way = "" if set(before) <= set(group.depends_on) else ", which is under way"
-        return f"after {', '.join(before)}{under_way}{'; then the group waits to be promoted' if manual else ''}"
+        has_begun = state.active_phase is not None or before[0] in state.rollout.order
+        manner = "is under way" if has_begun else "begins first"
+        order = "" if set(before) <= set(group.depends_on) else f", which {manner}"
+        return f"after {', '.join(before)}{order}{'; then the group waits to be promoted' if manual else ''}"
     if manual:
         return "the group is manual and waits to be promoted"
     if missing := shortage(state, group.name):
@@ -231,14 +233,25 @@ def _describe_waiting(state: RolloutState, group: Group) -> str:
 
 
 def _groups_before(state: RolloutState, group: Group) -> list[str]:
-    """Return the groups that have to end before another group may begin: its parents, or the group under way."""
+    """Return the groups that end before another group may begin: its parents, or the group under way.
+
+    Without a group under way, as in a pause, these are the groups that begin before it without a decision.
+    """
     courses = state.rollout.progress
     if parents := [name for name in group.depends_on if courses[name].verdict is not GroupVerdict.SUCCESS]:
         return parents
     if state.active_phase is not None:
         return [state.active_phase.task.group]
-    begun = [task.group for task in ready_tasks(state.rollout)]
-    return [] if group.name in begun else begun
+    ready = [task.group for task in ready_tasks(state.rollout)]
+    if group.name not in ready:
+        return ready
+    return [name for name in ready[: ready.index(group.name)] if _begins_alone(state, name)]
+
+
+def _begins_alone(state: RolloutState, name: str) -> bool:
+    """Whether a ready group begins as soon as the rollout may continue: it waits for no person, host or window."""
+    pace = state.rollout.strategy.group(name).pace
+    return not (pace.manual and name not in state.promoted) and not pace.windows and not shortage(state, name)
 
 
 def final_report(state: RolloutState) -> str:
@@ -594,6 +607,8 @@ def _waiting_groups(state: RolloutState) -> Iterator[tuple[str, str]]:
         return
     for task in ready_tasks(state.rollout):
         group = state.rollout.strategy.group(task.group)
+        if _groups_before(state, group):
+            return
         if group.pace.manual and group.name not in state.promoted:
             yield group.name, "it is manual"
         elif missing := shortage(state, group.name):

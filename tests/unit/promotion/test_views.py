@@ -390,6 +390,8 @@ class TestTheActs:
         act = PromoteFleets(group="rest")
         assert (act.objection(under_way.state), act.title(under_way.state)) == ("", "Promote group rest")
         assert act.consequences(under_way.state) == ("The group begins as soon as fleets may start: 2 fleets.",)
+        paused = replace(under_way.state, paused=Act("ann@ops", "promotion pause", "latency", 1.0))
+        assert act.consequences(paused) == ("The group begins after an operator resumes the promotion: 2 fleets.",)
         assert "does not wait for its metrics" in FailFleets(group="rest").objection(under_way.state)
 
     def test_a_fleet_is_withheld_once_and_released_once(self):

@@ -22,6 +22,7 @@ from zkdeployment.strategies.views import (
     GroupState,
     RolloutProgressState,
     aborted_rollout,
+    decisions,
     directive_objection,
     final_report,
     rollout_changes,
@@ -34,6 +35,9 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", BEGUN + 55)
 
 def show(rollout, *, led=True):
     return rollout_status(rollout, led=led, now=NOW)
+
+
+NIGHTS = Window(frozenset({0, 4}), 22 * 60, 5 * 60 + 30, "Europe/Berlin")
 
 
 def groups(rollout):
@@ -52,7 +56,7 @@ def short():
 
 def test_at_first_every_group_waits_for_the_groups_it_depends_on():
     assert groups(begun_rollout()) == {
-        "ntp-node": (GroupState.WAITING, ""),
+        "ntp-node": (GroupState.WAITING, "after monitoring-nodes, which begins first"),
         "control-nodes": (GroupState.WAITING, "after ntp-node"),
         "compute-nodes-1": (GroupState.WAITING, "after control-nodes"),
         "compute-nodes-2": (GroupState.WAITING, "after control-nodes"),
@@ -102,9 +106,8 @@ def test_a_manual_group_waits_until_it_is_promoted():
 
 
 def test_a_group_with_windows_shows_when_it_may_start():
-    nights = Window(frozenset({0, 4}), 22 * 60, 5 * 60 + 30, "Europe/Berlin")
     always = Window(frozenset(range(7)), 0, 60, "UTC")
-    detail = groups(paced(windows=(nights, always)))["a"][1]
+    detail = groups(paced(windows=(NIGHTS, always)))["a"][1]
     assert detail == "starts only mon fri 22:00-05:30 Europe/Berlin or 00:00-01:00 UTC"
 
 
@@ -288,6 +291,22 @@ def test_a_group_is_not_promoted_while_an_earlier_group_is_under_way(parents, fi
     assert groups(state)["rest"][1] == f"after canary{under_way}; then the group waits to be promoted"
 
 
+@pytest.mark.parametrize(
+    ("pace", "is_first"), [(Pace(), True), (Pace(manual=True), False), (Pace(windows=(NIGHTS,)), False)]
+)
+def test_a_group_is_not_promoted_in_a_pause_after_which_another_group_begins_first(pace, is_first):
+    rest = replace(group("rest", hosts="yz"), pace=Pace(manual=True))
+    first = replace(group("canary", hosts="x"), pace=pace)
+    state = replace(begun_rollout(strategy(first, rest), plain_hosts("xyz")), paused=PAUSED)
+    expected = "the group rest does not wait for a promotion: canary is still waiting; promote it when it waits"
+    assert directive_objection(state, Directive.PROMOTE, "rest") == (expected if is_first else None)
+    before = "after canary, which begins first; then the group waits to be promoted"
+    alone = "the group is manual and waits to be promoted"
+    assert groups(state)["rest"][1] == (before if is_first else alone)
+    halted = replace(state, paused=None, halted_since=NOW, waiting="the fleet is stopped")
+    assert ("rest" in {each.group for each in decisions(halted)}) is not is_first
+
+
 def test_a_group_is_not_promoted_before_the_group_on_which_it_depends_begins():
     message = directive_objection(rest_after_canary("canary"), Directive.PROMOTE, "rest") or ""
     assert "canary is still waiting;" in message
@@ -302,8 +321,8 @@ def test_a_group_is_not_promoted_while_an_earlier_group_waits_for_its_hosts_betw
 def test_a_group_without_its_hosts_is_not_promoted_while_an_earlier_group_is_under_way():
     required = replace(group("rest", hosts="yz"), require_hosts=3)
     state = begun_rollout(strategy(group("canary", hosts="x"), required), plain_hosts("xyz"))
-    assert directive_objection(state, Directive.PROMOTE, "rest") is None
-    assert "canary is still" in (directive_objection(active_rollout(state), Directive.PROMOTE, "rest") or "")
+    for each in (state, active_rollout(state)):
+        assert "canary is still" in (directive_objection(each, Directive.PROMOTE, "rest") or "")
 
 
 @pytest.mark.parametrize(
