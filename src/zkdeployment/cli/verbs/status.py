@@ -22,7 +22,7 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, 
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.fleet.views.requests import describe_refusal, describe_request
+from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import (
     ON_TERMINAL,
@@ -231,7 +231,7 @@ def command(
         else:
             revision = wait if wait != _WANTED else None
             if revision is not None and not revision.isdigit():
-                _check_revision(revision, look())
+                _check_revision(revision, look(), operator)
             read = _announcing(look) if revision is None else look
             status = _follow(read, lambda status: _is_over(status, revision, hosts), timeout)
             verdict = wait_verdict(status, revision, hosts)
@@ -254,13 +254,19 @@ def _check_options(*, watch: bool, wait: str | None, timeout: float | None, outp
         raise click.UsageError("expected --wait or --watch with --timeout")
 
 
-def _check_revision(revision: str, status: FleetStatus) -> None:
-    """Raise ``UsageError`` for a revision that is the name of a host: such a wait would never end."""
+def _check_revision(revision: str, status: FleetStatus, operator: OperatorAdapters) -> None:
+    """Raise ``UsageError`` for the name of a host, for which a wait never ends; report an unknown revision."""
     if any(revision in {host.id, host.name} for host in status.hosts):
         raise click.UsageError(
             f"expected a revision after --wait, found the host {revision};"
             f" put hosts first: status {revision} --wait"
         )
+    syncer, refusals = operator.fleet.syncer_report(), operator.fleet.refusals()
+    known: list[Revision] = [] if status.wanted is None else [status.wanted]
+    known += [] if syncer is None else [commit.id for commit in syncer.waiting]
+    known += [each.revision for each in (*operator.fleet.history(), *reversed(refusals))]
+    if not any(is_revision(each, revision) for each in known):
+        echo(describe_unknown(revision, known, syncer, time.time()), err=True)
 
 
 def _check_hosts(status: FleetStatus, operator: OperatorAdapters, *, waits: bool) -> None:

@@ -69,6 +69,23 @@ def describe_refusal(refusal: Refusal, now: float) -> str:
     return f"{head}: {listing(refusal.problems, 1)}"
 
 
+#: The most known revisions that a sentence names.
+_NAMED = 5
+
+
+def describe_unknown(revision: str, known: Iterable[Revision], syncer: SyncerReport | None, now: float) -> str:
+    """Return a sentence on a revision that is not among the ``known`` ones of the history and the branch.
+
+    Only a later reading of the repository by the syncer can find a commit that was just pushed.
+    """
+    read = "no syncer has reported" if syncer is None else f"as of {ago(read_and_late(syncer)[0], now)}"
+    named = listing(list(dict.fromkeys(map(short, known))), _NAMED)
+    return (
+        f"no such commit is known, {read}: expected a revision that is published, refused or waits in the branch"
+        f"{named and f' ({named})'}, found {revision}; waiting for its push"
+    )
+
+
 #: A syncer is late after this number of its intervals, but never before these seconds.
 _INTERVALS = 3
 _PATIENCE = 60.0

@@ -199,3 +199,24 @@ def test_a_silent_syncer_is_shown_last_and_the_exit_code_is_4(run, fleet, monkey
     assert run("h1")[0] == 0
     code, out, err = run("--wait", "deadbeef", "--timeout", "0.1")
     assert (code, "deadbeef was not reached" in err, "newer commits may wait" in out) == (5, True, True)
+
+
+@pytest.mark.usefixtures("fleet")
+def test_a_wait_for_a_commit_that_no_syncer_knows_names_the_known_ones_at_once(run):
+    code, _, err = run("--wait", "deadbeef", "--timeout", "0")
+    assert code == 5
+    assert err.splitlines()[0] == (
+        "no such commit is known, no syncer has reported: expected a revision that is published, refused or waits"
+        " in the branch (r1), found deadbeef; waiting for its push"
+    )
+    assert "no such commit" not in run("--wait", "r1")[2]
+
+
+def test_a_wait_for_a_commit_that_waits_in_the_branch_names_no_mistake(run, fleet):
+    waiting = [{"revision": "a" * 40, "author": "ann", "subject": "web 1.3", "time": 1.0}]
+    report = {"by": "syncer on s1", "said": "done", "interval": 60.0, "waiting": waiting}
+    write_node(fleet, "/zkdeployment/syncer", report)
+    assert "no such commit" not in run("--wait", "a" * 8, "--timeout", "0")[2]
+    err = run("--wait", "b" * 8, "--timeout", "0")[2]
+    assert "no such commit is known, as of" in err
+    assert f"(r1, {'a' * 7}" in err
