@@ -126,7 +126,7 @@ class Node:
 
     ``owner`` is the session of an ephemeral node, else 0. ``version`` counts the changes of the data. ``changed``
     is the transaction of the last change, ``born`` the one that created the node. ``created`` and ``modified``
-    are in seconds since the epoch.
+    are in seconds since the epoch. ``child_changes`` counts the children that were ever created and deleted.
     """
 
     data: bytes
@@ -137,6 +137,7 @@ class Node:
     children: int
     created: float
     modified: float
+    child_changes: int = 0
 
     @classmethod
     def read(cls, answer: tuple[bytes, Any]) -> Node:
@@ -151,6 +152,7 @@ class Node:
             children=stat.numChildren,
             created=stat.ctime / 1000,
             modified=stat.mtime / 1000,
+            child_changes=stat.cversion,
         )
 
     @property

@@ -112,6 +112,8 @@ def _details(service: ServiceStatus) -> Iterator[RenderableType]:
         names = listing(sorted(service.providers), _NAMED)
         registered = f"instances registered: {len(service.providers)} of {service.wanted}"
         yield styled(f"{registered}{f' ({names})' if names else ''}", "red" if service.down else "")
+    if service.down:
+        yield styled(service.describe_down_instances(), "red")
     if service.hosts:
         headings = ("HOST", "ID", "NUMBER", "VERSION", "STATE", "HOST STATE")
         rows = (row for host in service.hosts for row in _rows(host))

@@ -108,6 +108,13 @@ class InstanceState(Enum):
     ABSENT = "absent"  # the host is not registered
 
 
+#: The most instances that a sentence names.
+_NAMED_DOWN = 5
+
+#: The states of instances that run unless they are down.
+_RUNNING = frozenset({InstanceState.DEPLOYED, InstanceState.PENDING, InstanceState.OUTDATED})
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceStatus(Record):
     """One deployment: its number, the version that the host has of its package or checkout, and its state."""
@@ -135,8 +142,8 @@ class ServiceStatus(Record):
 
     ``version`` is the wanted version of ``package``; ``None`` if the package's name contains it. For a service
     that is no longer deployed to any target, both come from the remaining deployments. ``providers`` is ``None``
-    if the service has no node for them: its instances do not register. ``unmatched`` are the targets that no known
-    host matches.
+    if none was ever registered: the instances of the service do not register. ``unmatched`` are the targets that
+    no known host matches.
     """
 
     path: str
@@ -156,8 +163,12 @@ class ServiceStatus(Record):
     @property
     @shown("down")
     def down(self) -> int:
-        """The number of deployed instances that are not registered; 0 if the instances do not register."""
-        return 0 if self.providers is None else max(0, self._deployed - len(self.providers))
+        """The number of deployed instances that are not registered; 0 if the instances do not register.
+
+        Instances of absent hosts and of hosts that deploy at present are not down. An instance that does not state
+        its host and its deployment stands for any of those that are not registered.
+        """
+        return 0 if self.providers is None else max(0, len(self._unregistered) - self._unnamed)
 
     @property
     def wanted(self) -> int:
@@ -165,14 +176,48 @@ class ServiceStatus(Record):
         return sum(host.wanted for host in self.hosts)
 
     @property
-    def _deployed(self) -> int:
-        return sum(map(self.count, (InstanceState.DEPLOYED, InstanceState.PENDING, InstanceState.OUTDATED)))
+    def _running(self) -> list[tuple[ServiceHost, int]]:
+        """The deployed instances of the hosts that are present and do not deploy: the host and the number."""
+        return [
+            (host, deployment.number)
+            for host in self.hosts
+            if host.state is not HostState.DEPLOYING
+            for deployment in host.deployments
+            if deployment.state in _RUNNING
+        ]
+
+    @property
+    def _registered(self) -> list[tuple[object, object]]:
+        """The host and the deployment of each registered instance that states both."""
+        found = [] if self.providers is None else self.providers.values()
+        stated = ((properties.get("host"), properties.get("deployment")) for properties in found)
+        return [(host, text) for host, text in stated if host and str(text).rpartition(" ")[0] == self.path]
+
+    @property
+    def _unnamed(self) -> int:
+        """The number of registered instances that do not state their host and their deployment of this service."""
+        return len(self.providers or ()) - len(self._registered)
+
+    @property
+    def _unregistered(self) -> list[tuple[ServiceHost, int]]:
+        registered = set(self._registered)
+        return [(host, n) for host, n in self._running if (host.id, f"{self.path} {n}") not in registered]
 
     def describe_down(self) -> str:
         """Return a sentence on the instances that are down; empty if none is."""
         if not self.down:
             return ""
-        return f"{self.down} of {counted(self._deployed, 'instance')} {'is' if self.down == 1 else 'are'} down"
+        return f"{self.down} of {counted(len(self._running), 'instance')} {'is' if self.down == 1 else 'are'} down"
+
+    def down_instances(self) -> list[str]:
+        """Return the instances that are down; empty if the registered instances do not show which these are."""
+        if not self.down or self._unnamed:
+            return []
+        return [f"{self.path} {number} on {host.name}" for host, number in self._unregistered]
+
+    def describe_down_instances(self) -> str:
+        """Return a sentence on the instances that are down, with the first ones by name; empty if none is."""
+        return ": ".join(filter(None, (self.describe_down(), listing(self.down_instances(), _NAMED_DOWN))))
 
     def count(self, state: InstanceState) -> int:
         """Return the number of deployments in a state."""

@@ -67,12 +67,16 @@ class ZooKeeperLiveTree:
     def providers(self, services: Collection[str]) -> dict[str, dict[str, Properties]]:
         """Return the children of ``SERVICE/providers`` of services: path of the service, name, properties.
 
-        Services without such a node are omitted; everything is read in two pipelined rounds.
+        Services without such a node are omitted, and those whose node never had a child: their instances do not
+        register. Everything is read in two pipelined rounds.
         """
         directories = {f"{path}/providers": path for path in services}
-        _, lists = self._session.look((), list(directories))
-        listed = zip(directories, lists, strict=True)
-        names = {directory: children for directory, children in listed if children is not None}
+        found, lists = self._session.look(list(directories), list(directories))
+        names = {
+            directory: children
+            for directory, node, children in zip(directories, found, lists, strict=True)
+            if node is not None and children is not None and (children or node.child_changes)
+        }
         wanted = [f"{directory}/{name}" for directory, children in names.items() for name in children]
         nodes = dict(zip(wanted, self._session.get_many(wanted), strict=True))
         return {

@@ -11,6 +11,8 @@ from starlette.exceptions import HTTPException
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.features import installed
 from zkdeployment.base.publication import Targets
+from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
+from zkdeployment.fleet.views.services import services_status
 from zkdeployment.publishing.records import PublicationRecord
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
@@ -116,6 +118,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         order=service_order(service, targets, cached.status),
         parts=tuple(_parts(visit)),
         condition=condition,
+        down=read_or(lambda: _down(adapters, cached, service, targets), ""),
     )
     events = f"{FLEET_EVENTS} check intent"
     return show_page(
@@ -129,6 +132,16 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         withheld=withheld,
         remedies=failure_acts(request, adapters, user, cached) if condition.problems else (),
     )
+
+
+def _down(adapters: ServerAdapters, cached: CachedFleet, service: ServiceHosts, targets: Targets) -> str:
+    """Return the sentence on the instances of a service that are down; empty if none of them registers."""
+    providers = adapters.feed.providers([service.path])
+    if not providers:
+        return ""
+    known = adapters.feed.known_hosts(service.assignments)
+    found = services_status(cached.status, cached.fleet, targets, known, providers, path=service.path).services
+    return next((each.describe_down_instances() for each in found if each.path == service.path), "")
 
 
 def _deployed(records: Sequence[PublicationRecord]) -> dict[str, float]:

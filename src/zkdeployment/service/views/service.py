@@ -180,6 +180,7 @@ class ServiceView:
     order: ServiceNeighbours = NO_NEIGHBOURS
     parts: tuple[PagePart, ...] = ()
     condition: ServiceCondition | None = None
+    down: str = ""
 
 
 def page_hosts(service: ServiceHosts, status: FleetStatus, page: int) -> ListPart[HostStatus]:
@@ -203,8 +204,9 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
     order: ServiceNeighbours = NO_NEIGHBOURS,
     parts: tuple[PagePart, ...] = (),
     condition: ServiceCondition | None = None,
+    down: str = "",
 ) -> ServiceView:
-    """Return the page of a service.
+    """Return the page of a service; ``down`` is the sentence on its instances that are down.
 
     ``part`` are the hosts of ``page_hosts``, ``known`` are their last reports. ``providers`` are the registered
     instances by name, ``properties`` those of the service's node. ``parts`` are those of features.
@@ -221,6 +223,7 @@ def service_view(  # noqa: PLR0913  what the page of a service is made of
         order=order,
         parts=parts,
         condition=condition,
+        down=down,
     )
 
 

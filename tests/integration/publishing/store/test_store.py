@@ -148,6 +148,18 @@ def test_a_publication_ends_a_stop_and_keeps_the_other_properties_of_hosts(store
     assert ZooKeeperFleetReader(session).snapshot().stops == ()
 
 
+def test_a_service_below_which_nothing_ever_registered_has_no_providers(session, client):
+    for service in ("former", "never", "running"):
+        client.create(f"/shop/{service}/providers", makepath=True)
+    client.create("/shop/plain")
+    for service in ("former", "running"):
+        client.create(f"/shop/{service}/providers/a:1", b'{"pid": 1}', ephemeral=True)
+    client.delete("/shop/former/providers/a:1")
+    services = ["/shop/former", "/shop/never", "/shop/plain", "/shop/running"]
+    found = ZooKeeperLiveTree(session).providers(services)
+    assert found == {"/shop/former": {}, "/shop/running": {"a:1": {"pid": 1}}}
+
+
 def test_ephemeral_reserved_and_foreign_nodes_are_unchanged(store, client):
     store.publish(publication(store, shop(1), "r1"))
     client.create("/shop/s0000/providers/a:1", b'{"pid": 1}', ephemeral=True)

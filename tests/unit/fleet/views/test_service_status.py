@@ -129,6 +129,54 @@ def test_deployed_instances_that_are_not_registered_are_down(providers, down: in
     assert (service.wanted, service.down, service.describe_down()) == (2, down, sentence)
 
 
+def started(host: str, number: int) -> dict[str, object]:
+    return {"host": host, "deployment": f"/demo/hello {number}"}
+
+
+@pytest.mark.parametrize(
+    ("providers", "b", "sentence", "which"),
+    [
+        (
+            [started("a", 0), started("b", 0)],
+            Host(B, "r1"),
+            "1 of 3 instances is down",
+            ["/demo/hello 1 on a.example"],
+        ),
+        (
+            [started("a", 0), started("b", 0)],
+            Host(B, "r0"),
+            "1 of 3 instances is down",
+            ["/demo/hello 1 on a.example"],
+        ),
+        ([started("a", 0), {}], Host(B, "r1"), "1 of 3 instances is down", []),
+        ([started("a", 0), {}, {}], Host(B, "r1"), "", []),
+        ([started("a", 0), started("a", 1)], Host(B, "r0", deploying="r1"), "", []),
+        (
+            [started("a", 0), started("b", 0)],
+            Host(B, "r0", deploying="r1"),
+            "1 of 2 instances is down",
+            ["/demo/hello 1 on a.example"],
+        ),
+        ([started("a", 0), started("b", 0)], None, "1 of 2 instances is down", ["/demo/hello 1 on a.example"]),
+    ],
+)
+def test_instances_that_state_their_deployment_show_which_are_down(
+    providers, b: Host | None, sentence: str, which: list[str]
+):
+    one = Assignment("/demo/hello", 1, "hello", "hello", version="1.1")
+    present = inventory(package("hello", "1.1"), markers=(marker("/demo/hello"), marker("/demo/hello", 1)))
+    status = status_of(
+        {"a": (HELLO,), "web": (one,)},
+        KnownHost(A, present),
+        KnownHost(B, inventory(package("hello", "1.1"), markers=(marker("/demo/hello"),))),
+        hosts=(Host(A, "r1"), *([] if b is None else [b])),
+        providers={"/demo/hello": {f"h:{number}": values for number, values in enumerate(providers)}},
+    )
+    (service,) = status.services
+    assert (service.describe_down(), service.down_instances()) == (sentence, which)
+    assert service.describe_down_instances() == ": ".join([sentence, *which])
+
+
 def test_a_target_without_a_host_is_named():
     status = status_of({"nobody": (HELLO,)}, hosts=(Host(A, "r1"),))
     assert status.services[0].unmatched == ("nobody",)
