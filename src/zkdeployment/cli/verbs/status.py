@@ -264,7 +264,8 @@ def _check_revision(revision: str, status: FleetStatus, operator: OperatorAdapte
     syncer, refusals = operator.fleet.syncer_report(), operator.fleet.refusals()
     known: list[Revision] = [] if status.wanted is None else [status.wanted]
     known += [] if syncer is None else [commit.id for commit in syncer.waiting]
-    known += [each.revision for each in (*operator.fleet.history(), *reversed(refusals))]
+    known += [record.revision for record in operator.fleet.history()]
+    known += [refusal.revision for refusal in reversed(refusals)]
     if not any(is_revision(each, revision) for each in known):
         echo(describe_unknown(revision, known, syncer, time.time()), err=True)
 

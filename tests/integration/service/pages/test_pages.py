@@ -106,6 +106,16 @@ def test_every_page_shows_hostile_texts_as_text(service):
     assert "No strategy is published" in pages["/rollout"].text
 
 
+def test_the_page_of_a_service_names_the_instances_that_are_down(service, client):
+    with service.browser(service.add_user(Role.VIEWER)) as browser:
+        before = browser.get("/services/shop/web").text
+        client.create("/shop/web/providers/192.0.2.1:80", ephemeral=True)
+        client.delete("/shop/web/providers/192.0.2.1:80")
+        sentence = "1 of 1 instance is down: /shop/web 0 on h1.example.com"
+        wait_until(lambda: sentence in browser.get("/services/shop/web").text, "the instance is down")
+    assert "down" not in before.partition("Properties")[0].partition('id="service"')[2]
+
+
 def test_the_timeline_shows_steps_waits_and_failures_and_can_be_saved(service, fleet):
     service.adapters.recorder.start()
     sequence = service.adapters.feed.snapshot().reading.sequence
