@@ -136,7 +136,7 @@ def _results(
 
 def _read_cluster(host: ZooKeeperServiceLock | RoleRequestLock, recheck: Recheck) -> None:
     """Read the cluster version as a host that waits does, with a watch."""
-    ZooKeeperFleet(host._session).cluster(recheck.begin())
+    ZooKeeperFleet(host._session).cluster(Identity("id0", "host0"), recheck.begin())
 
 
 @contextmanager

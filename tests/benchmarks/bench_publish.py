@@ -238,7 +238,7 @@ def _two_writes(client: KazooClient, lock: str | None = None) -> None:
 
 def _reading(side: Side, size: str, rounds: int, old: KazooClient) -> Iterator[Result]:
     fleet = ZooKeeperFleet(side.session)
-    cluster = fleet.cluster()
+    cluster = fleet.cluster(Identity("id0", host_name(0)))
     assert cluster is not None
     assert cluster.revision is not None
     revision = cluster.revision

@@ -81,7 +81,7 @@ def _publication(scratch: Path, server: ZooKeeperServer, hosts: int) -> Iterator
         work = "bytes of a publication, one property"
         yield Result(work=work, size=size, value=_kilobytes(before, server), unit="kB")
         fleet = ZooKeeperFleet(session)
-        cluster = fleet.cluster()
+        cluster = fleet.cluster(Identity("id0", host_name(0)))
         assert cluster is not None
         assert cluster.revision is not None
         before = _traffic(server)

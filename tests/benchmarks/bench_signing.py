@@ -107,7 +107,7 @@ def _reading(side: Side, size: str, scratch: Path, rounds: int) -> Iterator[Resu
     """Measure the reads of a publication by an agent with publishers, the first time and again."""
     publishers = make_publishers(scratch / "publishers", scratch / "key")
     fleet, identity = ZooKeeperFleet(side.session), Identity("id0", host_name(0))
-    cluster, node = fleet.cluster(), side.session.get(paths.SIGNED)
+    cluster, node = fleet.cluster(identity), side.session.get(paths.SIGNED)
     assert cluster is not None
     assert cluster.revision is not None
     assert node is not None

@@ -1,13 +1,18 @@
-"""Records of the audit: acts, which are interventions of operators in the fleet, and failed logins."""
+"""Records of the audit, which are acts of operators and failed logins, and the maintenance of hosts by an act."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from zkdeployment.base.records import Key, Record
-from zkdeployment.base.text import printable
+from zkdeployment.base.durations import duration_seconds
+from zkdeployment.base.records import APART, Key, Record
+from zkdeployment.base.text import listing, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: The longest reason that is kept, in characters.
 MAX_REASON_LENGTH = 500
@@ -68,3 +73,62 @@ class FailedLogin(Record):
     user: Annotated[str | None, Key(about="The user; null if there is no user of the given name.")] = None
     address: str = "?"
     problem: LoginProblem = LoginProblem.WRONG
+
+
+#: The limit of hosts that a sentence names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance(Record):
+    """The maintenance of one host: its author, its reason, and its begin and end in seconds since the epoch.
+
+    Without ``until``, the maintenance lasts until an operator ends it. A record that cannot be read is a
+    maintenance without an end.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    host_id: Annotated[str, APART]
+    by: str
+    reason: str
+    since: float
+    until: float | None = None
+
+    def __str__(self) -> str:
+        end = "" if self.until is None else f" until {datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M} UTC"
+        return f"in maintenance{end} by {self.by}: {self.reason}"
+
+    def is_in_force(self, now: float) -> bool:
+        """Whether the host is in maintenance at ``now``, in seconds since the epoch."""
+        return self.until is None or now < self.until
+
+
+def maintenance_end(text: str, now: float) -> float | None:
+    """Return the end that a person gives, in seconds since the epoch; ``None`` for an empty text.
+
+    The end is a duration from ``now`` on, such as ``2h``, or a time with its zone, such as ``2026-05-01T18:00Z``.
+    Raises ``ValueError`` for other texts, and for an end that has passed.
+    """
+    if not text:
+        return None
+    duration = duration_seconds(text)
+    if duration is not None:
+        return now + duration
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise ValueError(
+            "until: expected a duration such as 2h, or a time with its zone such as 2026-05-01T18:00Z; found"
+            f" {text}"
+        )
+    end = time.timestamp()
+    if end <= now:
+        raise ValueError(f"until: expected a time in the future, found {text}")
+    return end
+
+
+def describe_maintenance(hosts: Iterable[tuple[str, Maintenance]]) -> str:
+    """Return hosts in maintenance, given by names and records, as part of a sentence; empty without any."""
+    return listing([f"{name} is {maintenance}" for name, maintenance in hosts], _NAMED)

@@ -16,6 +16,7 @@ from zkdeployment.base.errors import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.json_values import Properties, Value
 
 
@@ -82,6 +83,8 @@ class Cluster:
     given: its record names the data version of ``/hosts``. Each write that does not renew the record ends the
     retry, for example if a person sets the version by hand and keeps all other properties.
 
+    ``maintenance`` has the maintenance of the host that read the cluster, by host id, if there is one.
+
     When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the
     node, which changes with each write.
     """
@@ -91,6 +94,7 @@ class Cluster:
     retry: Retry | None = None
     hosts: int = field(default=0, compare=False)
     stamp: int = field(default=0, compare=False)
+    maintenance: Mapping[str, Maintenance] = field(default_factory=dict, compare=False)
 
     @property
     def state(self) -> ClusterState:
@@ -126,8 +130,10 @@ class Cluster:
     def mandate(self, host_id: str) -> Mandate | None:
         """Return the mandate of a host; ``None`` if the host may start nothing.
 
-        Only this function decides whether a host may act on a retry.
+        Only this function decides whether a host may act on a retry, and what its maintenance permits.
         """
+        if host_id in self.maintenance:
+            return None
         if self.revision is not None:
             return Mandate(self.revision)
         retry = self.retry
@@ -278,6 +284,13 @@ _WITHOUT_RETRY: Mapping[ClusterState, str] = {
         " another rollout"
     ),
 }
+
+
+def held_reason(cluster: Cluster | None, host_id: str) -> str:
+    """Return why a host without a mandate starts nothing."""
+    if cluster is not None and host_id in cluster.maintenance:
+        return f"the host is {cluster.maintenance[host_id]}"
+    return f"the cluster is {(ClusterState.STOPPED if cluster is None else cluster.state).value}"
 
 
 def retry_obstacle(state: ClusterState) -> str:

@@ -61,19 +61,28 @@ def act_verb(
             show(planned, outcome, **values)
 
         made = zookeeper_options(reason_option(required=act.NEEDS_REASON)(command))
-        verb = click.command(
-            name=name, cls=refusing(act.REFUSAL) if issubclass(act, EmergencyAct) else click.Command
-        )(made)
+        verb = click.command(name=name, cls=refusing(act) if issubclass(act, EmergencyAct) else click.Command)(
+            made
+        )
         verb.params.sort(key=place)  # the fields, the reason, then the other parameters
         return verb
 
     return decorate
 
 
-def refusing(refusal: str) -> type[click.Command]:
-    """Return the class of verbs whose errors begin with ``refusal``, such as ``NOT stopped``."""
+def refusing(act: type[EmergencyAct]) -> type[click.Command]:
+    """Return the class of verbs of an act, whose errors begin with the refusal of the act."""
 
     class Refusing(click.Command):
+        allow_extra_args = act.IS_OF_FLEET
+
+        def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+            rest = super().parse_args(ctx, args)
+            if rest and self.allow_extra_args and not ctx.resilient_parsing:
+                command = f"zkdeployment cordon {rest[0]} --reason TEXT"
+                raise click.UsageError(f"{self.name} is for the whole fleet; cordon is for a host: {command}", ctx)
+            return rest
+
         def make_context(self, *args: Any, **options: Any) -> click.Context:
             with self._refusing():
                 return super().make_context(*args, **options)
@@ -87,9 +96,11 @@ def refusing(refusal: str) -> type[click.Command]:
             try:
                 yield
             except click.UsageError as error:
-                raise click.UsageError(f"{refusal}: {without_flags(error).format_message()}", error.ctx) from error
+                raise click.UsageError(
+                    f"{act.REFUSAL}: {without_flags(error).format_message()}", error.ctx
+                ) from error
             except ZkdeploymentError as error:
-                error.args = (f"{refusal}: {error}", *error.args[1:])
+                error.args = (f"{act.REFUSAL}: {error}", *error.args[1:])
                 raise
 
     return Refusing

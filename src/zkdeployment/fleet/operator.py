@@ -16,6 +16,7 @@ from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.fleet.store.contention import ZooKeeperLocks
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.store.maintenance_control import ZooKeeperMaintenance
 from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.zookeeper.session import verb_session
@@ -41,6 +42,7 @@ class OperatorAdapters:
     locks: ZooKeeperLocks
     rollouts: ZooKeeperRolloutControl
     cluster: ZooKeeperClusterControl
+    maintenance: ZooKeeperMaintenance
     acts: ZooKeeperActLog
     session: Session
     made: dict[object, object] = field(default_factory=dict)
@@ -103,12 +105,14 @@ def open_operator(servers: Servers) -> Iterator[OperatorAdapters]:
 
 def operator_adapters(session: Session) -> OperatorAdapters:
     """Return the adapters of an operator, which use ``session``."""
+    fleet = ZooKeeperFleetReader(session)
     return OperatorAdapters(
-        fleet=ZooKeeperFleetReader(session),
+        fleet=fleet,
         tree=ZooKeeperLiveTree(session),
         locks=ZooKeeperLocks(session),
         rollouts=ZooKeeperRolloutControl(session),
         cluster=ZooKeeperClusterControl(session),
+        maintenance=ZooKeeperMaintenance(session, fleet),
         acts=ZooKeeperActLog(session),
         session=session,
     )

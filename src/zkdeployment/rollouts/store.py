@@ -7,7 +7,7 @@ with ``agent.reporting``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote
 
 from zkdeployment.base.cluster import ClusterEvent
@@ -17,6 +17,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.store.cluster import changing_cluster, cluster_of, decode_published, recording_stop
 from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
+from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.strategies.criteria import proving as proving_hosts
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
+
+T = TypeVar("T")
 
 
 class PublishedGrants:
@@ -159,6 +162,10 @@ class HostRegistry:
         return facts | dict.fromkeys(sorted(unknown), Facts())
 
 
+def _others(values: Mapping[str, T], hosts: Collection[str]) -> dict[str, T]:
+    return {host: value for host, value in values.items() if host not in hosts}
+
+
 def remove_old_rollouts(session: Session, lead: FencedLead, current: str) -> None:
     """Remove grants, reports and acts of all rollouts but the current one, and states older than the history."""
     names = [name for name in session.children(paths.ROLLOUTS) or () if name != current]
@@ -228,17 +235,21 @@ class ZooKeeperRollouts:
         """Return all registered and absent hosts, freshly read, before a rollout of ``revision`` begins."""
         self._registry.expire()
         hosts = self._registry.registered(now)
+        maintenance = self._maintenance(now)
+        away = {name: facts for name, facts in self._registry.facts.items() if name in maintenance}
         return RolloutObservation(
             now=now,
-            present=self._registry.facts,
-            absent=self._registry.absent(hosts.values()),
-            left_at=self._registry.left_at,
+            present=_others(self._registry.facts, maintenance),
+            absent={**self._registry.absent(hosts.values()), **away},
+            left_at=_others(self._registry.left_at, maintenance),
+            maintenance=maintenance,
             current=frozenset(name for name, host in hosts.items() if _is_current(host, revision)),
         )
 
     def observation(self, snapshot: RolloutSnapshot, state: RolloutState, *, now: float) -> RolloutObservation:
         """Return the hosts, the awaited reports and the new acts of a rollout; their next change wakes."""
         hosts = self._registry.registered(now)
+        maintenance = self._maintenance(now)
         acts, self._guard = read_new_acts(self._session, state, self._wake)
         proving = self._registry.read(proving_hosts(state))
         return RolloutObservation(
@@ -246,7 +257,8 @@ class ZooKeeperRollouts:
             halt=""
             if snapshot.active
             else f"the fleet is stopped or held, or its version is not {state.revision}",
-            present=self._registry.facts,
+            present=_others(self._registry.facts, maintenance),
+            maintenance=maintenance,
             current=frozenset(
                 name
                 for name, host in hosts.items()
@@ -259,6 +271,11 @@ class ZooKeeperRollouts:
             reports=records.read_reports(self._session, state, self._wake),
             acts=acts,
         )
+
+    def _maintenance(self, now: float) -> frozenset[str]:
+        """Return the ids of the hosts in maintenance; another one, or the end of one, wakes the caller."""
+        names = self._session.children(paths.MAINTENANCE, self._wake) or ()
+        return frozenset(read_maintenance(self._session, now, names))
 
     def _outdated(self, state: RolloutState, hosts: Mapping[str, Host]) -> frozenset[str]:
         """Return the hosts that succeeded and no longer have the revision.

@@ -236,6 +236,7 @@ class EmergencyAct:
     NEEDS_REASON = False
     FORM_NEEDS_REASON = False
     REFUSAL: ClassVar[str]
+    IS_OF_FLEET: ClassVar[bool]
 
 
 #: The most characters of a text without a bound of its own.
@@ -254,7 +255,8 @@ class PlannedAct(ABC, Generic[Adapters]):
     ``OPERATION`` identifies the operation, whose description is the docstring of the act. ``REQUEST`` describes
     the body of its requests, which they need not have unless ``NEEDS_BODY``; ``ANSWER`` is the type of the answer,
     and ``ROUTE`` has further arguments of FastAPI's route. ``NEEDS_REASON`` is whether requests and verbs have to
-    give a reason. ``ADAPTERS`` names those adapters of the service that perform the act; empty: all.
+    give a reason. ``IS_OF_FLEET`` is whether the act concerns the whole fleet, so that its verb has no host.
+    ``ADAPTERS`` names those adapters of the service that perform the act; empty: all.
     """
 
     RIGHT: ClassVar[ActRight | Right]
@@ -265,6 +267,7 @@ class PlannedAct(ABC, Generic[Adapters]):
     ANSWER: ClassVar[Any] = RecordedAct
     ROUTE: ClassVar[Mapping[str, Any]] = {}
     NEEDS_REASON: ClassVar[bool] = True
+    IS_OF_FLEET: ClassVar[bool] = False
     ADAPTERS: ClassVar[str] = ""
 
     reason: str = ""

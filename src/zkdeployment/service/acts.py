@@ -24,7 +24,7 @@ from zkdeployment.service.act import (
     UndoneCommit,
     given,
 )
-from zkdeployment.service.host_acts import ForgetHosts
+from zkdeployment.service.host_acts import HOST_ACTS
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.strategies.progress import has_failed
 from zkdeployment.strategies.views import aborted_rollout
@@ -72,6 +72,7 @@ class OperatorAct(FormAct[Snapshot, "OperatorAdapters"]):
 
 class _FleetAct(OperatorAct["tuple[FleetSnapshot, FleetStatus]"]):
     RIGHT: ClassVar[ActRight]
+    IS_OF_FLEET = True
 
     def read(self, visit: Visit) -> tuple[FleetSnapshot, FleetStatus]:
         cached = visit.adapters.feed.snapshot()
@@ -688,7 +689,7 @@ ACTS: tuple[type[FormAct[Any, Any]], ...] = (
 
 def all_acts() -> tuple[type[PlannedAct[Any]], ...]:
     """Return the acts on the fleet, and those of the features."""
-    return (*ACTS, ForgetHosts, *(act for places in installed(ServicePlaces) for act in places.acts()))
+    return (*ACTS, *HOST_ACTS, *(act for places in installed(ServicePlaces) for act in places.acts()))
 
 
 def act_link(name: str, back: str, user: User, **values: str) -> ActLink | None:

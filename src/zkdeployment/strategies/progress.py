@@ -257,24 +257,40 @@ def withdraw(state: RolloutState, hosts: Collection[str]) -> RolloutState:
 
 def dismiss(state: RolloutState, hosts: Collection[str]) -> RolloutState:
     """Return the rollout without those of the hosts that have not finished: they leave their groups."""
-    active = state.active_phase
     gone = {host for host in hosts if state.rollout.hosts.get(host) in NEXT_PHASE}
     if not gone:
         return state
+    state = replace(_leave_phase(state, gone), absent=_others(state.absent, gone))
+    return replace(state, rollout=state_machine.dismiss(state.rollout, gone))
+
+
+def stand_down(state: RolloutState, maintenance: Collection[str]) -> RolloutState:
+    """Return the rollout in which hosts in maintenance leave the phase under way, without an outcome.
+
+    They remain in their groups, and join late after their maintenance. A failure that a host has reported remains.
+    """
+    active = state.active_phase
+    failed = set() if active is None else {host for host, report in active.reports.items() if report.error}
+    busy = state.late_joiners.keys() | (set() if active is None else {*active.task.hosts})
+    away = busy & set(maintenance) - failed
+    return _leave_phase(state, away) if away else state
+
+
+def _leave_phase(state: RolloutState, hosts: Collection[str]) -> RolloutState:
+    """Return the rollout in which hosts are in no phase."""
+    active = state.active_phase
     if active is not None:
         active = replace(
             active,
-            task=replace(active.task, hosts=tuple(host for host in active.task.hosts if host not in gone)),
-            granted=_others(active.granted, gone),
-            reports=_others(active.reports, gone),
+            task=replace(active.task, hosts=tuple(host for host in active.task.hosts if host not in hosts)),
+            granted=_others(active.granted, hosts),
+            reports=_others(active.reports, hosts),
         )
     return replace(
         state,
-        rollout=state_machine.dismiss(state.rollout, gone),
         active_phase=active,
-        absent=_others(state.absent, gone),
-        late_joiners=_others(state.late_joiners, gone),
-        late_since=_others(state.late_since, gone),
+        late_joiners=_others(state.late_joiners, hosts),
+        late_since=_others(state.late_since, hosts),
     )
 
 
@@ -449,6 +465,7 @@ def advance(state: RolloutState, observation: RolloutObservation) -> RolloutStat
     state = apply_acts(state, observation.acts, observation.now)
     if takes_late_joiners(state):
         state = timekeeping.note_halt(state, observation)
+        state = stand_down(state, observation.maintenance)
         state = _track_absence(state, observation)
         state = admit_registered(state, observation)
         state, observation = restart_outdated(state, observation)

@@ -165,7 +165,8 @@ def note(state: RolloutState, observation: RolloutObservation, proving: frozense
         tracked = [host for host in away if states[host] in NEXT_PHASE or host in proving]
     else:
         tracked = sorted(state.late_joiners.keys() - observation.present.keys())
-    absent = {host: state.absent.get(host, observation.now) for host in tracked}
+    begins = dict.fromkeys(observation.maintenance, 0.0)  # such an absence does not block the rollout
+    absent = {host: begins.get(host, state.absent.get(host, observation.now)) for host in tracked}
     return state if absent == state.absent else replace(state, absent=absent)
 
 

@@ -20,6 +20,7 @@ STOPS = f"{OURS}/stops"
 GROUP_STOPS = f"{OURS}/group-stops"
 BUSY = f"{OURS}/busy"
 OUT_OF_SERVICE = f"{OURS}/out-of-service"
+MAINTENANCE = f"{OURS}/maintenance"
 HOST_NAMES = f"{OURS}/host-names"
 INVENTORY = f"{OURS}/inventory"
 HISTORY = f"{OURS}/history"
@@ -117,6 +118,11 @@ def host_name_path(name: str) -> str:
 def out_of_service_path(host_id: str) -> str:
     """Return the node that marks a host that released its role's lock before the controller's end script ran."""
     return f"{OUT_OF_SERVICE}/{host_id}"
+
+
+def maintenance_path(host_id: str) -> str:
+    """Return the path of the maintenance of a host."""
+    return f"{MAINTENANCE}/{quote(host_id, safe='')}"
 
 
 def group_stop_path(group: str) -> str:

@@ -38,6 +38,7 @@ class SimulatedFleet:
     present: dict[str, Facts]
     absent: dict[str, Facts] = field(default_factory=dict)
     left: dict[str, float] = field(default_factory=dict)
+    maintenance: set[str] = field(default_factory=set)
     current: set[str] = field(default_factory=set)
     outdated: set[str] = field(default_factory=set)
     erring: set[str] = field(default_factory=set)
@@ -58,8 +59,9 @@ class SimulatedFleet:
         return RolloutObservation(
             now=self.now,
             halt="" if self.active else "the fleet is stopped",
-            present=dict(self.present),
-            absent=dict(self.absent),
+            present={host: facts for host, facts in self.present.items() if host not in self.maintenance},
+            absent=self.absent | {host: self.present[host] for host in self.maintenance},
+            maintenance=frozenset(self.maintenance),
             left_at=dict(self.left),
             current=frozenset(self.current),
             outdated=frozenset(self.outdated),
@@ -126,7 +128,7 @@ class SimulatedFleet:
     def execute_grants(self, granted: Mapping[str, Grant]) -> None:
         """Execute the grant of every present host that has not reported yet."""
         for host, grant in granted.items():
-            if grant.phase is None or host not in self.present or host in self.silent:
+            if grant.phase is None or host not in self.present or host in self.silent | self.maintenance:
                 continue
             if (grant.phase, host) not in self.reports:
                 self.entered.append((grant.group, grant.phase, host))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.agent.daemon.deployment import DeploymentRun, RolloutGate, Supervision
 from zkdeployment.agent.reporting.failures import reason
 from zkdeployment.agent.rules.lease import LEASE_ERRORS
-from zkdeployment.base.cluster import ClusterState
+from zkdeployment.base.cluster import ClusterState, held_reason
 from zkdeployment.base.daemon.cycles import Backoff, jittered, spread
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.deployment import DeploymentFailure
@@ -61,6 +61,7 @@ class CycleEvent(Enum):
     """The events of a cycle; each value is the cause as the manual names it."""
 
     CLUSTER_CLOSED = "the cluster is stopped, held or importing"
+    HOST_IN_MAINTENANCE = "an operator put the host into maintenance"
     PUBLICATION_LOST = "ZooKeeper lost a publication that this host knows"
     PUBLICATION_UNTRUSTED = "no publisher signed what ZooKeeper holds: the fleet stops"
     VERSION_PRESENT = "the host already has the cluster version"
@@ -76,6 +77,7 @@ class CycleEvent(Enum):
 #: The state after an event in a state; a cycle ends in a state without events.
 CYCLE_TRANSITIONS: Mapping[tuple[CycleState, CycleEvent], CycleState] = {
     (CycleState.READING, CycleEvent.CLUSTER_CLOSED): CycleState.HELD,
+    (CycleState.READING, CycleEvent.HOST_IN_MAINTENANCE): CycleState.HELD,
     (CycleState.READING, CycleEvent.PUBLICATION_LOST): CycleState.HELD,
     (CycleState.READING, CycleEvent.PUBLICATION_UNTRUSTED): CycleState.FAILED,
     (CycleState.READING, CycleEvent.VERSION_PRESENT): CycleState.DONE,
@@ -173,7 +175,7 @@ class AgentCycle:
         self._is_disturbed = is_disturbed
         self.lease = lease
         self._publications = PublicationReader(reporting)
-        self._held: ClusterState | None = None
+        self._held: str | None = None
         self._may_be_queued = True  # by an earlier process of this host
         self._state = CycleState.READING
         self.start_spread = 0.0
@@ -220,6 +222,12 @@ class AgentCycle:
             self._advance(published)
             return
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
+        if cluster is not None and self._reporting.host.identity.id in cluster.maintenance:
+            self._hold(cluster)
+            self._leave_locks()
+            self._advance(CycleEvent.HOST_IN_MAINTENANCE)
+            self._reporting.inventory.refresh()
+            return
         if mandate is None or not published.permits(mandate):
             self._hold(cluster)
             self.lease.forget_failure()
@@ -381,11 +389,11 @@ class AgentCycle:
             get_logger().error("status-not-written", reason=str(error))
 
     def _hold(self, cluster: Cluster | None) -> None:
-        state = ClusterState.STOPPED if cluster is None else cluster.state
-        if state is not self._held:
-            self._held = state
-            get_logger().warning("deployments-held", cluster=state.value)
-            self._adapters.notifier.status(f"nothing starts: the cluster is {state.value}")
+        reason = held_reason(cluster, self._reporting.host.identity.id)
+        if reason != self._held:
+            self._held = reason
+            get_logger().warning("deployments-held", reason=reason)
+            self._adapters.notifier.status(f"nothing starts: {reason}")
 
 
 _CYCLE = 300.0  # seconds until ZooKeeper is read again although no watch fired
@@ -461,7 +469,7 @@ class Agent:
         self._following = True
         with self._unregistering():
             self._register()
-            self._adapters.fleet.watch_cluster(self._control.wake)
+            self._adapters.fleet.watch_cluster(self._reporting.host.identity, self._control.wake)
             self._cycle.lease.watch(self._control.wake)
             self._adapters.notifier.ready()
             while not self._control.stopping:

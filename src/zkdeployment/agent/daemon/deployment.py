@@ -13,7 +13,7 @@ from zkdeployment.agent.daemon.plans import read_plan
 from zkdeployment.agent.rules.waiting import Recheck
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
-from zkdeployment.base.cluster import INITIAL, ClusterState
+from zkdeployment.base.cluster import INITIAL, ClusterState, held_reason
 from zkdeployment.base.daemon.cycles import spread
 from zkdeployment.base.daemon.failpoints import failpoints, reach
 from zkdeployment.base.deployment import DeploymentFailure
@@ -396,6 +396,8 @@ class Supervision:
         if cluster is None or mandate != self._mandate:
             if midway and cluster is not None and self._may_finish(cluster):
                 return
+            if cluster is not None and self._reporting.host.identity.id in cluster.maintenance:
+                raise ConflictError(held_reason(cluster, self._reporting.host.identity.id))
             now = "missing" if cluster is None else f"{cluster.version} ({cluster.state.value})"
             raise ConflictError(f"the cluster version changed: expected {self._mandate}, found {now}")
         if cluster.stamp != self._stamp:

@@ -10,7 +10,7 @@ from zkdeployment.agent.rules.lease import Lease, first_record
 from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services
 from zkdeployment.agent.rules.undeploying import leaving_services
 from zkdeployment.agent.store.service_orders import PublicationOrder
-from zkdeployment.base.cluster import INITIAL, ClusterState
+from zkdeployment.base.cluster import INITIAL, held_reason
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.plan import Deploy, Plan
 from zkdeployment.publishing.store.assignments import read_groups, read_services
@@ -135,11 +135,10 @@ def preview(adapters: AgentAdapters, identity: Identity, *, leasable: bool) -> t
     published = adapters.fleet.published()
     if adapters.trusted is None:
         Watermark(adapters.run.published).check(published)
-    cluster = adapters.fleet.cluster()
+    cluster = adapters.fleet.cluster(identity)
     mandate = None if cluster is None else cluster.mandate(identity.id)
     if mandate is None or not published.permits(mandate):
-        state = ClusterState.STOPPED if cluster is None else cluster.state
-        raise RefusedError(f"nothing starts: the cluster is {state.value}")
+        raise RefusedError(f"nothing starts: {held_reason(cluster, identity.id)}")
     revision = mandate.revision
     host = adapters.run.read_host(identity)
     has_role = True

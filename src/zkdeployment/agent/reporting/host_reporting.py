@@ -101,7 +101,7 @@ class HostPresence:
 
         ``changed`` (which must not block) is called once, when the cluster version may have changed.
         """
-        cluster = self.retry_until_reachable(lambda: self.adapters.fleet.cluster(changed))
+        cluster = self.retry_until_reachable(lambda: self.adapters.fleet.cluster(self.host.identity, changed))
         self.telemetry.observe(cluster)
         return cluster
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from zkdeployment.agent.files.run_directory import JoinedRoles
 from zkdeployment.agent.rules.lease import lease_from_properties
@@ -31,6 +33,7 @@ from zkdeployment.publishing.store.cluster import (
     write_output,
 )
 from zkdeployment.publishing.store.hosts import replace_inventory, write_inventory
+from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
 from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport
 from zkdeployment.strategies.store.agent_records import (
     decode_grant,
@@ -100,13 +103,24 @@ class ZooKeeperFleet(HostRegistration):
         self._inventory_session: int | None = None
         self._delay = LockDelay(lock_delay)
 
-    def cluster(self, changed: Callable[[], None] | None = None) -> Cluster | None:
-        """Read the cluster version; ``None`` if ``/hosts`` does not exist.
+    def cluster(self, identity: Identity, changed: Callable[[], None] | None = None) -> Cluster | None:
+        """Read the cluster version, with the maintenance of this host; ``None`` if ``/hosts`` does not exist.
 
-        ``changed`` (which must not block) is called once, when the cluster version may have changed.
+        ``changed`` (which must not block) is called once, when either may have changed.
         """
-        node = self._session.get(paths.HOSTS, watch=None if changed is None else WatchHandler(changed))
-        return None if node is None else cluster_of(node)
+        own = paths.maintenance_path(identity.id)
+        if changed is not None:
+            for path in (paths.HOSTS, own):
+                self._session.exists(path, WatchHandler(changed))
+        return self._cluster_for(identity, *self._session.get_many([paths.HOSTS, own]))
+
+    @staticmethod
+    def _cluster_for(identity: Identity, hosts: Node | None, own: Node | None) -> Cluster | None:
+        """Return the cluster in ``/hosts`` with the maintenance in the node ``own`` of this host."""
+        maintenance = () if own is None else (maintenance_of(quote(identity.id, safe=""), own),)
+        return (
+            None if hosts is None else replace(cluster_of(hosts), maintenance=in_force(maintenance, time.time()))
+        )
 
     def published(self) -> Published:
         """Read the revision and the sequence of the last publication."""
@@ -118,13 +132,19 @@ class ZooKeeperFleet(HostRegistration):
         ``stamp`` belongs to the last publication that was read. The answer includes all writes before this call.
         """
         self._session.sync()
-        hosts, targets = self._session.get_many([paths.HOSTS, paths.TARGETS])
-        mandate = None if hosts is None else cluster_of(hosts).mandate(identity.id)
+        own = paths.maintenance_path(identity.id)
+        hosts, targets, maintenance = self._session.get_many([paths.HOSTS, paths.TARGETS, own])
+        cluster = self._cluster_for(identity, hosts, maintenance)
+        mandate = None if cluster is None else cluster.mandate(identity.id)
         return mandate is not None and mandate.revision == revision and decode_published(targets).stamp == stamp
 
-    def watch_cluster(self, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
+    def watch_cluster(self, identity: Identity, changed: Callable[[], None]) -> None:
+        """Call ``changed`` whenever the cluster version or the maintenance of this host may have changed.
+
+        ``changed`` must not block.
+        """
         self._session.watch(paths.HOSTS, changed)
+        self._session.watch(paths.maintenance_path(identity.id), changed)
 
     def stop_fleet(self, host: Host, stop: Stop) -> bool:
         """Record a failure in one transaction: cluster version null, ``host.error``, and the stop.

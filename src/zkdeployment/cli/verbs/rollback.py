@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import Servers
 
 
-@click.command(name="rollback", cls=refusing(RollBackFleet.REFUSAL))
+@click.command(name="rollback", cls=refusing(RollBackFleet))
 @click.argument("revision", metavar="[REVISION]", required=False)
 @reason_option(required=False)
 @click.option("-n", "--dry-run", is_flag=True, help="Print the change and the undone commits; commit nothing.")

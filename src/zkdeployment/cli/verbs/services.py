@@ -43,6 +43,7 @@ _COLOURS = {
     InstanceState.PENDING: "cyan",
     InstanceState.UNKNOWN: "magenta",
     InstanceState.ABSENT: "magenta",
+    InstanceState.MAINTENANCE: "blue",
 }
 
 

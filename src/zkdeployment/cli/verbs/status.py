@@ -58,6 +58,7 @@ COLOURS = {
     HostState.DEPLOYING: "cyan",
     HostState.FAILED: "red",
     HostState.ABSENT: "magenta",
+    HostState.MAINTENANCE: "blue",
     HostState.EXCLUDED: "dim",
     HostState.UNKNOWN: "magenta",
 }

@@ -12,11 +12,15 @@ from zkdeployment.cli.options import SECONDS
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.service.acts import HoldFleet, ResumeFleet, RetryHost, StopFleet
-from zkdeployment.service.host_acts import ForgetHosts
+from zkdeployment.service.host_acts import CordonHosts, ForgetHosts, UncordonHosts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from zkdeployment.base.act import Act
     from zkdeployment.service.acts import ResumedFleet
+    from zkdeployment.service.host_acts import HostMaintenance
 
 
 @act_verb(StopFleet, "stop", open_operator)
@@ -115,3 +119,64 @@ def forget_hosts(planned: ForgetHosts, _act: Act) -> None:
     """
     for host in planned.hosts:
         echo(f"forgot {host}")
+
+
+def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments that select hosts by name, role or rack."""
+    for decorate in (
+        click.option("--rack", metavar="RACK", default="", help="All hosts of this rack."),
+        click.option("--role", metavar="ROLE", default="", help="All hosts of this role."),
+        click.argument("hosts", metavar="[HOST...]", nargs=-1),
+    ):
+        function = decorate(function)
+    return function
+
+
+@act_verb(CordonHosts, "cordon", open_operator)
+@_selection
+@click.option(
+    "--until",
+    metavar="WHEN",
+    default="",
+    help="The end of the maintenance: a duration such as 2h, or a time with its zone, 2026-05-01T18:00Z.",
+)
+@click.option(
+    "--at-most",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Refuse the act if more hosts would be in maintenance at once.",
+)
+def cordon_hosts(_planned: CordonHosts, outcome: HostMaintenance) -> None:
+    """Put hosts into maintenance: they start nothing, and nothing waits for them.
+
+    HOST is a host's id or name. The hosts finish their present script and start no other step; their services keep
+    running. Publications, rollouts and other hosts do not wait for them. The hosts count neither as failed nor as
+    absent, and the monitor reports them as OK, with the author and the reason. 'zkdeployment uncordon' ends the
+    maintenance; the hosts then deploy the published revision. The exit code is 3 if more than N hosts would be in
+    maintenance. Then no host is put into maintenance.
+
+    \b
+    Example:
+      zkdeployment cordon host2 --until 2h --reason 'its disk is replaced'
+      zkdeployment cordon --rack r7 --at-most 20 --reason 'new switch'
+    """
+    for host in outcome.hosts:
+        echo(f"cordoned {host}")
+    echo("Hosts finish their present script; 'zkdeployment uncordon' ends the maintenance.", err=True)
+
+
+@act_verb(UncordonHosts, "uncordon", open_operator)
+@_selection
+def uncordon_hosts(_planned: UncordonHosts, outcome: HostMaintenance) -> None:
+    """End the maintenance of hosts: they deploy the published revision.
+
+    HOST is a host's id or name. The exit code is 3 if a named host, or all hosts of the role or the rack, are not
+    in maintenance.
+
+    \b
+    Example:
+      zkdeployment uncordon host2
+      zkdeployment uncordon --rack r7 --reason 'the switch works'
+    """
+    for host in outcome.hosts:
+        echo(f"uncordoned {host}")

@@ -37,6 +37,7 @@ from zkdeployment.strategies.views import describe_group, directive_objection, i
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.lock import Lock
@@ -96,6 +97,10 @@ def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanatio
 
 
 def _explain(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, now: float) -> Explanation:
+    identity = find_identity(snapshot, name)
+    maintenance = None if identity is None else snapshot.maintenance.get(identity.id)
+    if identity is not None and maintenance is not None:
+        return _explain_maintenance(snapshot, identity, maintenance, now)
     host = find_host(snapshot, name)
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
@@ -105,6 +110,21 @@ def _explain(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, now: flo
     if role is None or explanation.cause is Cause.CONVERGED:
         return explanation
     return replace(explanation, facts=(*explanation.facts, _out_of_service(role)))
+
+
+def _explain_maintenance(
+    snapshot: FleetSnapshot, identity: Identity, maintenance: Maintenance, now: float
+) -> Explanation:
+    host = find_host(snapshot, identity.id)
+    facts = ["the host is not registered" if host is None else _present_version(snapshot, host)]
+    if host is not None and host.error is not None:
+        facts.append(f"the host failed: {host.error}")
+    return Explanation(
+        Cause.MAINTENANCE,
+        f"{identity} is {maintenance}",
+        (f"the maintenance began {ago(maintenance.since, now)}: the host starts nothing", *facts),
+        (f"'zkdeployment uncordon {identity.id}' ends the maintenance: the host then deploys the revision",),
+    )
 
 
 def _with_lease(explanation: Explanation, host: Host) -> Explanation:

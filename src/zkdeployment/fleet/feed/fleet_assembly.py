@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -23,6 +24,7 @@ from zkdeployment.publishing.store.cluster import (
     stop_of,
 )
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
+from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
 from zkdeployment.publishing.store.requests import current_refusal, report_of, request_of
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state
@@ -163,6 +165,7 @@ _LISTS = (
     paths.COORDINATORS,
     paths.FAILURES,
     paths.GROUP_STOPS,
+    paths.MAINTENANCE,
 )
 
 #: The nodes below these are followed, too.
@@ -172,6 +175,7 @@ _FOLLOWED = (
     paths.OUT_OF_SERVICE,
     paths.FAILURES,
     paths.GROUP_STOPS,
+    paths.MAINTENANCE,
 )
 
 
@@ -226,6 +230,7 @@ class FleetAssembly:
                 coordinator=self._leader() if governed else None,
                 failures=self._all(paths.FAILURES, failure_of),
                 group_stops=self._all(paths.GROUP_STOPS, group_stop_of),
+                maintenance=in_force(self._all(paths.MAINTENANCE, maintenance_of), time.time()),
             ),
             started=started,
             finished=finished,

@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
 
 from zkdeployment.base.cluster import INITIAL, ClusterEvent, retrying
 from zkdeployment.base.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
@@ -29,6 +30,7 @@ from zkdeployment.publishing.store.cluster import (
     resuming_group,
     setting_cluster,
 )
+from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
@@ -113,6 +115,9 @@ class ZooKeeperClusterControl:
             cluster = retrying(cluster_of(hosts), host_id, published)
             host = None if node is None else Host.from_properties(host_id, node.properties)
             reason = retry_objection(host, read_stops(self._session), published)
+            own = read_maintenance(self._session, act.time, [quote(host_id, safe="")]).get(host_id)
+            if own is not None:
+                reason = f"the host is {own}; end that first: 'zkdeployment uncordon {host_id}'"
             if reason:
                 raise RefusedError(f"{host_id} cannot try again: {reason}")
             return [

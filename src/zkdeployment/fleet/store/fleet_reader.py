@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -23,6 +24,7 @@ from zkdeployment.publishing.store.cluster import (
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.history import read_history
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
+from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
 from zkdeployment.publishing.store.service_order import read_unfinished
 from zkdeployment.strategies.store.records import read_leader, read_rollout
@@ -85,6 +87,7 @@ class ZooKeeperFleetReader:
             coordinator=None if last.strategy is None else read_leader(self._session),
             failures=read_failures(self._session),
             group_stops=read_group_stops(self._session),
+            maintenance=read_maintenance(self._session, time.time()),
         )
 
     def _absent(self, host_ids: frozenset[str]) -> tuple[KnownHost, ...]:

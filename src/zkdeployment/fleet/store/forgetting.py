@@ -44,9 +44,9 @@ def forget_hosts(
 
 
 def _removing(session: Session, host_id: str) -> Iterator[Operation]:
-    """Yield the removals of a host: inventory, lease, requests for locks, work, mark as out of service."""
+    """Yield the removals of a host's records, such as its inventory, its lease and its requests for locks."""
     known_path = f"{paths.INVENTORY}/{host_id}"
-    rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id)]
+    rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id), paths.maintenance_path(host_id)]
     registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", known_path, *rest])
     if registered is not None:
         raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")

@@ -20,6 +20,7 @@ from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
     HostStatus,
+    describe_hosts_in_maintenance,
     describe_unserved,
     fleet_status,
 )
@@ -117,6 +118,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
     health = max((severity for severity, _ in findings), default=Health.OK)
     findings.sort(key=lambda finding: -finding[0])
     line = "; ".join(message for _, message in findings) or _converged(status, wanted_for)
+    line = "; ".join(filter(None, (line, describe_hosts_in_maintenance(status))))
     lag = max((seconds for seconds, _ in behind), default=0.0) if cluster.revision is not None else 0.0
     return HealthVerdict(health, one_line(line), (*_counts(status), Measure("lag", round(lag), "s")))
 

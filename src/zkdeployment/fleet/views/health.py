@@ -101,10 +101,13 @@ def host_health(
     """Judge one host by the first problem that applies; a host that waits for a rollout is ``OK``.
 
     ``status`` is the text of the status file, ``None`` if it cannot be read. ``host`` are the properties of the
-    host's node, ``None`` if the host is not registered. Only the cluster and the stops of ``snapshot`` are used.
-    ``now`` is in seconds since the epoch. ``limits`` are in seconds and apply to the duration of a step.
+    host's node, ``None`` if the host is not registered. ``snapshot`` has the cluster, its stops, and only the
+    maintenance of this host. ``now`` is in seconds since the epoch. ``limits`` are in seconds and apply to the
+    duration of a step.
     """
     cluster = snapshot.cluster
+    for maintenance in snapshot.maintenance.values():
+        return HealthVerdict(Health.OK, one_line(f"Host is {maintenance}"))
     if host is None or cluster is None:
         return HealthVerdict(Health.CRITICAL, one_line(_not_registered(status, cluster)))
     measures = _host_measures(host, snapshot, now)

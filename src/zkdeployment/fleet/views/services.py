@@ -106,6 +106,7 @@ class InstanceState(Enum):
     LEFTOVER = "leftover"  # no longer wanted on this host
     UNKNOWN = "unknown"  # the host has not reported its inventory
     ABSENT = "absent"  # the host is not registered
+    MAINTENANCE = "in maintenance"  # an operator withholds the host from deployments
 
 
 #: The most instances that a sentence names.
@@ -336,7 +337,9 @@ def _deployments(
     """Yield the wanted deployments of one service on one host."""
     version, is_right = (None, False) if inventory is None else _present(assignment, inventory)
     for number in range(assignment.n):
-        if host.state is HostState.ABSENT:
+        if host.state is HostState.MAINTENANCE:
+            state = InstanceState.MAINTENANCE
+        elif host.state is HostState.ABSENT:
             state = InstanceState.ABSENT
         elif inventory is None:
             state = InstanceState.UNKNOWN

@@ -12,6 +12,7 @@ from zkdeployment.base.text import listing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.host import Facts, Host, Identity
     from zkdeployment.base.inventory import KnownHost
@@ -108,6 +109,8 @@ class FleetSnapshot:
     the daemons whose cycles fail unexpectedly. ``group_stops`` are the stops of deployment intent groups, sorted
     by group.
 
+    ``maintenance`` is the maintenance of hosts in force when the fleet was read, by host id.
+
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
     the order of the strategy: the version was not set by hand.
@@ -130,6 +133,7 @@ class FleetSnapshot:
     refusal: Refusal | None = None
     failures: tuple[DaemonFailure, ...] = ()
     group_stops: tuple[GroupStop, ...] = ()
+    maintenance: Mapping[str, Maintenance] = field(default_factory=dict)
 
     @property
     def identities(self) -> tuple[Identity, ...]:

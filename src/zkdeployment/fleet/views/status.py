@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_commit, short
 from zkdeployment.base.host import Leased, is_host_name, lease_text
 from zkdeployment.base.records import APART, Key, Record, shown
@@ -46,6 +47,7 @@ class HostState(Enum):
     DEPLOYING = "deploying"
     FAILED = "failed"
     ABSENT = "absent"  # known, but not registered
+    MAINTENANCE = "in maintenance"  # an operator withholds the host from deployments
     EXCLUDED = "excluded"  # in no group of the rollout strategy: the host keeps its version
     UNKNOWN = "unknown"  # the host is not known, or no version is wanted
 
@@ -57,9 +59,9 @@ class HostStatus(Record):
     ``former`` is the version that the host had before an unfinished deployment. ``since`` is when the state last
     changed, in seconds since the epoch; for an absent host, when the host last reported its inventory.
     ``expected`` hosts count in the fleet's convergence. An absent host is expected only if a published target
-    matches it, an excluded host only if the operator named it. A host that can be leased, which has an
-    ``idle_role``, is not expected while it has failed or changes its role. ``leased`` is the lease that it has
-    reached.
+    matches it, an excluded host and a host in ``maintenance`` only if the operator named it. A host that can be
+    leased, which has an ``idle_role``, is not expected while it has failed or changes its role. ``leased`` is the
+    lease that it has reached.
     """
 
     id: str
@@ -76,6 +78,7 @@ class HostStatus(Record):
     expected: bool = True
     idle_role: Annotated[str | None, Key("lease")] = None
     leased: Leased | None = None
+    maintenance: Maintenance | None = None
 
     @property
     def exists(self) -> bool:
@@ -246,6 +249,7 @@ def fleet_status(
         *(host_status(host, wanted, rollout) for host in snapshot.hosts),
         *_absent(snapshot, wanted, rollout),
     ]
+    known = [_in_maintenance(host, snapshot.maintenance.get(host.id)) for host in known]
     known.sort(key=lambda host: (host.name, host.id))
     hosts = select_hosts(known, names, wanted, snapshot.targets) if names else tuple(known)
     is_running = cluster is not None and cluster.state is ClusterState.RUNNING
@@ -309,6 +313,13 @@ def describe_late_syncer(status: FleetStatus, now: float) -> list[str]:
     return describe_silence(status.syncer, now, is_stopped=is_stopped)
 
 
+def describe_hosts_in_maintenance(status: FleetStatus) -> str:
+    """Return the hosts in maintenance as part of a sentence, or an empty text."""
+    return describe_maintenance(
+        (host.name, host.maintenance) for host in status.hosts if host.maintenance is not None
+    )
+
+
 def describe_unserved(status: FleetStatus) -> list[str]:
     """Return a sentence on the targets that no host serves, or nothing."""
     targets = listing(status.unserved, _NAMED)
@@ -328,7 +339,7 @@ def _is_completed(snapshot: FleetSnapshot) -> bool:
     """Return whether the rollout is completed; no rollout is needed if every host has the revision."""
     if snapshot.rollout is not None:
         return is_completed(snapshot.rollout)
-    return snapshot.cluster is not None and not behind(snapshot.cluster, snapshot.hosts)
+    return snapshot.cluster is not None and not behind(snapshot.cluster, snapshot.hosts, snapshot.maintenance)
 
 
 def _describe_rollout(snapshot: FleetSnapshot) -> str | None:
@@ -417,6 +428,13 @@ def _absent(
         )
 
 
+def _in_maintenance(host: HostStatus, maintenance: Maintenance | None) -> HostStatus:
+    """Return the status of a host in maintenance: neither its failure nor its absence is a problem."""
+    if maintenance is None:
+        return host
+    return replace(host, state=HostState.MAINTENANCE, expected=False, maintenance=maintenance)
+
+
 def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop], retry: str) -> str:
     if cluster is None:
         return f"{NO_HOSTS}; "
@@ -440,6 +458,10 @@ def _hosts_summary(rows: Sequence[HostStatus], wanted: Revision | None) -> str:
     return f"{counted(len(rows), 'host')}: {parts}{at}"
 
 
+#: The states in which a host never gets a revision.
+_STAYING = frozenset({HostState.EXCLUDED, HostState.MAINTENANCE})
+
+
 class WaitVerdict(Enum):
     """The state of a wait for a revision."""
 
@@ -455,15 +477,16 @@ def wait_verdict(
     """Return whether the fleet, or these ``hosts`` (ids or names), reached a revision (``None``: the wanted one).
 
     Revisions are compared as text; a commit id may be shortened to seven or more digits. The fleet has reached the
-    wanted revision only when the rollout of that revision is completed. A named host that is excluded never gets a
-    revision, so such a wait counts as stopped. A tip that the syncer refuses is not reached before the next push.
+    wanted revision only when the rollout of that revision is completed. A named host that is excluded or in
+    maintenance gets no revision, so such a wait counts as stopped. A tip that the syncer refuses is not reached
+    before the next push.
     """
     awaited = select_hosts(status.hosts, hosts, status.wanted) if hosts else status.hosts
     state = None if status.cluster is None else status.cluster.state
     stopped = (
         status.missed
         or state is ClusterState.STOPPED
-        or any(host.expected and host.state is HostState.EXCLUDED for host in awaited)
+        or any(host.expected and host.state in _STAYING for host in awaited)
     )
     if revision is None:
         reached = state is ClusterState.RUNNING and all_have(awaited)
@@ -489,6 +512,7 @@ _ORDER = (
     HostState.BEHIND,
     HostState.ABSENT,
     HostState.UNKNOWN,
+    HostState.MAINTENANCE,
     HostState.CONVERGED,
     HostState.EXCLUDED,
 )
@@ -532,6 +556,8 @@ def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[s
 
 def _describe(host: HostStatus) -> str:
     match host.state:
+        case HostState.MAINTENANCE:
+            return str(host.maintenance)
         case HostState.FAILED:
             return f"failed: {host.error}"
         case HostState.DEPLOYING:
@@ -573,6 +599,7 @@ URGENCY = (
     HostState.ABSENT,
     HostState.DEPLOYING,
     HostState.BEHIND,
+    HostState.MAINTENANCE,
     HostState.CONVERGED,
     HostState.EXCLUDED,
     HostState.UNKNOWN,
@@ -590,11 +617,15 @@ def _shown_version(host: HostStatus) -> str:
 
 
 def _step(host: HostStatus) -> str:
+    if host.maintenance is not None:
+        return str(host.maintenance)
     steps = "" if host.steps is None or host.steps == (0, 0) else f"{host.steps[0]}/{host.steps[1]} "
     return steps + (host.step or host.lease_text)
 
 
 def _shown_step(host: HostStatus) -> str:
+    if host.maintenance is not None:
+        return str(host.maintenance)
     done, total = host.steps or (0, 0)
     progress = f"{done} of {total} steps" if total else ""
     return host.error or ": ".join(filter(None, (progress, host.step)))

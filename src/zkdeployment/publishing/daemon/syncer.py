@@ -508,6 +508,7 @@ class Syncer:
             absent=hosts.absent,
             rollout=None if published.strategy is None else read_rollout(session, published.effective_since),
             unfinished=hosts.unfinished,
+            maintenance=hosts.maintenance,
             held_by_operator=cluster == Cluster(False) and any(stop.is_hold for stop in read_stops(session)),
         )
 

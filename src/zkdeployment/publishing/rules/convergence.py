@@ -17,7 +17,7 @@ from zkdeployment.strategies.state_machine import RolloutResult
 from zkdeployment.strategies.strategy import is_selected
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Facts, Host, Identity
@@ -48,12 +48,13 @@ class FleetHosts:
     """The hosts of the fleet before a publication: ``registered`` ones, and ``absent`` ones, which are known.
 
     ``unfinished`` are the hosts, by the path of a service, that were to gain it in the published revision and have
-    not got it.
+    not got it. ``maintenance`` are the ids of the hosts in maintenance.
     """
 
     registered: Sequence[Host] = ()
     absent: Sequence[KnownHost] = ()
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    maintenance: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class PublicationSnapshot(PublishedState):
     ``hosts`` are registered, ``absent`` are known but not registered. ``rollout`` is the newest rollout of the
     published revision, if one has begun. ``held_by_operator``: a hold of an operator is on record. ``unfinished``
     are the hosts, by the path of a service, that were to gain it in the published revision and have not got it.
+    ``maintenance`` are the ids of the hosts in maintenance, for which no publication waits.
     """
 
     hosts: Sequence[Host] = ()
@@ -70,6 +72,7 @@ class PublicationSnapshot(PublishedState):
     rollout: RolloutState | None = None
     held_by_operator: bool = False
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    maintenance: frozenset[str] = frozenset()
 
     @property
     def known(self) -> tuple[Identity, ...]:
@@ -81,12 +84,19 @@ class PublicationSnapshot(PublishedState):
 _NAMED = 5
 
 
-def behind(cluster: Cluster, hosts: Iterable[Host]) -> tuple[Host, ...]:
+def behind(
+    cluster: Cluster, hosts: Iterable[Host], maintenance: Collection[str] = frozenset()
+) -> tuple[Host, ...]:
     """Return the hosts that are not at the cluster version, including hosts without a version.
 
-    Hosts that can be leased do not count, because no other host waits for them.
+    Hosts that can be leased do not count, because no other host waits for them. Hosts in ``maintenance``, given by
+    their ids, do not count either.
     """
-    return tuple(host for host in hosts if not host.is_leasable and not host.has(cluster.version))
+    return tuple(
+        host
+        for host in hosts
+        if not host.is_leasable and not host.has(cluster.version) and host.identity.id not in maintenance
+    )
 
 
 def is_excluded(rollout: RolloutState | None, host_id: str, facts: Facts) -> bool:
@@ -123,7 +133,7 @@ def is_converged(snapshot: PublicationSnapshot) -> bool:
     if snapshot.cluster is None:
         return True
     if snapshot.rollout is None or not snapshot.published.governs(snapshot.cluster):
-        return not behind(snapshot.cluster, snapshot.hosts)
+        return not behind(snapshot.cluster, snapshot.hosts, snapshot.maintenance)
     return is_completed(snapshot.rollout)
 
 
@@ -143,6 +153,7 @@ def has_unfinished_hosts(snapshot: PublicationSnapshot) -> bool:
     """Whether registered hosts of a rollout's groups lack the publication: they failed or never began."""
     return snapshot.rollout is not None and any(
         not host.is_leasable
+        and host.identity.id not in snapshot.maintenance
         and not is_excluded(snapshot.rollout, host.identity.id, host.facts)
         and not host.has_reached(snapshot.published.effective_since)
         for host in snapshot.hosts
@@ -163,7 +174,7 @@ def refusal(snapshot: PublicationSnapshot, tip: Revision) -> str:
 def _hosts_behind(snapshot: PublicationSnapshot) -> str:
     """Return the expected version and the versions of the hosts that are behind."""
     cluster, strategy = snapshot.cluster, snapshot.published.strategy
-    late = () if cluster is None else behind(cluster, snapshot.hosts)
+    late = () if cluster is None else behind(cluster, snapshot.hosts, snapshot.maintenance)
     version = None if cluster is None else cluster.version
     listed = ", ".join(f"{host.identity} has {host.shown_version}" for host in late)
     message = f"expected version {version}, but {listed}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +20,7 @@ from zkdeployment.publishing.store.cluster import cluster_of, decode_published, 
 from zkdeployment.publishing.store.history import LIMIT, recent_publications, tidy
 from zkdeployment.publishing.store.hosts import read_hosts, read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
+from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import (
     read_request,
     refused_revision,
@@ -128,7 +130,8 @@ class ZooKeeperPublications:
         hosts = read_hosts(self.session, names)
         absent = read_inventories(self.session, set(known) - {host.identity.id for host in hosts})
         unfinished = read_unfinished(self.session, sequence, awaited)
-        return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished)
+        maintenance = frozenset(read_maintenance(self.session, time.time()))
+        return FleetHosts(hosts, absent_hosts(absent, hosts), unfinished, maintenance)
 
     def lock(self) -> ContenderLock:
         """Return a new ``/hosts-lock``.

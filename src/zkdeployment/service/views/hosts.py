@@ -68,6 +68,7 @@ SIGNS: Mapping[HostState, StateSign] = {
     HostState.DEPLOYING: StateSign("deploying", "works on it now", "m5 0l5 5l-5 5l-5-5z"),
     HostState.BEHIND: StateSign("behind", "waits with another revision", "m.5 5h9v4.5h-9z"),
     HostState.CONVERGED: StateSign("converged", "has the wanted revision", "m5 5h0"),
+    HostState.MAINTENANCE: StateSign("in maintenance", "withheld by an operator", "m.5 .5h4v9h-4z"),
     HostState.EXCLUDED: StateSign("excluded", "in no group of the strategy", "m3.5 3.5h3v3h-3z"),
     HostState.UNKNOWN: StateSign("unknown", "no revision is wanted", "m2 4h6v2h-6z"),
 }

@@ -227,7 +227,7 @@ def test_nothing_starts_while_the_cluster_is_stopped_held_or_importing(fleet, ho
         assert host.packages.installed() == {}
         fleet.set_version("r3")
         host.wait_for_version("r3")
-    assert [line["cluster"] for line in logs if line["event"] == "deployments-held"] == [state]
+    assert [line["reason"] for line in logs if line["event"] == "deployments-held"] == [f"the cluster is {state}"]
     assert fleet.calls() == ["h1 start /who/myfoo 0", "h1 end /who/myfoo 0"]
 
 
@@ -844,7 +844,7 @@ def fail_unreported(fleet, host):
 
         def die(*arguments):
             kill_client(agent)
-            store.cluster()  # replaces the dead client
+            store.cluster(agent.agent._reporting.host.identity)  # replaces the dead client
             kill_client(agent)
             return stop_fleet(*arguments)
 

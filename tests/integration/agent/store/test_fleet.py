@@ -57,14 +57,14 @@ def published(client, revision, targets):
 
 
 def wanted(fleet, identity, revision):
-    fleet.cluster()  # as agents do, so that the session knows the current state
+    fleet.cluster(identity)  # as agents do, so that the session knows the current state
     return fleet.wanted(identity, revision)
 
 
 def test_the_first_agent_creates_hosts_at_the_initial_version(fleet, session):
-    assert fleet.cluster() is None
+    assert fleet.cluster(WEB1) is None
     assert fleet.register(HOST) is None
-    assert fleet.cluster() == Cluster(INITIAL)
+    assert fleet.cluster(WEB1) == Cluster(INITIAL)
     (host,) = ZooKeeperFleetReader(session).snapshot().hosts
     assert host.registered == host.since
     assert replace(host, since=None, registered=None) == HOST
@@ -302,7 +302,7 @@ def test_invalid_data_in_host_nodes_is_tolerated(fleet, session, client, data):
     client.create("/hosts", data)
     client.create("/hosts/1", data)
     client.create("/hosts/2", data)
-    assert fleet.cluster() == Cluster(None)
+    assert fleet.cluster(WEB1) == Cluster(None)
     assert fleet.register(HOST) is None
     assert [host.identity.id for host in ZooKeeperFleetReader(session).snapshot().hosts] == ["1", "2"]
 
@@ -332,7 +332,7 @@ def test_a_second_stop_does_not_write_the_version_again(fleet, session, client):
 def test_a_held_fleet_can_be_stopped(fleet, client):
     put(client, "/hosts", {"version": False})
     fleet.stop_fleet(HOST, STOP)
-    assert fleet.cluster() == Cluster(None)
+    assert fleet.cluster(WEB1) == Cluster(None)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_a_failure_of_an_earlier_publication_stops_nothing(fleet, session, clien
     assert [session.get(path) for path in ("/hosts", "/hosts/1")] == before
     assert ZooKeeperFleetReader(session).snapshot().stops == ()
     assert fleet.stop_fleet(replace(HOST, failed=DeploymentFailure(20, STOP.step)), STOP)
-    assert fleet.cluster() == Cluster(None)
+    assert fleet.cluster(WEB1) == Cluster(None)
 
 
 def test_a_failure_whose_revision_is_replaced_during_the_stop_stops_nothing(fleet, session, other, client):
@@ -365,7 +365,7 @@ def test_a_failure_whose_revision_is_replaced_during_the_stop_stops_nothing(flee
     session.commit = publish
     assert not fleet.stop_fleet(HOST, STOP)
     assert session.commit == send
-    assert fleet.cluster() == Cluster("newer")
+    assert fleet.cluster(WEB1) == Cluster("newer")
 
 
 def test_a_stop_is_recorded_although_the_hosts_node_is_lost(fleet, session, client):
@@ -373,14 +373,14 @@ def test_a_stop_is_recorded_although_the_hosts_node_is_lost(fleet, session, clie
     fleet.register(HOST)
     renew_session(session)
     fleet.stop_fleet(HOST, STOP)
-    assert fleet.cluster() == Cluster(None)
+    assert fleet.cluster(WEB1) == Cluster(None)
     assert session.get("/hosts/1") is None
     assert ZooKeeperFleetReader(session).snapshot().stops == (STOP,)
 
 
 def test_a_stop_works_without_any_nodes(fleet):
     fleet.stop_fleet(HOST, replace(STOP, revision=INITIAL))
-    assert fleet.cluster() == Cluster(None)
+    assert fleet.cluster(WEB1) == Cluster(None)
 
 
 def test_a_stop_succeeds_despite_concurrent_writes_to_hosts(fleet, session, other, client):
@@ -396,12 +396,12 @@ def test_a_stop_succeeds_despite_concurrent_writes_to_hosts(fleet, session, othe
     session.commit = disturb
     fleet.stop_fleet(HOST, STOP)
     assert len(disturbed) == 3
-    assert fleet.cluster() == Cluster(None)
+    assert fleet.cluster(WEB1) == Cluster(None)
 
 
 def test_a_change_of_the_version_wakes_the_agent(fleet, client):
     changed = threading.Event()
-    fleet.watch_cluster(changed.set)
+    fleet.watch_cluster(WEB1, changed.set)
     assert changed.wait()
     changed.clear()
     put(client, "/hosts", {"version": "new"})
@@ -454,7 +454,7 @@ def test_one_request_reads_the_assignments_of_a_host_in_a_tree_of_any_size(fleet
     for services in (1, 1000):
         assignments = tuple(replace(ASSIGNMENT, path=f"/shop/s{number:04}") for number in range(services))
         published(client, "new", {"web": [controller, *assignments], "elsewhere": [ASSIGNMENT] * services})
-        fleet.cluster()
+        fleet.cluster(WEB1)
         sent = sent_requests(session, monkeypatch)
         assert fleet.wanted(host, "new") == DesiredState(assignments, controller)
         counts.append(len(sent))
@@ -481,7 +481,7 @@ def test_a_publication_between_two_reads_is_a_conflict_and_the_next_attempt_succ
 ):
     newer = replace(ASSIGNMENT, version="1.3")
     published(client, "new", {"1": [ASSIGNMENT], "web1.example.com": []})
-    fleet.cluster()
+    fleet.cluster(WEB1)
 
     def publish(number):
         if number == place:
@@ -496,7 +496,7 @@ def test_a_publication_between_two_reads_is_a_conflict_and_the_next_attempt_succ
 
 def test_a_large_publication_that_begins_between_two_reads_is_a_conflict(fleet, session, client, monkeypatch):
     published(client, "new", {"1": [ASSIGNMENT]})
-    fleet.cluster()
+    fleet.cluster(WEB1)
 
     def publish(number):
         if number == 1:

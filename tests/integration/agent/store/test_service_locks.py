@@ -77,15 +77,15 @@ def test_begin_and_release_take_one_request_each(session, monkeypatch):
 
 def test_a_step_begins_only_if_the_cluster_version_was_not_written_since_it_was_checked(session, client):
     ZooKeeperFleet(session).register(Host(TWO))
-    checked = ZooKeeperFleet(session).cluster()
+    checked = ZooKeeperFleet(session).cluster(ONE)
     client.set("/hosts", b'{"version": null}')
     mine = lock(session)
     assert mine.try_acquire()
     with pytest.raises(ConflictError, match="the cluster version changed before the step began"):
         mine.begin("deploy", checked.stamp)
     assert not client.exists(RECORD)
-    mine.begin("deploy", ZooKeeperFleet(session).cluster().stamp)
-    mine.begin("deploy again", ZooKeeperFleet(session).cluster().stamp)
+    mine.begin("deploy", ZooKeeperFleet(session).cluster(ONE).stamp)
+    mine.begin("deploy again", ZooKeeperFleet(session).cluster(ONE).stamp)
     client.set("/hosts", b'{"version": "r1"}')
     with pytest.raises(ConflictError, match="the cluster version changed before the step began"):
         mine.begin("deploy a third time", checked.stamp)
@@ -439,7 +439,7 @@ def test_an_interrupted_host_resumes_at_once_even_if_other_hosts_wait(zookeeper,
     mine = fleet.node_lock(SHOP, ONE)
     assert mine.acquire(0)
     mine.check()
-    mine.begin("deploy /web/shop 0", ZooKeeperFleet(other).cluster().stamp)
+    mine.begin("deploy /web/shop 0", ZooKeeperFleet(other).cluster(ONE).stamp)
     mine.check_lease()
     mine.begin("deploy /web/shop 1")
     record = json.loads(client.get(RECORD)[0])

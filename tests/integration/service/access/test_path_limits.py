@@ -166,7 +166,10 @@ def cases() -> Iterator[Case]:
     for verb in ("promote", "fail"):
         yield Case(False, "POST", f"/api/v1/rollout/{verb}", {}, {**REASON, "group": "x"})
     yield Case(False, "POST", "/api/v1/retry", {}, {**REASON, "host": "h1"})
-    yield Case(False, "POST", "/api/v1/forget", {}, {**REASON, "hosts": ["h1"]})
+    yield from (
+        Case(False, "POST", f"/api/v1/{verb}", {}, {**REASON, "hosts": ["h1"]})
+        for verb in ("forget", "cordon", "uncordon")
+    )
     for verb, more in PROMOTION_ACTS.items():
         yield Case(False, "POST", f"/api/v1/promotion/{verb}", {}, {**REASON, **more})
     for name in ("/p1/a", "/agent-locks/p1,b", "/p2/a", "/agent-locks/p2,b", "web", "/roles/web"):

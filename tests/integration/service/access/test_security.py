@@ -26,6 +26,8 @@ MATRIX = {
     ("GET", "/api/v1/audit", None): {Role.OPERATOR: 200, Role.ADMIN: 200},
     ("POST", "/api/v1/stop", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/hold", '{"reason": "r"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},
+    ("POST", "/api/v1/cordon", '{"reason": "r", "hosts": ["h9"]}'): {Role.OPERATOR: 404, Role.ADMIN: 404},
+    ("POST", "/api/v1/uncordon", '{"hosts": ["h9"]}'): {Role.OPERATOR: 404, Role.ADMIN: 404},
     ("POST", "/api/v1/resume", "{}"): {Role.OPERATOR: 409, Role.ADMIN: 409},
     ("POST", "/api/v1/publish", '{"reason": "r", "timeout": 0}'): {Role.OPERATOR: 503, Role.ADMIN: 503},
     ("POST", "/api/v1/rollout/promote", '{"reason": "r", "group": "g"}'): {Role.OPERATOR: 409, Role.ADMIN: 409},

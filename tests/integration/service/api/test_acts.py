@@ -186,3 +186,39 @@ def test_hosts_are_forgotten_through_the_api_unless_only_they_serve_a_target(
     done = service.client.post("/api/v1/forget", json={**body, "force": True}, auth=ann)
     assert (done.status_code, done.json()["what"]) == (200, "forget h3 --force")
     assert recorded(service)[-1] == ("ann", "forget h3 --force", "burnt")
+
+
+@pytest.mark.usefixtures("published")
+def test_hosts_enter_and_leave_maintenance_through_the_api(service: RunningService):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    post = service.client.post
+    begun = post("/api/v1/cordon", json={"hosts": ["h1"], "until": "2h", "reason": "new disk"}, auth=ann)
+    assert (begun.status_code, begun.json()["hosts"]) == (200, ["h1.example.com"])
+
+    def shown() -> list[str]:
+        return [host["state"] for host in service.client.get("/api/v1/status", auth=ann).json()["hosts"]]
+
+    wait_until(lambda: shown() == ["in maintenance"], "the service shows the maintenance")
+    why = service.client.get("/api/v1/hosts/h1/why", auth=ann).json()
+    assert why["cause"] == "maintenance"
+    assert why["answer"].endswith("by ann: new disk")
+    page = service.client.get("/hosts/h1", auth=ann).text
+    assert "in maintenance until" in page
+    assert "new disk" in page
+    ended = post("/api/v1/uncordon", json={"hosts": ["h1"]}, auth=ann)
+    assert (ended.status_code, ended.json()["hosts"]) == (200, ["h1"])
+    wait_until(lambda: shown() == ["converged"], "the service shows the end")
+    assert post("/api/v1/uncordon", json={"hosts": ["h1"]}, auth=ann).status_code == 409
+    assert recorded(service)[-2:] == [("ann", "cordon h1 until 2h", "new disk"), ("ann", "uncordon h1", "")]
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"hosts": ["h1"], "role": "web"}, {"hosts": ["h1"], "until": "soon"}, {"hosts": ["h1"], "at_most": 0}],
+)
+def test_an_invalid_maintenance_is_refused(service: RunningService, body: dict[str, object]):
+    ann = service.add_user(Role.OPERATOR, "ann")
+    answer = service.client.post("/api/v1/cordon", json={"reason": "r", **body}, auth=ann)
+    assert answer.status_code == 422
+    assert recorded(service) == []

@@ -103,6 +103,7 @@ def test_hosts_are_sorted_by_name_and_show_their_steps():
         "expected": True,
         "lease": None,
         "leased": None,
+        "maintenance": None,
     }
 
 

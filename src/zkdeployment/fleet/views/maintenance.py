@@ -1,0 +1,94 @@
+"""Selects the hosts of an act on maintenance, and decides whether the act is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.act import describe_maintenance
+from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from zkdeployment.base.act import Maintenance
+    from zkdeployment.base.host import Identity
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+
+#: The most hosts of one act, whose records are written in one transaction.
+MOST_HOSTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class HostSelection:
+    """Hosts by their ids or names, or all known hosts of a ``role`` or of a ``rack``."""
+
+    hosts: Sequence[str] = ()
+    role: str = ""
+    rack: str = ""
+
+    def __str__(self) -> str:
+        return f"role {self.role}" if self.role else f"rack {self.rack}" if self.rack else ", ".join(self.hosts)
+
+    def check(self) -> None:
+        """Raise ``ValueError`` unless exactly one of hosts, role and rack is given."""
+        if sum(map(bool, (self.hosts, self.role, self.rack))) != 1:
+            raise ValueError("expected hosts, a role or a rack; give exactly one of them")
+
+
+def select_identities(snapshot: FleetSnapshot, selection: HostSelection) -> tuple[Identity, ...]:
+    """Return the selected known hosts, registered or absent.
+
+    Raises ``NotFoundError`` if a name matches no host, and ``RefusedError`` if nothing or too much is selected.
+    """
+    if selection.hosts:
+        found = tuple(dict.fromkeys(_identity(snapshot, name) for name in selection.hosts))
+    elif selection.role:
+        found = tuple(identity for identity in snapshot.identities if identity.role == selection.role)
+    else:
+        facts = snapshot.facts
+        found = tuple(each for each in snapshot.identities if facts[each.id].rack == selection.rack)
+    if not found:
+        raise NotFoundError(f"no known host has the {selection}; 'zkdeployment status' lists all hosts")
+    if len(found) > MOST_HOSTS:
+        raise RefusedError(
+            f"the {selection} has {len(found)} hosts: expected at most {MOST_HOSTS} in one act; name the hosts"
+        )
+    return found
+
+
+def _identity(snapshot: FleetSnapshot, name: str) -> Identity:
+    for identity in snapshot.identities:
+        if name in {identity.id, identity.name}:
+            return identity
+    raise NotFoundError(f"no host with the id or name {name} is known; 'zkdeployment status' lists all hosts")
+
+
+def check_limit(snapshot: FleetSnapshot, added: Collection[Identity], most: int | None) -> None:
+    """Raise ``RefusedError`` if more than ``most`` hosts would be in maintenance at once, with those that are."""
+    ids = {identity.id for identity in added}
+    total = len(ids | snapshot.maintenance.keys())
+    if most is None or total <= most:
+        return
+    names = {identity.id: identity.name for identity in snapshot.identities}
+    now = describe_maintenance((names.get(key, key), each) for key, each in snapshot.maintenance.items())
+    raise RefusedError(
+        f"{counted(total, 'host')} would be in maintenance: expected at most {most}; now {now or 'no host is'};"
+        " end a maintenance with 'zkdeployment uncordon', or raise the limit"
+    )
+
+
+def cordoned(snapshot: FleetSnapshot, selection: HostSelection) -> tuple[Maintenance, ...]:
+    """Return the maintenance of the selected hosts, which ends.
+
+    Raises ``RefusedError`` if a named host, or all hosts of a role or a rack, are not in maintenance.
+    """
+    records: Mapping[str, Maintenance] = snapshot.maintenance
+    selected = select_identities(snapshot, selection)
+    found = tuple(records[identity.id] for identity in selected if identity.id in records)
+    missing = [identity.name for identity in selected if identity.id not in records]
+    if not found or (selection.hosts and missing):
+        name = missing[0] if selection.hosts else f"a host of the {selection}"
+        raise RefusedError(f"{name} is not in maintenance, so there is nothing to end; see 'zkdeployment status'")
+    return found

@@ -1,0 +1,126 @@
+"""A host in maintenance: a real syncer, real agents and scripts, the verbs, and a real ZooKeeper."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.waiting import wait_until
+from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.programs.main import main
+from zkdeployment.zookeeper.session import Session
+
+if TYPE_CHECKING:
+    from support.agents import AgentHost, Fleet
+    from support.publishing import Publishing
+
+TREE = """
+/shop
+  /db : foo
+    version = '{version}'
+    /deploy
+      /h1
+      /h2
+"""
+
+TWO = """
+/shop
+  /a : foo
+    version = '1.0'
+    /deploy
+      /h1
+  /b : foo
+    version = '1.0'
+    /deploy
+      /h1
+"""
+
+
+@pytest.fixture
+def run(fleet: Fleet, capsys: pytest.CaptureFixture[str]):
+    def call(verb: str, *argv: str) -> tuple[int | str | None, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main([verb, *argv, "-z", fleet.connection])
+        printed = capsys.readouterr()
+        return end.value.code, printed.out, printed.err
+
+    return call
+
+
+def holds(host: AgentHost) -> bool:
+    return "step" not in host.node
+
+
+def test_an_operator_takes_a_host_out_and_brings_it_back(fleet: Fleet, publishing: Publishing, run):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    first = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent(), h2.agent():
+        for host in (h1, h2):
+            host.wait_for_version(first)
+        code, out, _ = run("cordon", "h2", "--until", "2h", "--reason", "new disk")
+        assert code == 0
+        assert "cordoned h2.example.com\n" in out
+
+        for version in ("2.0", "1.0"):  # neither publication waits for the host
+            revision = publishing.push(TREE.format(version=version))
+            publishing.sync()
+            h1.wait_for_version(revision)
+        assert h2.node["version"] == first
+        assert not [call for call in fleet.calls() if call.startswith("h2")][2:]
+        code, out, _ = run("status")
+        assert code == 0
+        assert "in maintenance" in out
+        code, out, _ = run("why", "h2")
+        assert "is in maintenance until" in out
+        assert "new disk" in out
+
+        code, _, err = run("cordon", "h1", "--at-most", "1", "--reason", "also")
+        assert code == 3
+        assert "2 hosts would be in maintenance: expected at most 1; now h2.example.com is in maintenance" in err
+
+        assert run("uncordon", "h2")[0] == 0
+        h2.wait_for_version(revision)
+        code, _, err = run("uncordon", "h2")
+        assert code == 3
+        assert "h2.example.com is not in maintenance" in err
+    with Session(fleet.connection) as session:
+        assert [act.what for act in read_acts(session)] == ["cordon h2 until 2h", "uncordon h2"]
+
+
+def test_a_running_script_ends_and_nothing_new_begins(fleet: Fleet, publishing: Publishing, run):
+    h1 = fleet.host("h1")
+    block = h1.block()
+    revision = publishing.push(TWO)
+    publishing.sync(force=True)
+    with h1.agent():
+        wait_until(lambda: len(fleet.calls()) == 1, "the first script runs")
+        assert run("cordon", "h1", "--reason", "new disk")[0] == 0
+        block.unlink()
+        wait_until(lambda: holds(h1), "the agent holds")
+        assert len(fleet.calls()) == 2  # the begin and the end of one script
+        assert run("uncordon", "h1")[0] == 0
+        h1.wait_for_version(revision)
+
+
+@pytest.mark.parametrize("verb", ["stop", "hold"])
+def test_a_stop_of_one_host_is_refused_with_the_verb_for_it(run, verb: str):
+    code, out, err = run(verb, "h2", "--reason", "new disk")
+    assert (code, out) == (2, "")
+    assert f"{verb} is for the whole fleet; cordon is for a host: zkdeployment cordon h2 --reason TEXT" in err
+    assert err.count("NOT ") == 1
+
+
+def test_a_host_in_maintenance_is_not_retried(fleet: Fleet, publishing: Publishing, run):
+    h1 = fleet.host("h1")
+    h1.fail("/shop/db 0")
+    publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent():
+        h1.wait_for_error()
+        wait_until(lambda: fleet.version is None, "the fleet stops")
+        assert run("cordon", "h1", "--reason", "new disk")[0] == 0
+        code, _, err = run("retry", "h1")
+    assert code == 3
+    assert "h1 cannot try again: the host is in maintenance by" in err
