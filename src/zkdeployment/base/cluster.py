@@ -83,7 +83,8 @@ class Cluster:
     given: its record names the data version of ``/hosts``. Each write that does not renew the record ends the
     retry, for example if a person sets the version by hand and keeps all other properties.
 
-    ``maintenance`` has the maintenance of the host that read the cluster, by host id, if there is one.
+    ``maintenance`` has the maintenance of the host that read the cluster, by host id, if there is one;
+    ``maintenance_stamp`` is the data version of the node that each begin of a maintenance writes, if it exists.
 
     When ``/hosts`` was read, ``hosts`` was the number of registered hosts, and ``stamp`` the data version of the
     node, which changes with each write.
@@ -95,6 +96,7 @@ class Cluster:
     hosts: int = field(default=0, compare=False)
     stamp: int = field(default=0, compare=False)
     maintenance: Mapping[str, Maintenance] = field(default_factory=dict, compare=False)
+    maintenance_stamp: int | None = field(default=None, compare=False)
 
     @property
     def state(self) -> ClusterState:

@@ -221,6 +221,7 @@ class Supervision:
         self._disturbed = disturbed
         self._recheck = Recheck(adapters.clock, lambda: adapters.session.id)
         self._stamp: int | None = None  # of the cluster version when it was last checked
+        self._maintenance_stamp: int | None = None  # likewise
         self.groups = GroupStops(reporting)
         self.changed = False
 
@@ -320,10 +321,10 @@ class Supervision:
         if self.begin_changes():
             check()  # the record of the first change took time
         try:
-            lock.begin(step, self._stamp)
+            lock.begin(step, self._stamp, self._maintenance_stamp)
         except ConflictError:
             self.check()
-            lock.begin(step, self._stamp)
+            lock.begin(step, self._stamp, self._maintenance_stamp)
 
     def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
         """Release the locks that are kept for this host, except those of the services of ``pending``."""
@@ -402,7 +403,7 @@ class Supervision:
             raise ConflictError(f"the cluster version changed: expected {self._mandate}, found {now}")
         if cluster.stamp != self._stamp:
             self.groups.read()
-        self._stamp = cluster.stamp
+        self._stamp, self._maintenance_stamp = cluster.stamp, cluster.maintenance_stamp
 
     def _may_finish(self, cluster: Cluster) -> bool:
         """Whether actions that belong together are completed, although the host has another mandate or none."""

@@ -112,14 +112,23 @@ class ZooKeeperFleet(HostRegistration):
         if changed is not None:
             for path in (paths.HOSTS, own):
                 self._session.exists(path, WatchHandler(changed))
-        return self._cluster_for(identity, *self._session.get_many([paths.HOSTS, own]))
+        return self._cluster_of(identity, *self._session.get_many([paths.HOSTS, paths.MAINTENANCE, own]))
 
     @staticmethod
-    def _cluster_for(identity: Identity, hosts: Node | None, own: Node | None) -> Cluster | None:
-        """Return the cluster in ``/hosts`` with the maintenance in the node ``own`` of this host."""
-        maintenance = () if own is None else (maintenance_of(quote(identity.id, safe=""), own),)
-        return (
-            None if hosts is None else replace(cluster_of(hosts), maintenance=in_force(maintenance, time.time()))
+    def _cluster_of(
+        identity: Identity, hosts: Node | None, above: Node | None, own: Node | None
+    ) -> Cluster | None:
+        """Return the cluster in ``/hosts``, with the maintenance of this host in the node ``own``.
+
+        The node ``above`` must be read before ``own``: its version then proves that no later maintenance began.
+        """
+        if hosts is None:
+            return None
+        records = () if own is None else (maintenance_of(quote(identity.id, safe=""), own),)
+        return replace(
+            cluster_of(hosts),
+            maintenance=in_force(records, time.time()),
+            maintenance_stamp=None if above is None else above.version,
         )
 
     def published(self) -> Published:
@@ -133,8 +142,9 @@ class ZooKeeperFleet(HostRegistration):
         """
         self._session.sync()
         own = paths.maintenance_path(identity.id)
-        hosts, targets, maintenance = self._session.get_many([paths.HOSTS, paths.TARGETS, own])
-        cluster = self._cluster_for(identity, hosts, maintenance)
+        places = [paths.HOSTS, paths.TARGETS, paths.MAINTENANCE, own]
+        hosts, targets, *maintenance = self._session.get_many(places)
+        cluster = self._cluster_of(identity, hosts, *maintenance)
         mandate = None if cluster is None else cluster.mandate(identity.id)
         return mandate is not None and mandate.revision == revision and decode_published(targets).stamp == stamp
 

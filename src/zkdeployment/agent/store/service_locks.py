@@ -149,11 +149,12 @@ class ZooKeeperServiceLock(ContenderLock):
         else:
             super().check()
 
-    def begin(self, step: str, stamp: int | None = None) -> None:
+    def begin(self, step: str, stamp: int | None = None, maintenance: int | None = None) -> None:
         """Verify that the lock is held and record ``step``, in one transaction; raises ``LockLostError``.
 
         With ``stamp``, the stamp of the cluster version, the transaction also verifies that ``/hosts`` was not
-        written since, and raises ``ConflictError`` if it was. The record stays until ``release``.
+        written since, and raises ``ConflictError`` if it was. ``maintenance`` is the data version of the node that
+        each begin of a maintenance writes, and is verified alike. The record stays until ``release``.
         """
         if not self._resumed and (self._node is None or self._session.id != self._session_id):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
@@ -162,7 +163,9 @@ class ZooKeeperServiceLock(ContenderLock):
         self._own_works, self._is_recorded = (*self._own_works, work), False
         asked = _now()
         try:
-            self._write_record(encode(work.to_json()), () if stamp is None else (Check(paths.HOSTS, stamp),))
+            seen = {paths.HOSTS: stamp, paths.MAINTENANCE: maintenance}
+            checks = [Check(path, version) for path, version in seen.items() if version is not None]
+            self._write_record(encode(work.to_json()), checks)
         except TransactionError as error:
             raise self._not_begun(error) from error
         self._own_works, self._is_recorded = (work,), True
@@ -230,6 +233,8 @@ class ZooKeeperServiceLock(ContenderLock):
         raise LockLostError(f"the lock {self._directory} is lost: its record is not kept for this host any more")
 
     def _not_begun(self, error: TransactionError) -> ConflictError | LockLostError:
+        if error.path == paths.MAINTENANCE:
+            return ConflictError(f"a maintenance of a host began before the step began: {error}")
         if error.path == paths.HOSTS:
             return ConflictError(f"the cluster version changed before the step began: {error}")
         return LockLostError(f"the lock {self._directory} is lost: {error}")

@@ -13,9 +13,13 @@ from support.zookeeper import expire_session, renew_session, sent_requests, thro
 from zkdeployment.agent.store import service_locks
 from zkdeployment.agent.store.fleet import ZooKeeperFleet
 from zkdeployment.agent.store.service_locks import LockDelay, ZooKeeperServiceLock
+from zkdeployment.base.act import Act
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import ConflictError, LockLostError, UnreachableError
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.store.maintenance_control import ZooKeeperMaintenance
+from zkdeployment.fleet.views.maintenance import HostSelection
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Delete, make_skeleton
 
@@ -92,6 +96,23 @@ def test_a_step_begins_only_if_the_cluster_version_was_not_written_since_it_was_
     assert json.loads(client.get(RECORD)[0])["step"] == "deploy again"
     mine.release()
     assert (client.get_children(LOCK), client.exists(RECORD)) == ([], None)
+
+
+def test_a_step_begins_only_if_no_maintenance_began_since_the_check(session, client):
+    fleet = ZooKeeperFleet(session)
+    fleet.register(Host(ONE))
+    checked = fleet.cluster(ONE)
+    maintenance = ZooKeeperMaintenance(session, ZooKeeperFleetReader(session))
+    maintenance.begin(HostSelection(("1",)), Act("ann", "cordon 1", "new disk", 1.0))
+    mine = lock(session)
+    assert mine.try_acquire()
+    with pytest.raises(ConflictError, match="a maintenance of a host began before the step began"):
+        mine.begin("deploy", checked.stamp, checked.maintenance_stamp)
+    assert not client.exists(RECORD)
+    assert fleet.cluster(ONE).mandate("1") is None
+    assert fleet.cluster(TWO).mandate("2") is not None
+    again = fleet.cluster(TWO)
+    mine.begin("deploy", again.stamp, again.maintenance_stamp)
 
 
 def test_a_free_lock_takes_three_requests_at_first_sight_and_two_in_the_queue(session, other, monkeypatch):
