@@ -115,7 +115,7 @@ def mutations(value: Any, mark: str) -> Iterator[Any]:
                 yield {**value, key: changed}
         yield {**value, mark: 1}
     elif isinstance(value, list):
-        for changed in mutations(value[0], mark):
+        for changed in mutations(value[0], mark) if value else (mark,):
             yield [changed]
 
 
