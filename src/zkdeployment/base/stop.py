@@ -29,7 +29,8 @@ class Stop(Record):
 
     ``time`` is in seconds since the epoch. A failure names the host, the revision and the step. An operator's act
     has the operator in ``by``, ``stop`` or ``hold`` in ``step``, and no host. ``replaced`` is the number of older
-    stops that are no longer kept because this stop took their place.
+    stops that are no longer kept because this stop took their place. ``repaired`` is not recorded: it is set where
+    the host that failed is known to have the published revision now, although the fleet is still stopped.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -41,11 +42,13 @@ class Stop(Record):
     time: float = 0.0
     by: Annotated[str | None, OMITTED] = None
     replaced: Annotated[int, APART] = 0
+    repaired: Annotated[bool, OMITTED] = False
 
     def __str__(self) -> str:
         if self.by is not None:
             return f"{'held' if self.is_hold else 'stopped'} by {self.by}: {self.reason}"
         where = f"{self.host_name} ({self.host_id})"
+        where = f"{where} is repaired: it" if self.repaired else where
         return f"{where} failed at {self.step} of {short(self.revision)}: {self.reason}"
 
     @property
@@ -57,6 +60,11 @@ class Stop(Record):
     def is_failure(self) -> bool:
         """Whether the stop is a failure, and not the intention of an operator."""
         return self.by is None or self.by == COORDINATOR
+
+    @property
+    def is_open_failure(self) -> bool:
+        """Whether the stop is a failure that is not repaired."""
+        return self.is_failure and not self.repaired
 
     @property
     def key(self) -> str:

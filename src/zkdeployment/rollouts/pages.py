@@ -7,7 +7,7 @@ from zkdeployment.rollouts.acts import DirectRollout
 from zkdeployment.rollouts.views import rollout_view
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
-from zkdeployment.service.pages.live_page import failure_acts, show_page
+from zkdeployment.service.pages.live_page import retry_acts, show_page
 
 router = APIRouter(include_in_schema=False)
 
@@ -17,7 +17,7 @@ def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response
     """Return the page of the rollout."""
     cached = adapters.feed.snapshot()
     may_act = cached.connected and user.may_act(DirectRollout.RIGHT)
-    view = rollout_view(cached.fleet, now=adapters.clock.now(), may_act=may_act)
+    view = rollout_view(cached.fleet, cached.status, now=adapters.clock.now(), may_act=may_act)
     return show_page(
         request,
         adapters,
@@ -26,7 +26,7 @@ def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response
         events="rollout publication stop",
         cached=cached,
         view=view,
-        remedies=failure_acts(request, adapters, user, cached),
+        remedies=retry_acts(request, user, cached),
     )
 
 

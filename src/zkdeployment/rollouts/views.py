@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
+from zkdeployment.base.text import counted
 from zkdeployment.rollouts.acts import group_acts, rollout_acts
-from zkdeployment.service.views.fleet import HostLink, Tone
+from zkdeployment.service.views.fleet import FleetProgress, HostLink, Tone
 from zkdeployment.service.views.frame import ActLink, host_page, moment
 from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row, undecided_groups
 from zkdeployment.strategies.picture import pace_facts, picture
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.rollouts import GroupRow
     from zkdeployment.strategies.picture import RolloutPicture
@@ -59,7 +61,8 @@ class RolloutView:
     """The values of the page of the rollout. Without a rollout, only ``headline`` and ``sentence`` are set.
 
     ``since`` is when the rollout came into its state, and ``change`` the word for that. ``pace`` is how fast the
-    group under way advances; empty while it stands still. ``failed`` of the ``total`` hosts failed.
+    group under way advances; empty while it stands still. ``progress`` is that of the whole fleet, and ``failed``
+    hosts failed.
     """
 
     tone: Tone
@@ -74,8 +77,7 @@ class RolloutView:
     pace: str = ""
     took: str = ""
     failed: int = 0
-    done: int = 0
-    total: int = 0
+    progress: FleetProgress | None = None
     picture: RolloutPicture | None = None
     groups: tuple[GroupRow, ...] = ()
     failures: tuple[FailedHost, ...] = ()
@@ -85,8 +87,11 @@ class RolloutView:
     acts: tuple[ActLink, ...] = ()
 
 
-def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> RolloutView:
-    """Return the page of the present rollout at ``now``, in seconds since the epoch."""
+def rollout_view(snapshot: FleetSnapshot, fleet: FleetStatus, *, now: float, may_act: bool) -> RolloutView:
+    """Return the page of the present rollout at ``now``, in seconds since the epoch.
+
+    ``fleet`` is the status of the fleet in the snapshot: frame and page count the same hosts.
+    """
     state = snapshot.rollout
     if state is None:
         return _no_rollout(snapshot)
@@ -101,13 +106,13 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
     tone, headline = ROLLOUT_TONES[status.state], _HEADLINES[status.state]
     halt = None if snapshot.cluster is None or status.is_over else _HALTS.get(snapshot.cluster.state)
     if halt is not None:
-        tone, headline = Tone.BAD if any(stop.is_failure for stop in snapshot.stops) else Tone.HALTED, halt
+        tone, headline = Tone.BAD if any(stop.is_open_failure for stop in fleet.stops) else Tone.HALTED, halt
     elif status.state is RolloutProgressState.UNDER_WAY and not led:
         tone, headline = Tone.BAD, "The rollout does not continue"
     is_moving = halt is None and led and status.state is RolloutProgressState.UNDER_WAY
     decisions = _decisions(state, status.groups) if is_moving else ()
     if decisions:
-        tone, headline = Tone.HALTED, "The rollout waits for a decision"
+        tone, headline = _undecided(len(failures))
     change, since = _since(state)
     return RolloutView(
         tone=tone,
@@ -122,8 +127,7 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
         pace="; ".join(_pace(state, status.groups, now)) if is_moving else "",
         took="" if status.ended is None else age(status.ended - status.begun),
         failed=len(failures),
-        done=len(_hosts_in(status, HostProgress.SUCCESS)),
-        total=len(status.hosts),
+        progress=FleetProgress.of(fleet),
         picture=picture(state, status.groups) if status.groups else None,
         groups=tuple(
             group_row(
@@ -144,9 +148,11 @@ def rollout_view(snapshot: FleetSnapshot, *, now: float, may_act: bool) -> Rollo
     )
 
 
-def _hosts_in(status: RolloutStatus, progress: HostProgress) -> set[str]:
-    """Return the hosts that a group has in a state; a host reports before its group ends."""
-    return {host for group in status.groups for host, at in group.hosts.items() if at == progress.value}
+def _undecided(failures: int) -> tuple[Tone, str]:
+    """Return the tone and the headline of a rollout that waits for a decision: failed hosts come first."""
+    if not failures:
+        return Tone.HALTED, "The rollout waits for a decision"
+    return Tone.BAD, f"{counted(failures, 'host', ',')} failed; the rollout waits for a decision"
 
 
 def _since(state: RolloutState) -> tuple[str, float]:

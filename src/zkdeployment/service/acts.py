@@ -11,7 +11,7 @@ from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import retry_objection
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.snapshot import is_retry_pending, retried_host
+from zkdeployment.fleet.views.snapshot import is_retry_pending, retried_host, stops_in_force
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.service.act import (
     ActDetail,
@@ -367,7 +367,7 @@ def fleet_situation(snapshot: FleetSnapshot) -> str:
     if state is None:
         return "nothing is published"
     at = "" if snapshot.published is None else f" at {short(snapshot.published)}"
-    stops = [str(stop) for stop in snapshot.stops]
+    stops = [str(stop) for stop in stops_in_force(snapshot)]
     listed = f" ({'; '.join(stops[:_MOST_STOPS])})" if stops else ""
     more = f" and {counted(len(stops) - _MOST_STOPS, 'more stop')}" if len(stops) > _MOST_STOPS else ""
     return f"the fleet is {state.value}{at}{listed}{more}"

@@ -190,6 +190,8 @@ def test_pages_of_services_and_hosts_show_withheld_services(stage: Stage):
             expect(page.locator("#withheld li").first).to_have_text(note)
         page.goto("/hosts/w0")
         expect(page.locator("#withheld li").first).to_have_text(note.replace(" for web", ""))
+        expect(page.get_by_text("is withheld")).to_have_count(1)
+        expect(page.locator("#details")).not_to_contain_text("not deployed")
         page.locator("#withheld").get_by_role("link", name="ams/web").click()
         expect(page.locator("h1")).to_contain_text("ams/web is")
         page.goto("/services/p1/shop/front")

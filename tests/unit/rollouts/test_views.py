@@ -18,6 +18,7 @@ from support.strategies import (
 from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.rollouts.views import rollout_view
 from zkdeployment.service.views.fleet import Tone
 from zkdeployment.strategies.analysis import (
@@ -46,7 +47,7 @@ def view(state, *, coordinator="adm1", may_act=True, name="s"):
         strategy=name,
         governed=name is not None,
     )
-    return rollout_view(snapshot, now=NOW, may_act=may_act)
+    return rollout_view(snapshot, fleet_status(snapshot), now=NOW, may_act=may_act)
 
 
 def test_groups_are_in_order_with_their_active_hosts():
@@ -92,6 +93,21 @@ def test_the_headline_shows_the_state_of_the_rollout(state, tone, headline):
     found = view(state)
 
     assert (found.tone, found.headline) == (tone, headline)
+
+
+def test_the_page_counts_the_hosts_that_the_frame_counts():
+    assert str(view(begun_rollout()).progress) == f"0 of {len(EXAMPLE_HOSTS)} hosts have the wanted revision"
+
+
+def test_failed_hosts_come_before_a_decision():
+    manual = replace(group("b", "a"), pace=Pace(manual=True))
+    plan = strategy(replace(group("a", hosts="xz"), critical=False), manual)
+    waiting = advanced_rollout(begun_rollout(plan, plain_hosts("xyz")), until="b")
+    waiting = replace(waiting, waiting="the group b is manual")
+
+    assert view(waiting).headline == "The rollout waits for a decision"
+    found = view(replace(waiting, errors={"x": "boom"}))
+    assert (found.tone, found.headline) == (Tone.BAD, "1 host failed; the rollout waits for a decision")
 
 
 def test_a_rollout_without_a_coordinator_does_not_continue():

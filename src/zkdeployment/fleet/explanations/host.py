@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.lock import LockKind
-from zkdeployment.base.stop import operators_stop, services_of
+from zkdeployment.base.stop import operators_stop, output_place, services_of
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.explanations.explanation import (
     Advice,
@@ -25,8 +25,10 @@ from zkdeployment.fleet.explanations.explanation import (
 from zkdeployment.fleet.views.services import unchanged_deployments, withheld_from_host
 from zkdeployment.fleet.views.snapshot import (
     NO_HOSTS_SENTENCE,
+    UNAFFECTED,
     describe_retry,
     describe_stops,
+    is_retry_pending,
     retried_host,
     stops_in_force,
 )
@@ -81,7 +83,7 @@ def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanatio
 
     ``now`` is in seconds since the epoch.
     """
-    explanation = _explain(snapshot.fleet, snapshot.locks, name, now)
+    explanation = _explain(snapshot, name, now)
     identity = find_identity(snapshot.fleet, name)
     if identity is None:
         return explanation
@@ -96,7 +98,8 @@ def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanatio
     )
 
 
-def _explain(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, now: float) -> Explanation:
+def _explain(reading: HostSnapshot, name: str, now: float) -> Explanation:
+    snapshot, locks = reading.fleet, reading.locks
     identity = find_identity(snapshot, name)
     maintenance = None if identity is None else snapshot.maintenance.get(identity.id)
     if identity is not None and maintenance is not None:
@@ -105,7 +108,7 @@ def _explain(snapshot: FleetSnapshot, locks: Sequence[Lock], name: str, now: flo
     if host is None:
         known = next((host for host in snapshot.absent if name in {host.identity.id, host.identity.name}), None)
         return _explain_absent(snapshot, locks, name, known, now)
-    explanation = _with_lease(_explain_registered(snapshot, locks, host, now), host)
+    explanation = _with_lease(_explain_registered(reading, host, now), host)
     role = snapshot.out_of_service.get(host.identity.id)
     if role is None or explanation.cause is Cause.CONVERGED:
         return explanation
@@ -155,12 +158,14 @@ def _out_of_service(role: str) -> str:
     )
 
 
-def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Host, now: float) -> Explanation:
+def _explain_registered(reading: HostSnapshot, host: Host, now: float) -> Explanation:
+    snapshot, locks = reading.fleet, reading.locks
     if host.error is not None:
+        output = reading.output
         if host.is_leasable:
-            return _explain_failure_alone(snapshot, host)
-        return explain_rollout_failure(snapshot, host.identity, host.error) or _explain_failure(
-            snapshot, host, now
+            return _explain_failure_alone(snapshot, host, output)
+        return _explain_rollout_failure(snapshot, host.identity, host.error, output) or _explain_failure(
+            snapshot, host, output, now
         )
     cluster = snapshot.cluster
     state = None if cluster is None else cluster.state
@@ -188,7 +193,7 @@ def _explain_registered(snapshot: FleetSnapshot, locks: Sequence[Lock], host: Ho
     return (
         explain_wait_for_lock(snapshot, locks, host, now)
         or explain_wait_for_service(snapshot, host, now)
-        or (_explain_following(host) if host.is_leasable else explain_missing_grant(snapshot, host.identity, now))
+        or (_explain_following(host) if host.is_leasable else _explain_missing_grant(reading, host.identity, now))
         or _explain_progress(snapshot, host, now)
     )
 
@@ -262,11 +267,11 @@ def _traces(snapshot: FleetSnapshot, locks: Sequence[Lock], host_id: str, name: 
                 yield f"the host {verb} {lock} for {duration}; {_others(len(lock.waiting))}"
 
 
-def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:
+def _explain_failure(snapshot: FleetSnapshot, host: Host, output: FailureOutput | None, now: float) -> Explanation:
     own = [stop for stop in snapshot.stops if stop.by is None and stop.host_id == host.identity.id]
     facts = [f"the host failed at {stop.step} of {short(stop.revision)}, {ago(stop.time, now)}" for stop in own]
     facts.append(_present_version(snapshot, host))
-    others = [stop for stop in stops_in_force(snapshot.cluster, snapshot.stops) if stop not in own]
+    others = [stop for stop in stops_in_force(snapshot) if stop not in own]
     same = [stop for stop in others if any(_is_alike(stop, failure) for failure in own)]
     if same:
         facts.append(f"{_hosts(same)} failed in the same way")
@@ -276,7 +281,7 @@ def _explain_failure(snapshot: FleetSnapshot, host: Host, now: float) -> Explana
         f"{host.identity} failed: {host.error}",
         tuple(facts),
         (
-            "on the host: the output is under /var/log/zkdeployment",
+            f"on the host: the output is {output_place(output)}",
             *_retry_advice(snapshot, host),
             Advice(
                 "repair the host, then 'zkdeployment resume'; or push a fix, then 'zkdeployment resume --latest'",
@@ -303,13 +308,13 @@ def _retry_advice(snapshot: FleetSnapshot, host: Host) -> tuple[Advice, ...]:
     )
 
 
-def _explain_failure_alone(snapshot: FleetSnapshot, host: Host) -> Explanation:
+def _explain_failure_alone(snapshot: FleetSnapshot, host: Host, output: FailureOutput | None) -> Explanation:
     return Explanation(
         Cause.FAILED,
         f"{host.identity} failed: {host.error}",
         (_present_version(snapshot, host), "the host can be leased: its failure does not stop other hosts"),
         (
-            "on the host: the output is under /var/log/zkdeployment",
+            f"on the host: the output is {output_place(output)}",
             "repair the host; it tries again when its lease or the cluster version changes, or its agent restarts",
             "'zkdeployment node forgive' gives back a failed node of a pool",
         ),
@@ -331,7 +336,7 @@ def _explain_following(host: Host) -> Explanation | None:
 def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanation:
     stopped = snapshot.cluster is not None and snapshot.cluster.state is ClusterState.STOPPED
     state, value = ("stopped", "null") if stopped else ("held", "false")
-    stops = stops_in_force(snapshot.cluster, snapshot.stops)
+    stops = stops_in_force(snapshot)
     first = stops[0] if stops else None
     if first is None:
         when = "" if snapshot.changed is None else f" {ago(snapshot.changed, now)}"
@@ -342,10 +347,10 @@ def _explain_halt(snapshot: FleetSnapshot, host: Host, now: float) -> Explanatio
         sentence = f"The fleet is {state}: {first} ({ago(first.time, now)})."
     facts = describe_stops(stops[1:], now)
     if retry := describe_retry(snapshot):
-        facts.append(f"{retry}, as an operator ordered")
+        facts.append(f"{retry}, as an operator ordered" if is_retry_pending(snapshot) else retry)
         if host is retried_host(snapshot) and host.step is not None:
             facts.append(f"its step is: {host.step}")
-    facts.append(_present_version(snapshot, host))
+    facts += [_present_version(snapshot, host), UNAFFECTED]
     halt = "stop" if stopped else "hold"
     ends, shown = f"'zkdeployment resume' ends the {halt}; with --latest, the branch's tip is published first", ""
     if snapshot.published is None:
@@ -402,7 +407,7 @@ def _explain_progress(snapshot: FleetSnapshot, host: Host, now: float) -> Explan
             Cause.WORKING,
             f"{host.identity} is deploying {short(host.deploying)}: {steps}{step}{since}.",
             (version,),
-            ("on the host: the step's output is under /var/log/zkdeployment",),
+            (f"on the host: the step's output is {output_place(None)}",),
         )
     wanted = None if snapshot.cluster is None else snapshot.cluster.revision
     wanted_for = host.behind_for(snapshot.changed, now)
@@ -441,11 +446,9 @@ _RETRY = "push a fix; or begin a new rollout of the branch's tip with 'zkdeploym
 _RESUME = Advice("'zkdeployment rollout resume' continues the rollout", "rollout-resume", "continue the rollout")
 
 
-def explain_missing_grant(snapshot: FleetSnapshot, identity: Identity, now: float) -> Explanation | None:
-    """Explain why the rollout does not let a host start; ``None`` if the host may, or if there is no strategy.
-
-    ``now`` is in seconds since the epoch.
-    """
+def _explain_missing_grant(reading: HostSnapshot, identity: Identity, now: float) -> Explanation | None:
+    """Explain why the rollout does not let a host start; ``None`` if the host may, or if there is no strategy."""
+    snapshot = reading.fleet
     if not snapshot.governed:
         return None
     state = snapshot.rollout
@@ -463,18 +466,20 @@ def explain_missing_grant(snapshot: FleetSnapshot, identity: Identity, now: floa
             ),
         )
     if identity.id in state.errors:
-        return _explain_failed_attempt(state, identity, state.errors[identity.id])
+        return _explain_failed_attempt(state, identity, state.errors[identity.id], reading.output)
     if state.ended is not None:
         return _explain_ended(state, identity, groups)
     return _explain_turn(state, identity, groups, now)
 
 
-def explain_rollout_failure(snapshot: FleetSnapshot, identity: Identity, error: str) -> Explanation | None:
+def _explain_rollout_failure(
+    snapshot: FleetSnapshot, identity: Identity, error: str, output: FailureOutput | None
+) -> Explanation | None:
     """Explain a host's failure that did not stop the fleet; ``None`` for failures outside of a rollout."""
     state = snapshot.rollout
     if not snapshot.governed or state is None or is_attempt_due(state) or identity.id not in state.errors:
         return None
-    return _explain_failed_attempt(state, identity, error)
+    return _explain_failed_attempt(state, identity, error, output)
 
 
 def _explain_standstill(snapshot: FleetSnapshot, identity: Identity) -> Explanation:
@@ -496,7 +501,9 @@ def _is_granted(state: RolloutState, host_id: str) -> bool:
     return in_phase or joins_late
 
 
-def _explain_failed_attempt(state: RolloutState, identity: Identity, error: str) -> Explanation:
+def _explain_failed_attempt(
+    state: RolloutState, identity: Identity, error: str, output: FailureOutput | None
+) -> Explanation:
     return Explanation(
         Cause.FAILED,
         f"{identity} failed, and this rollout does not retry the host: {error}",
@@ -504,7 +511,7 @@ def _explain_failed_attempt(state: RolloutState, identity: Identity, error: str)
             *_end(state),
             "the failure counts in the group's success criteria; it does not stop other hosts",
         ),
-        ("on the host: the output is under /var/log/zkdeployment", _RETRY, _SHOW),
+        (f"on the host: the output is {output_place(output)}", _RETRY, _SHOW),
     )
 
 

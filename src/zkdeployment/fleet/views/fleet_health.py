@@ -150,7 +150,7 @@ def _halts(status: FleetStatus, now: float) -> Iterator[_Finding]:
     if state is ClusterState.HELD:
         yield Health.WARNING, f"Cluster is {reasons or 'held: the cluster version was set to false'}"
     if state is ClusterState.STOPPED:
-        by_operators = bool(status.stops) and not any(stop.is_failure for stop in status.stops)
+        by_operators = bool(status.stops) and not any(stop.is_open_failure for stop in status.stops)
         health = Health.WARNING if by_operators else Health.CRITICAL
         yield health, f"ALL STOP: {reasons or 'the cluster version was set to null'}"
 

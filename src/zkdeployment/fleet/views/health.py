@@ -112,7 +112,7 @@ def host_health(
         return HealthVerdict(Health.CRITICAL, one_line(_not_registered(status, cluster)))
     measures = _host_measures(host, snapshot, now)
     if cluster.version is None or cluster.version is False:
-        reasons = describe_stops(stops_in_force(cluster, snapshot.stops), now)
+        reasons = describe_stops(stops_in_force(snapshot), now)
         line = f"Cluster version is {cluster.version}{': ' if reasons else ''}{'; '.join(reasons)}"
         return HealthVerdict(Health.WARNING, one_line(line), measures)
     try:

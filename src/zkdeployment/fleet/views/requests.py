@@ -12,6 +12,7 @@ from zkdeployment.base.durations import age, ago
 from zkdeployment.base.publication import Published
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import listing
+from zkdeployment.fleet.views.snapshot import stops_in_force
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged, refusal
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def publication_obstacles(snapshot: FleetSnapshot, commit: Revision) -> Iterator
         return
     if cluster.state is ClusterState.STOPPED:
         yield "the fleet is stopped: nothing is published before 'zkdeployment resume --latest'"
-        yield from (str(stop) for stop in snapshot.stops)
+        yield from (str(stop) for stop in stops_in_force(snapshot))
         return
     if cluster.state is not ClusterState.RUNNING:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, short
@@ -30,12 +30,24 @@ NO_HOSTS = NO_HOSTS_SENTENCE[:1].lower() + NO_HOSTS_SENTENCE[1:]
 _NAMED = 3
 
 
-def stops_in_force(cluster: Cluster | None, stops: Iterable[Stop]) -> tuple[Stop, ...]:
-    """Return the stops that explain the present cluster version, the oldest first."""
-    state = None if cluster is None else cluster.state
+#: The end of a sentence on a fleet that is stopped or held: it is no outage.
+UNAFFECTED = "running services continue"
+
+
+def stops_in_force(snapshot: FleetSnapshot) -> tuple[Stop, ...]:
+    """Return the stops that explain the present cluster version, the oldest first.
+
+    The stop of a host that has the published revision now, for example after a retry, is ``repaired``.
+    """
+    state = None if snapshot.cluster is None else snapshot.cluster.state
     if state not in (ClusterState.STOPPED, ClusterState.HELD):
         return ()
-    relevant = (stop for stop in stops if stop.is_hold or state is ClusterState.STOPPED)
+    good = {host.identity.id for host in snapshot.hosts if host.error is None and host.has(snapshot.published)}
+    relevant = (
+        replace(stop, repaired=stop.by is None and stop.host_id in good)
+        for stop in snapshot.stops
+        if stop.is_hold or state is ClusterState.STOPPED
+    )
     return tuple(sorted(relevant, key=lambda stop: stop.time))
 
 
@@ -43,7 +55,7 @@ def describe_stops(stops: Iterable[Stop], now: float) -> list[str]:
     """Return a sentence for each reason, in the order of the stops; ``now`` is in seconds since the epoch."""
     alike: dict[tuple[object, ...], list[Stop]] = {}
     for stop in stops:
-        alike.setdefault((stop.by, stop.revision, stop.step, stop.reason), []).append(stop)
+        alike.setdefault((stop.by, stop.revision, stop.step, stop.reason, stop.repaired), []).append(stop)
     sentences = [f"{_sentence(group)} ({ago(group[0].time, now)})" for group in alike.values()]
     replaced = sum(stop.replaced for group in alike.values() for stop in group)
     if replaced:
@@ -83,7 +95,10 @@ def describe_retry(snapshot: FleetSnapshot) -> str:
     if host is None and not retry.succeeded:
         return f"the retry of {retry.host} begins when its agent is registered"
     name = retry.host if host is None else host.identity.name
-    return f"the retry of {name} succeeded" if retry.succeeded else f"only {name} tries again"
+    if not retry.succeeded:
+        return f"only {name} tries again"
+    is_last = all(stop.repaired for stop in stops_in_force(snapshot))
+    return f"{name} is repaired; 'zkdeployment resume' continues" if is_last else f"{name} is repaired"
 
 
 def _sentence(group: Sequence[Stop]) -> str:
@@ -91,6 +106,7 @@ def _sentence(group: Sequence[Stop]) -> str:
     if len(group) == 1:
         return str(first)
     hosts = listing([f"{stop.host_name} ({stop.host_id})" for stop in group], _NAMED)
+    hosts = f"{hosts} are repaired: they" if first.repaired else hosts
     return f"{hosts} failed at {first.step} of {short(first.revision)}: {first.reason}"
 
 

@@ -17,7 +17,7 @@ from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import DaemonFailure
 from zkdeployment.fleet.views.requests import describe_silence
-from zkdeployment.fleet.views.snapshot import NO_HOSTS, describe_retry, stops_in_force
+from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
@@ -256,14 +256,14 @@ def fleet_status(
     completed = not snapshot.governed or _is_completed(snapshot)
     deployed = is_running and all_have(hosts) and (completed or bool(names))
     unserved = () if names else unserved_targets(snapshot)
-    stops, retry = stops_in_force(cluster, snapshot.stops), describe_retry(snapshot)
+    stops, retry = stops_in_force(snapshot), describe_retry(snapshot)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
         hosts=hosts,
         converged=deployed and not unserved,
         stops=stops,
-        summary=_cluster_summary(cluster, stops, retry) + _hosts_summary(hosts, wanted),
+        summary=_summary(cluster, stops, retry, _hosts_summary(hosts, wanted)),
         rollout=_describe_rollout(snapshot),
         missed=_is_missed(snapshot),
         request=snapshot.request,
@@ -435,18 +435,18 @@ def _in_maintenance(host: HostStatus, maintenance: Maintenance | None) -> HostSt
     return replace(host, state=HostState.MAINTENANCE, expected=False, maintenance=maintenance)
 
 
-def _cluster_summary(cluster: Cluster | None, stops: Sequence[Stop], retry: str) -> str:
+def _summary(cluster: Cluster | None, stops: Sequence[Stop], retry: str, hosts: str) -> str:
     if cluster is None:
-        return f"{NO_HOSTS}; "
+        return f"{NO_HOSTS}; {hosts}"
     match cluster.state:
         case ClusterState.STOPPED:
-            stopped = "ALL STOP; " if stops else "ALL STOP: the cluster version was set to null; "
-            return f"{stopped}{retry}; " if retry else stopped
+            stopped = "ALL STOP" if stops else "ALL STOP: the cluster version was set to null"
+            return "; ".join(filter(None, (stopped, retry, hosts, UNAFFECTED)))
         case ClusterState.HELD:
-            return "held: hosts start nothing; "
+            return f"held: hosts start nothing; {hosts}; {UNAFFECTED}"
         case ClusterState.IMPORTING:
-            return f"{short(cluster.importing)} is being published; "
-    return ""
+            return f"{short(cluster.importing)} is being published; {hosts}"
+    return hosts
 
 
 def _hosts_summary(rows: Sequence[HostStatus], wanted: Revision | None) -> str:
@@ -478,18 +478,19 @@ def wait_verdict(
 
     Revisions are compared as text; a commit id may be shortened to seven or more digits. The fleet has reached the
     wanted revision only when the rollout of that revision is completed. A named host that is excluded or in
-    maintenance gets no revision, so such a wait counts as stopped. A tip that the syncer refuses is not reached
-    before the next push.
+    maintenance gets no revision, so such a wait counts as stopped. In a stopped fleet, a wait for the host that an
+    operator retries continues, and so does any wait once each failure is repaired, until an operator resumes the
+    fleet. A tip that the syncer refuses is not reached before the next push.
     """
     awaited = select_hosts(status.hosts, hosts, status.wanted) if hosts else status.hosts
     state = None if status.cluster is None else status.cluster.state
     stopped = (
         status.missed
-        or state is ClusterState.STOPPED
+        or (state is ClusterState.STOPPED and not _will_continue(status, awaited))
         or any(host.expected and host.state in _STAYING for host in awaited)
     )
     if revision is None:
-        reached = state is ClusterState.RUNNING and all_have(awaited)
+        reached = (bool(hosts) or state is ClusterState.RUNNING) and all_have(awaited)
     else:
         reached = all_have(awaited, str(revision))
     pending = (
@@ -503,6 +504,13 @@ def wait_verdict(
     if revision is not None and is_revision(refused, str(revision)):
         return WaitVerdict.REFUSED
     return WaitVerdict.STOPPED if stopped else WaitVerdict.WAITING
+
+
+def _will_continue(status: FleetStatus, awaited: Sequence[HostStatus]) -> bool:
+    """Return whether hosts of a stopped fleet may get the revision: by a retry, or because all is repaired."""
+    retry = None if status.cluster is None else status.cluster.retry
+    is_retried = retry is not None and all(host.id == retry.host for host in awaited)
+    return is_retried or (bool(status.stops) and all(stop.repaired for stop in status.stops))
 
 
 #: States by importance, for displays without room for all hosts.

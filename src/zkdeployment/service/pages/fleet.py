@@ -1,6 +1,7 @@
 """The pages of the fleet: hosts, locks, services, plan, history and audit."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -226,7 +227,9 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         lambda: read_host_snapshot(adapters, cached.fleet, locks, status.id, now),
         HostSnapshot(cached.fleet, locks),
     )
-    explanation = explain_host(snapshot, status.id, now=now)
+    # The page lists withheld services in a section of their own, with links.
+    shown_apart = replace(snapshot, withheld=(), left=())
+    explanation = explain_host(shown_apart, status.id, now=now)
     records = last.read(Known.HISTORY, lambda: feed.history(RECENT), ())
     view = host_view(
         status,

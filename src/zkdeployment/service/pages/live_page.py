@@ -17,6 +17,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.stop import output_place
 from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
@@ -71,6 +72,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.globals["asset"] = asset
 _TEMPLATES.filters["lines"] = _lines
+_TEMPLATES.filters["output_place"] = output_place
 _TEMPLATES.filters["moment"] = moment
 _TEMPLATES.filters["author_name"] = author_name
 
@@ -249,9 +251,12 @@ def failure_acts(
     request: Request, adapters: ServerAdapters, user: User, cached: CachedFleet
 ) -> tuple[ActLink, ...]:
     """Return the acts that failed hosts suggest, the safest first: the rollback, and the retry of the only one."""
-    back = view_address(request)
-    retry = retry_link(cached.fleet, cached.status, back, user) if cached.connected else ()
-    return (*_rollback(request, adapters, user, cached, back), *retry)
+    return (*_rollback(request, adapters, user, cached, view_address(request)), *retry_acts(request, user, cached))
+
+
+def retry_acts(request: Request, user: User, cached: CachedFleet) -> tuple[ActLink, ...]:
+    """Return the retry of the only failed host, for pages whose frame offers the rollback."""
+    return retry_link(cached.fleet, cached.status, view_address(request), user) if cached.connected else ()
 
 
 def _rollback(

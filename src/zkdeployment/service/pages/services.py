@@ -20,10 +20,10 @@ from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
     RECENT,
     Known,
-    failure_acts,
     last_known,
     read_or,
     read_withheld,
+    retry_acts,
     show_page,
 )
 from zkdeployment.service.places import ServicePlaces
@@ -130,7 +130,7 @@ def show_service(request: Request, adapters: Adapters, user: Reader, path: str, 
         cached=cached,
         view=view,
         withheld=withheld,
-        remedies=failure_acts(request, adapters, user, cached) if condition.problems else (),
+        remedies=retry_acts(request, user, cached) if condition.problems else (),
     )
 
 

@@ -88,7 +88,7 @@ def failure_groups(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[Failur
 def _failed_hosts(snapshot: FleetSnapshot, status: FleetStatus) -> Iterator[HostFailure]:
     """Yield each failed host once; the record of a stop is kept after the agent of its host has ended."""
     hosts = {host.identity.id: host for host in snapshot.hosts}
-    stopping = {stop.host_id: stop for stop in reversed(status.stops) if stop.by is None}
+    stopping = {stop.host_id: stop for stop in reversed(status.stops) if stop.by is None and not stop.repaired}
     for host_id, stop in reversed(stopping.items()):
         present = hosts.get(host_id)
         output = "" if present is None or present.error != stop.reason else present.output or ""

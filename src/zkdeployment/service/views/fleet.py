@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
-from zkdeployment.base.text import counted
+from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late
+from zkdeployment.fleet.views.snapshot import UNAFFECTED
 from zkdeployment.fleet.views.status import HostState, describe_unserved
 from zkdeployment.publishing.records import MOST_WAITING
 from zkdeployment.service.views.failures import failure_groups
@@ -29,11 +30,12 @@ from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+    from typing import Self
 
     from zkdeployment.base.lock import Lock
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.publishing.records import CommitSummary, PublicationRecord, SyncerReport
+    from zkdeployment.publishing.records import CommitSummary, PublicationRecord, Refusal, SyncerReport
     from zkdeployment.service.views.failures import FailureGroup
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.host_map import Arrangement, HostMap
@@ -187,6 +189,23 @@ def _failed() -> HostQuery:
     return HostQuery(states=frozenset({HostState.FAILED}))
 
 
+@dataclass(frozen=True, slots=True)
+class FleetProgress:
+    """The number of the expected hosts that have the wanted revision, for all who count them."""
+
+    done: int
+    expected: int
+
+    @classmethod
+    def of(cls, status: FleetStatus) -> Self:
+        """Count the hosts of a fleet."""
+        counts = _counts(status)
+        return cls(counts[HostState.CONVERGED], counts.total())
+
+    def __str__(self) -> str:
+        return f"{self.done:,} of {count_text(self.expected, 'host')} have the wanted revision"
+
+
 class Tone(Enum):
     """The urgency of a verdict; templates choose a colour and a sign by it."""
 
@@ -207,8 +226,8 @@ class FleetVerdict:
     """The verdict on the fleet: whether it has the wanted state, or why not.
 
     ``done`` of the ``expected`` hosts have the wanted revision; ``affected`` counts the others by their states.
-    ``since`` is when this state began, and ``trend`` whether it is getting better. ``until`` is when the verdict
-    changes although nothing happens, in seconds since the epoch.
+    ``since`` is the time of what ``change`` names, such as the begin of this state, and ``trend`` whether it is
+    getting better. ``until`` is when the verdict changes although nothing happens, in seconds since the epoch.
     """
 
     tone: Tone
@@ -218,6 +237,7 @@ class FleetVerdict:
     expected: int = 0
     affected: str = ""
     since: Moment | None = None
+    change: str = "began"
     trend: str = ""
     until: float | None = None
 
@@ -225,6 +245,11 @@ class FleetVerdict:
     def percent(self) -> int:
         """The share of hosts that have the wanted revision, rounded down; 100 only if all have it."""
         return 100 * self.done // self.expected if self.expected else 0
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether the share is shown as a bar: a full bar beside anything that is not good would hide it."""
+        return self.expected > 0 and (self.done < self.expected or self.tone is Tone.GOOD)
 
 
 #: Seconds whose finished hosts tell the pace of a deployment.
@@ -245,15 +270,17 @@ def fleet_verdict(
     that is refused, that waits or that a silent ``syncer`` would not see is never good.
     """
     counts = _counts(status)
-    done, expected = counts[HostState.CONVERGED], counts.total()
+    progress = FleetProgress.of(status)
     halt = _halt(status, now)
     tone, headline, sentence = halt or deployment_verdict(snapshot, status)
-    since = _since(snapshot, status, is_halted=halt is not None)
+    change, since = _since(snapshot, status, is_halted=halt is not None)
     is_decided = halt is None and tone is Tone.HALTED and bool(status.decisions)
-    since = status.decisions[0].since if is_decided else since
+    if is_decided:
+        change, since = "began", status.decisions[0].since
     until = _until(status, syncer, now) if tone is Tone.GOOD else None
     if tone is Tone.GOOD and (unpublished := _unpublished(snapshot, status, syncer, now)) is not None:
         tone, headline, sentence, since = *unpublished[:2], f"{unpublished[2]} {headline}.", unpublished[3]
+        change = "began"
     if stale:
         tone, headline = Tone.UNKNOWN, f"Last known: {headline[:1].lower()}{headline[1:]}"
     affected = ", ".join(
@@ -265,11 +292,12 @@ def fleet_verdict(
         tone,
         headline,
         sentence,
-        done,
-        expected,
+        progress.done,
+        progress.expected,
         affected,
         moment(since, now),
-        "" if halt is not None or stale or is_decided else deployment_pace(status.hosts, snapshot.changed, now),
+        change,
+        "" if halt is not None or stale or is_decided else deployment_pace(status.hosts, snapshot, now),
         until,
     )
 
@@ -279,12 +307,16 @@ def _counts(status: FleetStatus) -> Counter[HostState]:
     return Counter(host.state for host in status.hosts if host.expected)
 
 
-def _since(snapshot: FleetSnapshot, status: FleetStatus, *, is_halted: bool) -> float | None:
-    """Return when the fleet came into its state: by a stop, by the first failure or by the last publication."""
+def _since(snapshot: FleetSnapshot, status: FleetStatus, *, is_halted: bool) -> tuple[str, float | None]:
+    """Return the word and the time of what brought the fleet into its state.
+
+    A stop or the first failure is the begin of the state. Otherwise, the time is that of the last order to hosts,
+    by a publication, a resume or by hand: hosts may begin later.
+    """
     if is_halted and status.stops:
-        return status.stops[0].time
+        return "began", status.stops[0].time
     failures = [host.since for host in status.hosts if host.state is HostState.FAILED and host.since]
-    return min(failures, default=snapshot.changed)
+    return ("began", min(failures)) if failures else ("wanted", snapshot.changed)
 
 
 def unpublished_commits(snapshot: FleetSnapshot, syncer: SyncerReport | None) -> tuple[CommitSummary, ...]:
@@ -331,12 +363,13 @@ def _unpublished(
     return Tone.BUSY, count_waiting(waiting), f"The syncer reports: {syncer.last_message}.", waiting[-1].time
 
 
-def deployment_pace(hosts: Iterable[HostStatus], changed: float | None, now: float) -> str:
+def deployment_pace(hosts: Iterable[HostStatus], snapshot: FleetSnapshot, now: float) -> str:
     """Return the pace at which hosts finish, and the time that the others need at this pace; empty at the end.
 
-    ``changed`` is when the fleet last changed its wanted revision, in seconds since the epoch.
+    Under a strategy, no time is predicted: groups, bake times and decisions of operators determine when the other
+    hosts begin.
     """
-    window = min(_RECENT, max(1.0, now - (changed or 0.0)))
+    window = min(_RECENT, max(1.0, now - (snapshot.changed or 0.0)))
     left = recent = 0
     for host in hosts:
         if host.expected:
@@ -346,8 +379,13 @@ def deployment_pace(hosts: Iterable[HostStatus], changed: float | None, now: flo
         return ""
     if not recent:
         return f"No host finished in the last {age(window)}."
-    rest = age(left * window / recent)
-    return f"{count_text(recent, 'host')} finished in the last {age(window)}; the others take {rest} at this pace."
+    pace = f"{count_text(recent, 'host')} finished in the last {age(window)}"
+    return (
+        f"{pace}." if snapshot.governed else f"{pace}; the others take {age(left * window / recent)} at this pace."
+    )
+
+
+_UNAFFECTED = f"{UNAFFECTED[:1].upper()}{UNAFFECTED[1:]}."
 
 
 def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
@@ -357,16 +395,19 @@ def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
     first = status.stops[0] if status.stops else None
     match status.cluster.state:
         case ClusterState.STOPPED:
-            ending = "No host starts a step until an operator resumes the fleet."
-            if status.retry:
-                ending = f"{ending} {status.retry[:1].upper()}{status.retry[1:]}."
+            ending = f"{_UNAFFECTED} No host starts a step until an operator resumes the fleet."
+            ending = " ".join(filter(None, (ending, _repaired(status))))
             if first is None:
                 return Tone.BAD, "Stopped", f"The cluster version was set to null by hand. {ending}"
-            if first.is_failure:
+            if any(stop.is_open_failure for stop in status.stops):
                 return Tone.BAD, "Stopped by a failure", f"{_cause(status)} {ending}"
+            if first.is_failure:
+                return Tone.HALTED, "Stopped; the failure is repaired", ending
             return Tone.HALTED, "Stopped", f"{first.by} stopped the fleet {ago(first.time, now)}. {ending}"
         case ClusterState.HELD:
-            ending = "Hosts start nothing until an operator resumes the fleet or a revision is pushed."
+            ending = (
+                f"{_UNAFFECTED} Hosts start nothing until an operator resumes the fleet or a revision is pushed."
+            )
             cause = "The cluster version was set to false by hand."
             if first is not None:
                 cause = f"{first.by} held the fleet {ago(first.time, now)}."
@@ -377,8 +418,18 @@ def _halt(status: FleetStatus, now: float) -> tuple[Tone, str, str] | None:
     return None
 
 
+def _repaired(status: FleetStatus) -> str:
+    """Return a sentence on the retry of a host, or on the hosts that failed and are repaired."""
+    repaired = [stop.host_name for stop in status.stops if stop.repaired]
+    if not repaired:
+        return _sentence([status.retry] if status.retry else [])
+    is_last = not any(stop.is_open_failure for stop in status.stops)
+    ending = "; a resume continues" if is_last else ""
+    return f"{listing(repaired, _NAMED)} {'is' if len(repaired) == 1 else 'are'} repaired{ending}."
+
+
 def _cause(status: FleetStatus) -> str:
-    failed = {stop.host_name for stop in status.stops if stop.is_failure and stop.by is None}
+    failed = {stop.host_name for stop in status.stops if stop.is_open_failure and stop.by is None}
     if not failed:
         return "A critical group of the rollout failed."
     return f"{min(failed)} failed." if len(failed) == 1 else f"{count_text(len(failed), 'host')} failed."
@@ -387,8 +438,8 @@ def _cause(status: FleetStatus) -> str:
 def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[Tone, str, str]:
     """Return the tone, the headline and the sentence while hosts may deploy the wanted revision."""
     counts = _counts(status)
-    done, expected = counts[HostState.CONVERGED], counts.total()
-    headline = f"{done:,} of {count_text(expected, 'host')} have the wanted revision"
+    progress = FleetProgress.of(status)
+    done, expected, headline = progress.done, progress.expected, str(progress)
     failed = counts[HostState.FAILED]
     if not expected and not any(host.state is HostState.EXCLUDED for host in status.hosts):
         return Tone.UNKNOWN, "No hosts are registered", "Hosts appear here when their agents run."
@@ -454,8 +505,8 @@ def _excluded(status: FleetStatus) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedRevision:
-    """The revision that hosts should have, with its commit as far as the history knows it."""
+class CommitLine:
+    """A revision with its commit, as far as it is known: the one that hosts should have, or a refused tip."""
 
     name: str
     full_name: str
@@ -477,11 +528,13 @@ class SyncerLine:
 class FleetView:
     """The values of the front page.
 
-    ``output`` are the last lines of the script that failed first; the other problems keep theirs.
+    ``refused`` is the tip that the syncer refuses. ``output`` are the last lines of the script that failed first;
+    the other problems keep theirs.
     """
 
     verdict: FleetVerdict
-    wanted: WantedRevision | None
+    wanted: CommitLine | None
+    refused: CommitLine | None
     output: tuple[str, ...]
     problems: tuple[FleetProblem, ...]
     filters: tuple[StateFilter, ...]
@@ -525,6 +578,7 @@ def fleet_view(
     return FleetView(
         verdict=fleet_verdict(data.snapshot, status, now, stale=data.stale, syncer=syncer),
         wanted=_wanted(status, data.records, now),
+        refused=_refused(status.refusal),
         output=() if first is None else first.lines,
         problems=tuple(replace(each, lines=()) if each is first else each for each in problems),
         filters=state_filters(status.hosts, query),
@@ -541,13 +595,13 @@ def _of_part(arrangement: Arrangement, query: HostQuery, hosts: Sequence[HostSta
     return hosts if found is None else found
 
 
-def _wanted(status: FleetStatus, records: Sequence[PublicationRecord], now: float) -> WantedRevision | None:
+def _wanted(status: FleetStatus, records: Sequence[PublicationRecord], now: float) -> CommitLine | None:
     if status.wanted is None:
         return None
     name = str(status.wanted)
     record = next((record for record in records if str(record.revision) == name), None)
     origin = None if record is None else record.origin
-    return WantedRevision(
+    return CommitLine(
         name=short(name),
         full_name=name,
         subject="" if origin is None else origin.subject,
@@ -555,3 +609,11 @@ def _wanted(status: FleetStatus, records: Sequence[PublicationRecord], now: floa
         published=None if record is None else moment(record.time, now),
         href="" if record is None else publication_page(record.sequence),
     )
+
+
+def _refused(refusal: Refusal | None) -> CommitLine | None:
+    if refusal is None:
+        return None
+    name = str(refusal.revision)
+    author = author_name(refusal.author)
+    return CommitLine(short(name), name, refusal.subject, author, published=None, href=commit_page(name))

@@ -10,6 +10,7 @@ from zkdeployment.agent.rules.planner import plan
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import HostFilesError, TreeError
+from zkdeployment.base.stop import output_place
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.explanations.explanation import Advice
 from zkdeployment.fleet.views.status import NAME, ON_PAGE, SORTED_BY, STATE, Column, HostState
@@ -300,13 +301,15 @@ def advice_lines(
 class LiveView:
     """The output of the script that a host runs now; ``href`` is the address of this part of the page.
 
-    ``text`` is empty until the host has answered, and ``at`` is the time of its answer.
+    ``text`` is empty until the host has answered, and ``at`` is the time of its answer. ``place`` is where the
+    whole output is on the host.
     """
 
     href: str
     step: str
     text: str = ""
     at: Moment | None = None
+    place: str = ""
 
 
 def live_view(status: HostStatus, output: LiveOutput | None, now: float) -> LiveView | None:
@@ -316,7 +319,7 @@ def live_view(status: HostStatus, output: LiveOutput | None, now: float) -> Live
     href = f"{host_page(status.id)}/output"
     if output is None:
         return LiveView(href, status.step or "")
-    return LiveView(href, output.step, output.text, moment(output.time, now))
+    return LiveView(href, output.step, output.text, moment(output.time, now), output_place(output))
 
 
 @dataclass(frozen=True, slots=True)

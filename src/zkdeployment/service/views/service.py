@@ -265,7 +265,7 @@ def service_condition(
     return ServiceCondition(
         tuple(failure_problem(group, now) for group in islice(failures, _MOST_PROBLEMS)),
         f"{lacking:,} of {count_text(len(hosts), 'host')} without the wanted revision" if lacking else "",
-        deployment_pace(hosts, snapshot.changed, now) if is_running else "",
+        deployment_pace(hosts, snapshot, now) if is_running else "",
     )
 
 

@@ -84,11 +84,19 @@ def test_status_of_a_stopped_fleet_shows_where_and_why_a_host_failed(run, fleet)
             "reason": "it broke",
         },
     )
+    fleet.set("/hosts/h2", b'{"name": "h2.example.com", "error": "it broke"}')
     code, out, _ = run()
     assert code == 4
     assert "h2.example.com (h2) failed at deploy /web 0 of r1: it broke" in out
-    assert "ALL STOP; 2 hosts: 2 converged at r1" in out
+    assert "ALL STOP; 2 hosts: 1 converged, 1 failed at r1; running services continue" in out
     assert run("--wait", "r2")[0] == 3
+    assert run("--wait")[0] == 3
+    fleet.set("/hosts/h2", b'{"name": "h2.example.com", "version": "r1"}')
+    code, out, _ = run()
+    assert code == 4
+    assert "h2.example.com (h2) is repaired: it failed at deploy /web 0 of r1: it broke" in out
+    assert run("h2", "--wait")[0] == 0
+    assert run("--wait", "--timeout", "1")[0] == 5
 
 
 def test_waiting_ends_when_the_last_host_has_reached_the_revision(run, fleet, monkeypatch):

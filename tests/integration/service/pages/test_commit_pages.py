@@ -187,6 +187,10 @@ def test_a_refused_commit_shows_the_place_and_the_reason(site, browser):
         expect(page.get_by_role("link", name="Publish now")).to_have_count(0)
         page.goto("/")
         expect(page.locator("#waiting")).to_be_hidden()
+        expect(page.locator("#verdict .wanted").first).to_contain_text("oops")
+        expect(page.locator("#verdict progress")).to_have_count(0)
+        page.locator("#verdict").get_by_role("link", name=broken[:12]).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Refused")
 
 
 def test_a_commit_that_the_branch_does_not_have_is_not_found(site):

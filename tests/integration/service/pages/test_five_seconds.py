@@ -81,6 +81,15 @@ VISIBLE = """() => {
   return texts.filter(Boolean).join(" ").replaceAll(/\\s+/g, " ");
 }"""
 
+#: Whether a text is longer than its box, and whether its last line is in the box.
+LAST_LINE = """box => {
+  const range = document.createRange(), text = box.firstChild;
+  range.setStart(text, text.length - 3);
+  range.setEnd(text, text.length);
+  const line = range.getBoundingClientRect(), frame = box.getBoundingClientRect();
+  return [box.scrollHeight > box.clientHeight, line.top >= frame.top && line.bottom <= frame.bottom];
+}"""
+
 
 @dataclass
 class Scene:
@@ -97,11 +106,9 @@ class Scene:
         self.fleet.register(*hosts)
         wait_until(lambda: self._versions() == done, "the service has read the hosts")
 
-    def fail(self, *, stops: bool) -> None:
+    def fail(self, *, stops: bool, output: str = "migrating\nno such table: carts") -> None:
         """Let the second host fail, which stops the fleet if ``stops``."""
-        failed = make_host(
-            HOSTS[1], None, "web", former=OLD, error=ERROR, output="migrating\nno such table: carts"
-        )
+        failed = make_host(HOSTS[1], None, "web", former=OLD, error=ERROR, output=output)
         if stops:
             self.fleet.fail(failed, "deploy /shop/web 0", ERROR, NEW)
         else:
@@ -217,7 +224,7 @@ STATES = {
     "rolling": (
         _roll,
         "10 of 40 hosts have the wanted revision",
-        ("30 behind", "10 hosts finished", "Stop", "began"),
+        ("30 behind", "10 hosts finished", "Stop", "wanted"),
     ),
     "failed": (
         _fail,
@@ -231,6 +238,7 @@ STATES = {
             "1 failed, 30 behind",
             "no such table: carts",
             ERROR,
+            "Running services continue",
             "No host starts a step",
             "Retry web01.example.com",
             "Resume",
@@ -297,7 +305,7 @@ ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
         "The rollout is under way",
         (
             "began 5 min ago",
-            "10 of 40 hosts done",
+            "10 of 40 hosts have the wanted revision",
             "hosts per minute",
             "left",
             "1 more host may fail",
@@ -318,7 +326,7 @@ ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
     "held": (
         _hold_rollout,
         "The rollout stands still: the fleet is held",
-        ("10 of 40 hosts done", "Resume"),
+        ("10 of 40 hosts have the wanted revision", "Resume"),
     ),
     "baking": (
         lambda scene: scene.roll_out(_baking),
@@ -328,7 +336,7 @@ ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
     "undecided": (
         lambda scene: scene.roll_out(_undecided),
         "The rollout waits for a decision",
-        ("the group last is manual", "38 of 40 hosts done", "Promote last", "Stop"),
+        ("the group last is manual", "the wanted revision", "Promote last", "Stop"),
     ),
     "paused": (
         lambda scene: scene.roll_out(_acted(Directive.PAUSE)),
@@ -336,7 +344,7 @@ ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
         (
             "by ann: the switch is replaced",
             "paused 5 min ago",
-            "10 of 40 hosts done",
+            "10 of 40 hosts have the wanted revision",
             "Resume the rollout",
             "Abort",
         ),
@@ -344,9 +352,13 @@ ROLLOUTS: dict[str, tuple[Callable[[Scene], None], str, tuple[str, ...]]] = {
     "aborted": (
         lambda scene: scene.roll_out(_acted(Directive.ABORT)),
         "The rollout was aborted",
-        ("ended 5 min ago", "hosts done", "1 of 3 groups succeeded", "Stop"),
+        ("ended 5 min ago", "hosts have the wanted revision", "1 of 3 groups succeeded", "Stop"),
     ),
-    "away": (_lose_rollout, "The rollout is under way", ("ZooKeeper is unreachable", "10 of 40 hosts done")),
+    "away": (
+        _lose_rollout,
+        "The rollout is under way",
+        ("ZooKeeper is unreachable", "10 of 40 hosts have the wanted revision"),
+    ),
 }
 
 
@@ -411,6 +423,17 @@ def _open_page(scene: Scene, browser: Browser, path: str) -> Iterator[Page]:
             yield page
         finally:
             scene.proxy.heal()
+
+
+def test_the_last_line_of_a_failed_script_is_visible_on_a_telephone(scene: Scene, browser: Browser) -> None:
+    lines = [f"line {number}: {'migrating carts ' * 12}" for number in range(9)]
+    scene.fail(stops=True, output="\n".join([*lines, "no such table: carts"]))
+    operator = scene.service.add_user(Role.OPERATOR, "ann")
+    with logged_in(browser, scene.service, operator, "/", viewport=TELEPHONE) as page:
+        output = page.locator("#verdict .output")
+        expect(output).to_contain_text("no such table: carts")
+        is_longer, is_shown = output.evaluate(LAST_LINE)
+        assert (is_longer, is_shown) == (True, True)
 
 
 def _assert_answers(page: Page, headline: str, answers: tuple[str, ...]) -> None:

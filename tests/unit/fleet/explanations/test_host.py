@@ -7,7 +7,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.host import Leased
 from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
-from zkdeployment.base.stop import Stop
+from zkdeployment.base.stop import FailureOutput, Stop
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -157,6 +157,18 @@ def test_the_first_line_names_the_cause(explanation, cause, sentence):
     assert (explanation.cause, explanation.sentence) == (cause, sentence)
 
 
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [("/var/log/zkdeployment/web.log", "in /var/log/zkdeployment/web.log"), ("", "under /var/log/zkdeployment")],
+)
+@pytest.mark.parametrize("fields", [{}, {"idle_role": "idle"}])
+def test_the_advice_on_a_failure_names_the_file_of_the_output(file, place, fields):
+    fleet = FleetSnapshot(RUNNING, "r2", hosts=(host(error="exit status 1", **fields),))
+    output = FailureOutput("h1", "r2", "deploy /web 0", NOW - 5, "boom", file)
+    explanation = explain_host(HostSnapshot(fleet, output=output), "h1", now=NOW)
+    assert explanation.advice[0] == f"on the host: the output is {place}"
+
+
 def test_a_host_may_begin_some_seconds_after_the_publication():
     explanation = explain_host(
         HostSnapshot(FleetSnapshot(RUNNING, "r2", NOW - 3, hosts=(host(version=None),))), "h1", now=NOW
@@ -211,6 +223,7 @@ def test_a_stop_names_all_failures_and_the_host_to_inspect():
     assert explanation.facts == (
         "stopped by ann@adm1: it smells (1 min ago)",
         "the host has the last published revision, r2",
+        "running services continue",
     )
     assert explanation.advice[0] == "the cause is on that host: 'zkdeployment why h2' explains it"
 
@@ -223,7 +236,7 @@ def test_a_stop_names_all_failures_and_the_host_to_inspect():
             False,
             "only app2 tries again, as an operator ordered",
         ),
-        (host(2, version="r2"), True, "the retry of app2 succeeded, as an operator ordered"),
+        (host(2, version="r2"), True, "app2 is repaired; 'zkdeployment resume' continues"),
     ],
 )
 def test_a_host_that_tries_again_needs_no_other_retry_and_is_not_its_own_cause(retried, succeeded, fact):

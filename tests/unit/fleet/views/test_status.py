@@ -14,7 +14,7 @@ from support.strategies import (
     strategy,
 )
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import Cluster, short
+from zkdeployment.base.cluster import Cluster, Retry, short
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.base.publication import Published
@@ -114,7 +114,7 @@ def test_the_fleet_as_json():
         "cluster": "stopped",
         "wanted": REVISION,
         "converged": False,
-        "summary": "ALL STOP; 1 host: 1 failed at 0123456789ab",
+        "summary": "ALL STOP; 1 host: 1 failed at 0123456789ab; running services continue",
         "stopped": ["app2 (h2) failed at deploy /who/myfoo 0 of 0123456789ab: exit status 1"],
         "stops": [STOP.to_json()],
         "stops_recorded": 1,
@@ -144,8 +144,12 @@ def test_the_fleet_as_json():
         ),
         (CLUSTER, [], "no hosts"),
         (None, [], "nothing was published yet, or ZooKeeper was wiped: there is no /hosts; no hosts"),
-        (Cluster(None), [host()], "ALL STOP: the cluster version was set to null; 1 host: 1 unknown"),
-        (Cluster(False), [host()], "held: hosts start nothing; 1 host: 1 unknown"),
+        (
+            Cluster(None),
+            [host()],
+            "ALL STOP: the cluster version was set to null; 1 host: 1 unknown; running services continue",
+        ),
+        (Cluster(False), [host()], "held: hosts start nothing; 1 host: 1 unknown; running services continue"),
         (
             Cluster(OLD, importing=REVISION),
             [host(version=OLD)],
@@ -232,6 +236,25 @@ def test_a_wait_is_over_when_the_revision_is_reached_or_the_fleet_is_stopped(
     cluster, hosts, revision, asked, verdict
 ):
     assert wait_verdict(fleet_status(cluster, hosts), revision, asked) is verdict
+
+
+@pytest.mark.parametrize(
+    ("hosts", "retry", "asked", "verdict"),
+    [
+        ([host(error="boom"), host("h2", OLD)], None, [], WaitVerdict.STOPPED),
+        ([host(error="boom"), host("h2", OLD)], Retry("h1", REVISION), ["h1"], WaitVerdict.WAITING),
+        ([host(error="boom"), host("h2", OLD)], Retry("h1", REVISION), ["h2"], WaitVerdict.STOPPED),
+        ([host(), host("h2", OLD)], Retry("h1", REVISION, succeeded=True), ["h1"], WaitVerdict.REACHED),
+        ([host(), host("h2", OLD)], Retry("h1", REVISION, succeeded=True), [], WaitVerdict.WAITING),
+        ([host(), host("h2", OLD)], None, ["h2"], WaitVerdict.WAITING),
+    ],
+)
+def test_a_wait_goes_on_during_a_retry_and_after_the_failure_is_repaired(hosts, retry, asked, verdict):
+    stop = Stop("h1", "app1", REVISION, "deploy /web 0", "boom", 1.0)
+    status = fleet_status(Cluster(None, retry=retry), hosts, [stop], published=REVISION)
+    assert wait_verdict(status, None, asked) is verdict
+    is_repaired = hosts[0].error is None
+    assert [str(stop).startswith("app1 (h1) is repaired: it failed at") for stop in status.stops] == [is_repaired]
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,6 @@ def test_changes_of_the_status_are_printed_line_by_line():
         "stopped by ann@adm1: it smells",
         "app2: converged at r2",
         "app3: gone",
-        "ALL STOP; 2 hosts: 2 converged at r2",
+        "ALL STOP; 2 hosts: 2 converged at r2; running services continue",
     ]
     assert list(status_changes(two, first)) == ["app2: deploying 0/3 plan", "app3: converged at r2", first.summary]

@@ -54,7 +54,10 @@ def test_a_failure_that_stopped_the_fleet_names_the_host():
     found = verdict(Cluster(None), host("h1", error="exit status 1"), stops=(FAILURE,))
 
     assert found.headline == "Stopped by a failure"
-    assert found.sentence == "h1.example.com failed. No host starts a step until an operator resumes the fleet."
+    assert found.sentence == (
+        "h1.example.com failed. Running services continue."
+        " No host starts a step until an operator resumes the fleet."
+    )
 
 
 def test_a_retry_is_named_while_the_fleet_is_stopped():
@@ -66,14 +69,24 @@ def test_a_retry_is_named_while_the_fleet_is_stopped():
     assert fleet_status(replace(snapshot, cluster=Cluster(None))).summary.startswith("ALL STOP; 1 host")
 
 
-def test_a_retry_that_succeeded_or_whose_host_is_away_is_not_shown_as_under_way():
+def test_a_retry_whose_host_is_away_is_not_shown_as_under_way():
     cluster = Cluster(None, retry=Retry("h1", "r2"))
-    succeeded = Cluster(None, retry=Retry("h1", "r2", succeeded=True))
-    found = verdict(succeeded, host("h1"), host("h2", "r1"), stops=(FAILURE,))
-    assert found.sentence.endswith("resumes the fleet. The retry of h1.example.com succeeded.")
     away = FleetSnapshot(cluster, published="r2", hosts=(host("h2", "r1"),), stops=(FAILURE,))
     summary = fleet_status(away).summary
     assert summary.startswith("ALL STOP; the retry of h1 begins when its agent is registered; ")
+
+
+def test_a_host_that_has_the_revision_again_is_repaired_and_not_failed():
+    others = (host("h2", "r1", error="boom"), host("h3", "r1"))
+    second = replace(FAILURE, host_id="h2", host_name="h2.example.com")
+    one = verdict(Cluster(None), host("h1"), *others, stops=(FAILURE, second))
+    both = verdict(Cluster(None), host("h1"), host("h2"), stops=(FAILURE, second))
+
+    assert (one.tone, one.headline) == (Tone.BAD, "Stopped by a failure")
+    assert one.sentence.startswith("h2.example.com failed. ")
+    assert one.sentence.endswith(" h1.example.com is repaired.")
+    assert (both.tone, both.headline) == (Tone.HALTED, "Stopped; the failure is repaired")
+    assert both.sentence.endswith(" h1.example.com, h2.example.com are repaired; a resume continues.")
 
 
 def test_many_failures_are_counted():
@@ -87,7 +100,7 @@ def test_the_stop_of_a_failed_rollout_is_a_failure():
 
     found = verdict(Cluster(None), host("h1"), stops=(stop,))
 
-    assert (found.tone, found.sentence[:42]) == (Tone.BAD, "A critical group of the rollout failed. No")
+    assert (found.tone, found.sentence[:42]) == (Tone.BAD, "A critical group of the rollout failed. Ru")
 
 
 def test_a_stop_and_a_hold_by_an_operator_name_the_operator():
@@ -231,8 +244,9 @@ def test_a_push_that_waits_or_was_refused_is_never_good(fields, tone, headline, 
 
     assert (found.tone, found.headline) == (tone, headline)
     assert found.since is not None
-    assert found.since.age == began
+    assert (found.change, found.since.age) == ("began", began)
     assert found.sentence.endswith(" The host has the wanted revision.")
+    assert not found.shows_progress
 
 
 def test_a_syncer_that_reads_the_repository_leaves_a_converged_fleet_good():
@@ -273,4 +287,7 @@ def test_the_verdict_shows_whether_it_is_getting_better():
 
     assert moving.trend == "10 hosts finished in the last 5 min; the others take 10 min at this pace."
     assert stuck.trend == "No host finished in the last 5 min."
+    ordered = verdict(Cluster("r2"), *done, *waiting, changed=NOW - 900, governed=True)
+    assert ordered.trend == "10 hosts finished in the last 5 min."
+    assert (moving.change, moving.since.age, moving.shows_progress) == ("wanted", "15 min ago", True)
     assert verdict(Cluster(None), *done, *waiting, stops=(FAILURE,)).trend == ""

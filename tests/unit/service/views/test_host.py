@@ -102,12 +102,12 @@ def live(output=None, **fields):
 
 
 def test_only_a_host_that_deploys_now_has_live_output():
-    output = LiveOutput("h1", "r2", "deploy /shop/web 0", NOW - 2, "unpacking\n")
+    output = LiveOutput("h1", "r2", "deploy /shop/web 0", NOW - 2, "unpacking\n", "/var/log/zkdeployment/web.log")
     assert live(output) is None
     assert live(output, deploying="r2", step="waits to deploy: the group has not begun") is None
     found = live(output, deploying="r2", step="deploy /shop/web 0", steps=(1, 4))
     assert (found.href, found.step, found.text) == ("/hosts/h1/output", "deploy /shop/web 0", "unpacking\n")
-    assert found.at.age == "2 s ago"
+    assert (found.at.age, found.place) == ("2 s ago", "in /var/log/zkdeployment/web.log")
 
 
 def test_the_live_output_of_a_host_that_has_not_answered_names_the_present_step():
