@@ -294,12 +294,9 @@ class AgentHost:
 
     @contextmanager
     def new_process(self, *options: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the agent as ``process`` does, in a new Python.
-
-        Coverage is off: tests kill most of these processes, which loses the data.
-        """
+        """Run the agent as ``process`` does, in a new Python."""
         argv = [sys.executable, "-m", "zkdeployment", "agent", *options, str(self.config)]
-        environment = {**os.environ, "COVERAGE_PROCESS_CONFIG": "", **more}
+        environment = {**os.environ, **more}
         with self.log.open("ab") as log:
             child = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
         with _ended(child):

@@ -110,7 +110,7 @@ def _requests() -> socket.socket:
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST_REQUEST)
     server = subprocess.Popen(
         [sys.executable, "-P", __file__, str(theirs.fileno())],
-        env=outliving_the_test() | {"COVERAGE_PROCESS_CONFIG": ""},
+        env=outliving_the_test(),
         stdin=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],
     )

@@ -686,9 +686,8 @@ def wait_for_script(host: AgentHost) -> psutil.Process:
 
 
 @pytest.fixture
-def program(tmp_path, monkeypatch) -> Path:
+def program(tmp_path) -> Path:
     """A copy of the program, in a directory of its own."""
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)  # no coverage of the copied package
     return shutil.copytree(Path(zkdeployment.__file__).parent, tmp_path / "program" / "zkdeployment")
 
 
