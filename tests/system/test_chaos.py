@@ -11,6 +11,7 @@ from support.commands import run
 _TESTS = Path(__file__).parents[1]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_fleet_keeps_its_invariants_under_faults(tmp_path):
     done = run(

@@ -26,12 +26,11 @@ SOURCE, OUTPUT = "/shop/web/providers", "/in-service/web"
 HOSTS = "host1: {}\nhost2: {}\nhost3: {}\n"
 VERSIONS = ("1.0", "1.1", "1.2")
 
-#: The requests through each load balancer while the service rolls to the next version.
-REQUESTS = 10_000
-
-#: The seconds between two requests of a client: a load balancer gets all requests in about the time of a roll, and
-#: the clients do not take the processors from the fleet.
-PACE = 0.004
+#: The requests through each load balancer while the service rolls to the next version, and the seconds between two
+#: requests of a client: a load balancer gets all requests in about the time of a roll, and the clients do not take
+#: the processors from the fleet.
+FEW = 2_000, 0.02
+MANY = 10_000, 0.004
 
 #: The seconds for which instances go on answering after they left the list.
 DRAIN = 3
@@ -134,8 +133,8 @@ class Versions:
 class Clients:
     """Clients that send requests through a load balancer, one after the other, until they are told to end."""
 
-    def __init__(self, balancer, number=2) -> None:
-        self.balancer, self.answers, self.failures = balancer, [], []
+    def __init__(self, balancer, pace, number=2) -> None:
+        self.balancer, self.pace, self.answers, self.failures = balancer, pace, [], []
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._send, daemon=True) for _ in range(number)]
 
@@ -148,7 +147,7 @@ class Clients:
             except (OSError, HTTPException, ValueError, KeyError) as error:
                 status, version = 0, repr(error)
             (self.answers if status == 200 else self.failures).append((begin, time.monotonic(), version))
-            time.sleep(PACE)
+            time.sleep(self.pace)
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -197,11 +196,12 @@ def start_filter(command, balancer, zookeeper, place):
         )
 
 
-def roll(shop, balancers, version, disturb):
-    """Roll to a version, disturb the fleet meanwhile, and check the answers to all requests."""
+def roll(shop, balancers, version, load, disturb=lambda: None):
+    """Roll to a version under a load, disturb the fleet meanwhile, and check the answers to all requests."""
+    requests, pace = load
     with ExitStack() as stack:
         versions = stack.enter_context(Versions(shop.status["zookeeper"]))
-        clients = [stack.enter_context(Clients(balancer)) for balancer in balancers]
+        clients = [stack.enter_context(Clients(balancer, pace)) for balancer in balancers]
         before = versions.changes[-1][1]
         revision = shop.push(tree(version))
         disturb()
@@ -209,11 +209,11 @@ def roll(shop, balancers, version, disturb):
         assert done.returncode == 0, done.stdout
         wait_until(lambda: all(is_answered_by(found, version) for found in clients), f"answers of {version} alone")
         for found in clients:
-            wait_until(lambda found=found: len(found.answers) + len(found.failures) >= REQUESTS, "all requests")
+            wait_until(lambda found=found: len(found.answers) + len(found.failures) >= requests, "all requests")
     assert [changed for _, changed in versions.changes] == [before, version]
     for found in clients:
         assert found.failures == []
-        assert len(found.answers) >= REQUESTS
+        assert len(found.answers) >= requests
         assert {answered for _, _, answered in found.answers} == {before, version}
         wrong = [answer for answer in found.answers if answer[2] not in versions.permitted(*answer[:2])]
         assert wrong == []
@@ -225,12 +225,13 @@ def is_answered_by(clients, version):
 
 @pytest.mark.timeout(600)
 def test_no_request_fails_while_a_service_rolls_to_the_next_version(shop, balanced):
-    roll(shop, balanced, VERSIONS[1], lambda: None)
+    roll(shop, balanced, VERSIONS[1], FEW)
     assert select(OUTPUT, zookeeper=shop.status["zookeeper"]).version == VERSIONS[1]
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_no_request_fails_if_an_agent_is_killed_in_the_middle(shop, balanced):
+def test_no_request_of_many_fails_if_an_agent_is_killed_in_the_middle(shop, balanced):
     def kill():
         """Kill the agent of the second host while that host deploys, and start it again."""
 
@@ -242,4 +243,4 @@ def test_no_request_fails_if_an_agent_is_killed_in_the_middle(shop, balanced):
         assert shop.sandbox("stop", "host2", "--kill").returncode == 0
         assert shop.sandbox("start", "host2").returncode == 0
 
-    roll(shop, balanced, VERSIONS[2], kill)
+    roll(shop, balanced, VERSIONS[2], MANY, kill)

@@ -228,6 +228,7 @@ def company(place, monkeypatch):
                 box.down()
 
 
+@pytest.mark.nightly
 def test_revisions_go_through_three_fleets_and_back_with_promoters_that_die(company):
     # A good revision goes through the groups in order, although the first promoter is killed between two of them.
     good = company.develop("1.0")
