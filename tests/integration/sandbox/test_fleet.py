@@ -11,8 +11,9 @@ from zkdeployment.sandbox.zookeeper import servers, start_ensemble
 
 
 @pytest.fixture
-def taken():
-    """A port on which another socket listens."""
+def taken(monkeypatch):
+    """A port on which another socket listens; servers wait for it only for a moment."""
+    monkeypatch.setattr(zookeeper, "_PORT_LIMIT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
