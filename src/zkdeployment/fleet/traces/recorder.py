@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.errors import UnreachableError
 from zkdeployment.fleet.traces.spans import StepTime
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ class StepRecorder:
 
     def record(self) -> None:
         """Record the steps of the present reading; does not wait."""
-        reading = self._feed.snapshot().reading
+        try:
+            reading = self._feed.snapshot().reading
+        except UnreachableError:
+            return  # the feed closes before its first reading
         with self._lock:
             if reading.number == self._number:
                 return

@@ -5,8 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+from structlog.testing import capture_logs
+
 from support.builders import make_host
 from zkdeployment.base.cluster import Cluster
+from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.traces.recorder import StepRecorder
 from zkdeployment.fleet.traces.spans import StepTime
@@ -14,7 +18,6 @@ from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 if TYPE_CHECKING:
     from zkdeployment.base.host import Host
-    from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 
 
 class Readings:
@@ -82,3 +85,12 @@ def test_a_host_keeps_a_limited_number_of_steps():
     for number in range(1000):
         readings.show(f"deploy {number}", float(number))
     assert len(readings.recorder.steps(7)["h1"]) == 200
+
+
+def test_a_feed_that_closes_before_its_first_reading_is_not_an_error_of_the_recorder():
+    feed = ZooKeeperFeed(lambda: pytest.fail("the feed was not started"))
+    recorder = StepRecorder(feed)
+    recorder.start()
+    with capture_logs() as logs:
+        feed.close()
+    assert (logs, recorder.steps(0)) == ([], {})
