@@ -91,7 +91,7 @@ def test_the_name_and_the_colour_of_the_fleet_stand_on_every_page(serve, zookeep
     serve(zookeeper, f"listen = 127.0.0.1:{port}", "name = Production <Amsterdam>", "colour = red")
     wait_until(lambda: health(url) == 200, "the service answers")
 
-    page = httpx.get(f"{url}/login").text
+    page = httpx.get(f"{url}/login", timeout=None).text
 
     assert "<title>Log in · Production &lt;Amsterdam&gt;</title>" in page
     assert '<header class="bar of-red">' in page
@@ -106,7 +106,7 @@ def test_under_tls_no_secret_is_in_the_log_a_url_or_the_process_list(serve, zook
     trusted = ssl.create_default_context(cafile=authority.ca)
     with open_users(Servers(zookeeper), ()) as users:
         secret = users.add(NewUser(name="ann", role=Role.OPERATOR), Act("tests", "user", "", 0.0)).key
-    with httpx.Client(base_url=url, verify=trusted) as client:
+    with httpx.Client(base_url=url, verify=trusted, timeout=None) as client:
         wait_until(lambda: health(url, trusted) == 200, "the service answers")
         assert client.post("/api/v1/resume", json={}, auth=("ann", secret)).status_code == 409
         assert client.post("/api/v1/resume", json={}, auth=("ann", f"{secret}x")).status_code == 401
