@@ -129,7 +129,11 @@ def test_a_dry_run_builds_the_archives_and_changes_nothing(checkout):
 
 
 @pytest.mark.parametrize(
-    ("version", "release"), [("7.5.0", Checkout.release_with_agent), ("8.0.0", Checkout.release)]
+    ("version", "release"),
+    [
+        pytest.param("7.5.0", Checkout.release_with_agent, marks=pytest.mark.nightly),
+        ("8.0.0", Checkout.release),
+    ],
 )
 def test_a_release_is_signed_and_can_be_built_again(checkout, tmp_path, version, release):
     done = release(checkout, version)

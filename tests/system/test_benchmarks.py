@@ -11,7 +11,18 @@ from support.commands import run
 from support.fresh_checkout import environment, make_checkout
 
 #: The benchmarks that take most of the processor time of all of them, also of tiny fleets.
-SLOW = ("packages", "pages", "scale")
+SLOW = (
+    "agent",
+    "hanging",
+    "monitoring",
+    "packages",
+    "pages",
+    "repositories",
+    "rerun",
+    "rollout",
+    "scale",
+    "service",
+)
 QUICK = tuple(name for name in NAMES if name not in SLOW)
 
 

@@ -301,6 +301,7 @@ def test_a_package_transaction_outlives_an_agent_that_systemd_kills(fleet, hosts
         assert_packages_are_whole(fleet, host, version)
 
 
+@pytest.mark.nightly
 def test_an_agent_that_is_stopped_during_a_package_transaction_waits_for_its_end(fleet, hosts):
     host = hosts["app3"]
     version = another_version(host)
@@ -321,6 +322,7 @@ def test_an_agent_that_is_stopped_during_a_package_transaction_waits_for_its_end
     assert (fleet.shared / "transaction-app3").read_text().count("begins shop") == 1
 
 
+@pytest.mark.nightly
 def test_a_host_recovers_from_a_power_failure_during_a_package_transaction(fleet, hosts):
     host = hosts["app1"]
     version = another_version(host)

@@ -8,7 +8,8 @@ from zkdeployment.sandbox.processes import sandbox_processes
 
 *TUTORIAL, EXIT, DOWN = commands("tutorial")
 
-#: The pages that continue with the tutorial's sandbox, in this order.
+#: The pages that continue with the tutorial's sandbox, in this order. The acts that they show have tests of their
+#: own, and a unit test parses all commands.
 SEQUELS = ["script", "approval"]
 
 #: The pages whose commands only read the sandbox's state.
@@ -31,6 +32,7 @@ def test_the_tutorial_leaves_the_fleet_in_the_documented_state(shell):
     assert status == 0, printed
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("page", SEQUELS)
 def test_pages_that_continue_the_tutorial_work_as_documented(page, shell):
     for command in commands(page):
@@ -56,6 +58,7 @@ def test_nothing_is_left_when_the_tutorial_is_over(shell):
     assert (sandbox_processes(sandbox), sandbox.exists()) == ([], False)
 
 
+@pytest.mark.nightly
 def test_checks_are_rolled_out_as_documented(place):
     with opened_shell(place) as shell:
         for command in commands("monitoring"):

@@ -27,7 +27,8 @@ DUFFY = [line.split() for _, block in blocks("pools", "sh") for line in block.sp
 
 VERBS = {"list-pools", "show-pool", "request-session", "list-sessions", "show-session", "retire-session"}
 
-pytestmark = pytest.mark.timeout(900)
+# The tests in ``integration/pools`` run in every commit: the same client, worker, playbooks and changes of roles.
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def answering_hosts(box):
     """Return the names of the hosts whose instances of hello answer."""
     shown = json.loads(box.zkdeployment("services", "/demo/hello", "-o", "json").stdout)
     (service,) = shown["services"]
-    return [httpx.get(f"http://{address}/").json()["host"] for address in service["providers"]]
+    return [httpx.get(f"http://{address}/", timeout=None).json()["host"] for address in service["providers"]]
 
 
 def nodes(box):

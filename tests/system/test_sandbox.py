@@ -63,9 +63,9 @@ def test_status_shows_the_location_of_every_part(box):
 def test_the_service_answers_its_admin_and_is_stopped_and_started_by_name_like_the_worker_of_pools(box):
     server = box.status["server"]
     login = server["user"], server["key"]
-    refused = httpx.post(f"{server['url']}/api/v1/resume", json={}, auth=login)
+    refused = httpx.post(f"{server['url']}/api/v1/resume", json={}, auth=login, timeout=None)
     assert refused.status_code == 409, refused.text
-    assert httpx.post(f"{server['url']}/api/v1/resume", json={}).status_code == 401
+    assert httpx.post(f"{server['url']}/api/v1/resume", json={}, timeout=None).status_code == 401
     workers = Path(box.status["directory"]) / "pools" / "pools.log"
     assert workers.read_text().count("pools-worker-started") == 1
     box.sandbox("stop", "server", "pools")
@@ -292,10 +292,10 @@ def test_invalid_hosts_are_refused_before_any_process_starts(make_box):
 
 def test_an_ensemble_of_three_survives_the_loss_of_one(make_box):
     ensemble = make_box("ensemble")
-    ensemble.up("--hosts", "1", "--servers", "3", "--samples")
+    ensemble.up("--hosts", "1", "--servers", "3")
     assert [server["id"] for server in ensemble.status["servers"]] == ["zookeeper1", "zookeeper2", "zookeeper3"]
     assert ensemble.sandbox("stop", "zookeeper1", "--kill").returncode == 0
-    waited = ensemble.wait()
+    waited = ensemble.wait(ensemble.push("/demo\n"))
     assert waited.returncode == 0, waited.stderr
     assert ensemble.sandbox("start", "zookeeper1").returncode == 0
 
