@@ -153,6 +153,14 @@ class Root:
         return {path.relative_to(self.directory) for path in (*self.path("/opt").rglob("*"), *units)}
 
 
+@pytest.fixture(scope="module")
+def host(repository, tmp_path_factory):
+    """Return a root with the package of the agents; tests leave its files as they find them."""
+    root = Root(tmp_path_factory.mktemp("host") / "root", repository)
+    root.dnf("install", "zkdeployment")
+    return root
+
+
 def test_the_package_upgrades_an_older_one_runs_and_is_removed(repository, tmp_path):
     root = Root(tmp_path / "root", repository)
     root.dnf("install", "zkdeployment-0.0.9")
@@ -181,7 +189,9 @@ def test_the_package_upgrades_an_older_one_runs_and_is_removed(repository, tmp_p
     assert configuration.with_name("zkdeployment.cfg.rpmsave").read_text() == "# ours\n"
 
 
-def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_is_removed(repository, tmp_path):
+def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_is_removed(
+    repository, tmp_path, host
+):
     root = Root(tmp_path / "root", repository)
     root.dnf("install", "zkdeployment-0.0.9", "zkdeployment-server-0.0.9")
     assert root.path("/opt/zkdeployment/library.py").exists()
@@ -190,9 +200,9 @@ def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_
     assert not root.path("/opt/zkdeployment/library.py").exists()
     assert root.zkdeployment("zkdeployment", "version") == f"zkdeployment {VERSION}\n"
     with serving(root, tmp_path) as url:
-        assert httpx.get(f"{url}/healthz").status_code == 503  # because ZooKeeper does not run
-        assert "<form" in httpx.get(f"{url}/login").text
-        assert httpx.get(f"{url}/static/page.css").status_code == 200
+        assert httpx.get(f"{url}/healthz", timeout=None).status_code == 503  # because ZooKeeper does not run
+        assert "<form" in httpx.get(f"{url}/login", timeout=None).text
+        assert httpx.get(f"{url}/static/page.css", timeout=None).status_code == 200
 
     root.dnf("install", "zkdeployment-pools", "zkdeployment-editors")
     run(*root.python("-c", IMPORT_EVERYTHING), env=ENVIRONMENT, cwd="/")
@@ -203,9 +213,7 @@ def test_the_package_of_the_service_upgrades_with_that_of_the_agents_serves_and_
     root.dnf("remove", "zkdeployment-pools")
     run(*root.python("-c", "import zkdeployment.editors.server"), env=ENVIRONMENT, cwd="/")
     root.dnf("remove", "zkdeployment-editors")
-    hosts = Root(tmp_path / "hosts", repository)
-    hosts.dnf("install", "zkdeployment")
-    assert root.files() == hosts.files()
+    assert root.files() == host.files()
 
 
 def playbook_result(root, place):
@@ -221,21 +229,19 @@ def playbook_result(root, place):
     return json.loads(run(*root.python("-c", RUN_PLAYBOOK, place / "playbooks"), env=environment, cwd="/"))
 
 
-def test_a_host_has_neither_libraries_nor_units_of_the_service_and_of_the_worker_of_pools(repository, tmp_path):
-    root = Root(tmp_path / "root", repository)
-    root.dnf("install", "zkdeployment")
-    libraries = {path.name for path in root.path("/opt/zkdeployment").glob("lib/python3.*/site-packages/*")}
+def test_a_host_has_neither_libraries_nor_units_of_the_service_and_of_the_worker_of_pools(host, tmp_path):
+    libraries = {path.name for path in host.path("/opt/zkdeployment").glob("lib/python3.*/site-packages/*")}
     assert libraries & {"fastapi", "uvicorn", "jinja2", "argon2", "authlib", "pydantic", "cryptography"} == set()
     assert libraries & {"ansible", "ansible_runner", "pexpect", "pygls", "lsprotocol"} == set()
-    units = {path.name for path in root.path("/usr/lib/systemd/system").glob("zkdeployment-*.service")}
+    units = {path.name for path in host.path("/usr/lib/systemd/system").glob("zkdeployment-*.service")}
     assert units == {f"zkdeployment-{daemon}.service" for daemon in ("agent", "coordinator", "filter@", "syncer")}
     configuration = tmp_path / "zkdeployment.cfg"
     configuration.write_text("[zkdeployment]\n")
-    schema = root.path("/usr/share/zkdeployment/schemas/documents.json")
+    schema = host.path("/usr/share/zkdeployment/schemas/documents.json")
     assert "shipyard/DeploymentStrategy/v1" in json.loads(schema.read_text())["properties"]["schema"]["examples"]
     for verb, package in (("serve", "zkdeployment-server"), ("pools", "zkdeployment-pools")):
         refused = subprocess.run(
-            root.command("zkdeployment", verb, configuration),
+            host.command("zkdeployment", verb, configuration),
             capture_output=True,
             text=True,
             env=ENVIRONMENT,
@@ -246,16 +252,14 @@ def test_a_host_has_neither_libraries_nor_units_of_the_service_and_of_the_worker
 
 
 @pytest.mark.parametrize("daemon", ["nagios", "promoter"])
-def test_the_packages_of_the_bridge_and_of_the_promoter_add_a_unit_and_no_library(repository, tmp_path, daemon):
-    root = Root(tmp_path / "root", repository)
-    root.dnf("install", "zkdeployment")
-    before = root.files()
-    root.dnf("install", f"zkdeployment-{daemon}")
-    added = {str(path) for path in set(root.files()) - set(before)}
+def test_the_packages_of_the_bridge_and_of_the_promoter_add_a_unit_and_no_library(host, daemon):
+    before = host.files()
+    host.dnf("install", f"zkdeployment-{daemon}")
+    added = {str(path) for path in host.files() - before}
     assert [path for path in added if f"zkdeployment-{daemon}" not in path] == []
-    assert root.unit(daemon).exists()
-    root.dnf("remove", f"zkdeployment-{daemon}")
-    assert root.files() == before
+    assert host.unit(daemon).exists()
+    host.dnf("remove", f"zkdeployment-{daemon}")
+    assert host.files() == before
 
 
 @contextmanager
@@ -286,16 +290,18 @@ def serving(root, place):
         process.wait()
 
 
-def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(repository, tmp_path):
-    root = Root(tmp_path / "root", repository)
-    root.dnf("install", "zkdeployment", "zkdeployment-server", "zkdeployment-pools")
-    software = root.path("/opt/zkdeployment")
+def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(host):
+    before = host.files()
+    host.dnf("install", "zkdeployment-server", "zkdeployment-pools")
+    software = host.path("/opt/zkdeployment")
     sources = set(software.rglob("*.py"))
     compiled = {path.parents[1] / f"{path.name.split('.')[0]}.py" for path in software.rglob("*.pyc")}
     assert sources == compiled
     places = str(HERE).encode(), b"BUILDROOT"
     files = [path for path in software.rglob("*") if path.is_file() and not path.is_symlink()]
     assert [path for path in files if any(place in path.read_bytes() for place in places)] == []
+    host.dnf("remove", "zkdeployment-server", "zkdeployment-pools")
+    assert host.files() == before
 
 
 def test_rpmlint_finds_only_documented_exceptions(built_rpms):
