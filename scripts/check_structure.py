@@ -1,10 +1,11 @@
-"""Checks the structure of the program: sizes, heads of files, unique names, import circles, lone parts."""
+"""Checks the structure of the program: sizes, heads of files, unique names, imports, lone parts."""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections import defaultdict
+from configparser import ConfigParser
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -12,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 FOLDER = 20  # modules
 MODULE = 700  # lines
 CLASS = 320
 FUNCTION = 60
+CIRCLE = 4  # modules
 LONE_MODULE = 60  # a smaller one is a part of its only importer
 HEADS = 0.12  # of all lines; HEADS shrinks to HEADS_GOAL
 HEADS_GOAL = 0.10
@@ -80,6 +82,57 @@ def import_circle(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]
         yield f"{modules[circle[0]]}: modules import each other: {' -> '.join(circle)}; move what both need"
 
 
+def large_circles(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]:
+    """Yield a problem for each set of too many modules that all reach each other, by imports for types also."""
+    modules = _named_modules(files, source)
+    graph = {name: _all_imported(file, modules) - {name} for name, file in modules.items()}
+    reached = {name: _reached(name, graph) for name in graph}
+    circles = {frozenset(other for other in reached[name] if name in reached[other]) for name in graph}
+    for circle in sorted(map(sorted, circles)):
+        if len(circle) > CIRCLE:
+            listed = ", ".join(circle)
+            yield f"{modules[circle[0]]}: {len(circle)} modules need each other ({CIRCLE} are allowed): {listed}"
+
+
+def _reached(name: str, graph: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = graph[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
+def upward_imports(
+    files: Sequence[Path], source: Path = SOURCE, layers: Sequence[Collection[str]] = ()
+) -> Iterator[str]:
+    """Yield a problem for each import, for types also, of a capability above the module's own, or beside it.
+
+    ``layers`` are the capabilities, the highest first; by default those of the contract in ``setup.cfg``.
+    """
+    modules = _named_modules(files, source)
+    floors = {name: number for number, names in enumerate(layers or _layers()) for name in names}
+    for name, file in modules.items():
+        own = _capability(name)
+        for other in sorted(_all_imported(file, modules)):
+            above = _capability(other)
+            if own in floors and above in floors and above != own and floors[above] <= floors[own]:
+                yield f"{file}: {name} imports {other}, but does not stand above {above}; move it"
+
+
+def _layers() -> list[list[str]]:
+    """Return the capabilities by layer, the highest first."""
+    settings = ConfigParser()
+    settings.read(SOURCE.parent / "setup.cfg", encoding="utf-8")
+    lines = settings["importlinter:contract:capabilities"]["layers"].split("\n")
+    return [line.split(" | ") for line in lines if line]
+
+
+def _capability(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
 def lone_modules(files: Sequence[Path], source: Path = SOURCE) -> Iterator[str]:
     """Yield a problem for each small module whose only importer stands in the same package, or below.
 
@@ -131,6 +184,11 @@ def _named_modules(files: Sequence[Path], root: Path) -> dict[str, Path]:
 
 def _imported(file: Path, modules: Mapping[str, Path]) -> Iterator[str]:
     yield from _imports(_executed(_parse(file.read_text(encoding="utf-8"))), modules)
+
+
+def _all_imported(file: Path, modules: Mapping[str, Path]) -> set[str]:
+    """Return the modules that a file imports anywhere, for types also."""
+    return set(_imports(ast.walk(_parse(file.read_text(encoding="utf-8"))), modules))
 
 
 def _imports(nodes: Iterable[ast.AST], modules: Mapping[str, Path]) -> Iterator[str]:
@@ -256,6 +314,7 @@ def main() -> None:
     files = sorted(SOURCE.rglob("*.py"))
     problems = [problem for file in files for problem in oversized_parts(file)]
     problems += [*crowded_folders(files), *shared_class_names(files), *import_circle(files)]
+    problems += [*large_circles(files), *upward_imports(files)]
     problems += [*lone_protocols(files), *lone_modules(files), *heads(files)]
     if problems:
         sys.exit("\n".join(problems))

@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from zkdeployment.config.settings import NAMED, SECTIONS, section_table
+import zkdeployment.programs  # noqa: F401  it installs the features
+from zkdeployment.config.settings import section_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ class Key(NamedTuple):
 
 def keys(section: str) -> Iterator[Key]:
     """Yield the keys of a section in the order of its table."""
-    table = section_table(section)
+    table = section_tables()[section]
     texts = _texts(table)
     for name, row in table.rows().items():
         text = texts[row.name].split("\n\n")
@@ -96,10 +97,10 @@ def sample() -> str:
     heading = r"^``\[(\w+)(?: NAME)?\]``\n-+\n\n(?!\.\.)(.+(?:\n.+)*)"
     introductions = dict(re.findall(heading, page, flags=re.MULTILINE))
     parts = [comment(HEAD)]
-    for section in SECTIONS:
+    for section, table in section_tables().items():
         introduction = f"{comment(introductions[section])}\n" if section in introductions else ""
         first, *others = _rows(section)
-        name = " main" if section in NAMED else ""
+        name = " main" if table.IS_NAMED else ""
         parts += [f"{introduction}[{section}{name}]\n{first}", *others]
     return "\n\n".join(parts) + "\n"
 

@@ -19,10 +19,10 @@ from benchmarks.results import Result, Scale, middle
 from support.service import RunningService, running_service
 from support.waiting import wait_until
 from support.web.servers import HangingServer
-from zkdeployment.config.server import ServerSettings
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.user import Role
 
 _WAITING = 60  # requests that wait for each of the servers

@@ -22,8 +22,8 @@ from support.fleets.simulated import SimulatedFleet
 from zkdeployment.base import log
 from zkdeployment.base.host import Facts
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.config.sections import MetricsSettings
 from zkdeployment.rollouts.measuring import MetricMeasurements, VariableReader, metrics_servers
+from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.sandbox.prometheus import PrometheusServer
 from zkdeployment.strategies.analysis import (
     MOST_MEASUREMENTS,

@@ -16,6 +16,7 @@ from zkdeployment.base.daemon.control import GRACE
 from zkdeployment.base.errors import RestartError
 from zkdeployment.config.settings import load
 from zkdeployment.programs import agent as wiring
+from zkdeployment.publishing.settings import SyncSettings
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
 
@@ -154,7 +155,7 @@ def test_the_log_of_each_daemon_under_zdaemon_is_rotated():
 
 def test_the_syncer_writes_where_the_sample_keeps_its_mirror():
     home = Path("/var/lib") / service("syncer")["StateDirectory"]
-    sample = load(ETC / "zkdeployment.cfg", host=False).require_sync()
+    sample = load(ETC / "zkdeployment.cfg", host=False).require(SyncSettings)
     assert sample.tree_directory.parent == home
     assert f" {home}\n" in (ETC / "systemd" / "sysusers.conf").read_text()
 

@@ -16,13 +16,15 @@ from simulation.signatures import signed_fleet
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.checks.daemon import check_daemon
-from zkdeployment.config.sections import ChecksSettings, MetricsSettings, SyncSettings
+from zkdeployment.checks.settings import ChecksSettings
 from zkdeployment.config.settings import Settings
 from zkdeployment.programs import agent as agent_wiring
 from zkdeployment.programs import syncer as syncer_wiring
 from zkdeployment.publishing.acts.commits import CommitOutcome
+from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.rollouts import measuring
 from zkdeployment.rollouts import program as coordinator_wiring
+from zkdeployment.rollouts.settings import MetricsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +133,7 @@ def syncer_daemon(world: World, name: str) -> Daemon:
         source=Path("sync.cfg"),
         zookeeper=_SERVERS,
         root=Path("/simulated"),
-        sync=sync,
+        sections={"sync": sync},
         publishers=Path("publishers") if world.theme.signed else None,
     )
 
@@ -148,8 +150,10 @@ def coordinator_daemon(world: World, name: str) -> Daemon:
         source=Path("coordinate.cfg"),
         zookeeper=_SERVERS,
         root=Path("/simulated"),
-        checks=ChecksSettings(interval=_CHECKS),
-        metrics_servers={"main": MetricsSettings(url="http://simulated")} if world.theme.analyses else {},
+        sections={
+            "checks": ChecksSettings(interval=_CHECKS),
+            **({"metrics main": MetricsSettings(url="http://simulated")} if world.theme.analyses else {}),
+        },
     )
 
     def main(daemon: Daemon) -> None:

@@ -20,14 +20,15 @@ from support.waiting import wait_until
 from zkdeployment.agent.packages.host_repositories import syncer_repositories
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.programs.server import server_adapters
 from zkdeployment.programs.syncer import build_dry_runs
+from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import api_description, build_application
-from zkdeployment.service.http_server import ConnectionLimits, HttpServer
-from zkdeployment.service.listener import open_listener, server_encryption
+from zkdeployment.service.serving.http_server import ConnectionLimits, HttpServer
+from zkdeployment.service.serving.listener import open_listener, server_encryption
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.site import Site
 from zkdeployment.service.users.user import NewUser, Role
 from zkdeployment.zookeeper.session import Session
@@ -167,10 +168,10 @@ def running_service(
     with ExitStack() as stack, Session(zookeeper, session_timeout=6.0, call_timeout=5.0) as session:
         adapters = server_adapters(session, feed, settings, commits)
         if repository is not None:
-            repositories = syncer_repositories(repository.require_sync())
+            repositories = syncer_repositories(repository.require(SyncSettings))
             adapters = replace(
                 adapters,
-                read_revision=partial(read_revision, repository.require_sync()),
+                read_revision=partial(read_revision, repository.require(SyncSettings)),
                 read_refusals=stack.enter_context(build_dry_runs(repository, session, repositories)),
                 repositories=repositories,
             )

@@ -19,9 +19,10 @@ from benchmarks.keeping import MANUAL as SPEED
 from benchmarks.keeping import README, SCALE, grid, highlights, judged, load, table
 from support.manual import HERE, MANUAL, PAGES, blocks, commands
 from zkdeployment.base.source_files import SourceFile
-from zkdeployment.config.settings import SECTIONS
 from zkdeployment.config.settings import load as load_settings
+from zkdeployment.config.settings import section_tables
 from zkdeployment.programs.verbs import program
+from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.tree.lint import lint
 from zkdeployment.zookeeper import paths
 
@@ -259,7 +260,7 @@ def test_the_page_of_the_configuration_has_the_table_of_each_section():
     tables = re.findall(
         r"^``\[([a-z]+)(?: NAME)?\]``\n-+\n\n.*?\.\. configuration-keys:: (\w+)$", page, re.MULTILINE | re.DOTALL
     )
-    assert tables == [(section, section) for section in SECTIONS]
+    assert tables == [(section, section) for section in section_tables()]
 
 
 def test_the_readme_fits_on_a_few_screens():
@@ -288,7 +289,7 @@ def test_the_configuration_of_the_readme_loads(tmp_path):
     shown = re.search(r"(?:\n|^    .*\n)+", readme_part("Configuration").partition("::\n")[2], flags=re.MULTILINE)
     file = tmp_path / "zkdeployment.cfg"
     file.write_text(textwrap.dedent(shown[0]), encoding="utf-8")
-    assert load_settings(file, host=False).require_sync().interval == 60
+    assert load_settings(file, host=False).require(SyncSettings).interval == 60
 
 
 def test_the_commands_of_the_readme_are_understood():

@@ -49,6 +49,48 @@ def test_modules_that_import_each_other_in_any_way_are_a_problem(tmp_path, text)
         assert list(find(files, tmp_path)) == []
 
 
+TYPE_IMPORT = "if TYPE_CHECKING:\n    from zk.{0}.one import NAME\n"
+
+
+def modules_of(tmp_path, contents):
+    """Write a module ``one`` into each capability; return the files."""
+    files = [tmp_path / "zk" / name / "one.py" for name in contents]
+    for file, content in zip(files, contents.values(), strict=True):
+        file.parent.mkdir(parents=True)
+        file.write_text(content)
+    return files
+
+
+def test_an_import_of_a_higher_or_a_neighbouring_capability_is_a_problem_also_for_types_only(tmp_path):
+    find = runpy.run_path(str(SCRIPTS / "check_structure.py"))["upward_imports"]
+    layers = (["zk.cli"], ["zk.pools", "zk.checks"], ["zk.base"])
+    contents = {
+        "cli": "import zk.base.one\n",
+        "pools": TYPE_IMPORT.format("checks"),
+        "checks": "def load():\n    from zk.cli.one import NAME\n",
+        "base": TYPE_IMPORT.format("pools"),
+    }
+    problems = [problem.partition(": ")[2] for problem in find(modules_of(tmp_path, contents), tmp_path, layers)]
+    assert problems == [
+        "zk.pools.one imports zk.checks.one, but does not stand above zk.checks; move it",
+        "zk.checks.one imports zk.cli.one, but does not stand above zk.cli; move it",
+        "zk.base.one imports zk.pools.one, but does not stand above zk.pools; move it",
+    ]
+
+
+@pytest.mark.parametrize(("length", "is_problem"), [(4, False), (5, True)])
+def test_more_than_four_modules_that_need_each_other_are_a_problem_also_for_types_only(
+    tmp_path, length, is_problem
+):
+    find = runpy.run_path(str(SCRIPTS / "check_structure.py"))["large_circles"]
+    names = [f"m{number}" for number in range(length)]
+    contents = {name: TYPE_IMPORT.format(other) for name, other in zip(names, [*names[1:], "m0"], strict=True)}
+    contents["outside"] = TYPE_IMPORT.format("m0")
+    problems = [problem.partition(": ")[2] for problem in find(modules_of(tmp_path, contents), tmp_path)]
+    listed = ", ".join(f"zk.{name}.one" for name in names)
+    assert problems == ([f"5 modules need each other (4 are allowed): {listed}"] if is_problem else [])
+
+
 PROTOCOL = """class Files(Protocol):
     def read(self, name: str) -> str: ...
 """

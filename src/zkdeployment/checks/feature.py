@@ -2,6 +2,7 @@
 
 from zkdeployment.base.features import Feature, function_in, value_in
 from zkdeployment.cli.places import LazyVerb, LeaderPlaces, VerbPlaces
+from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.publishing.places import PublishingPlaces
@@ -10,6 +11,7 @@ from zkdeployment.service.places import ServicePlaces
 FEATURE = Feature(
     "checks",
     (
+        SettingsPlaces(sections=value_in(".checks.settings", "SECTIONS")),
         DocumentPlaces(kinds=value_in(".checks.documents.kinds", "DOCUMENT_KINDS")),
         PublishingPlaces(review_rules=value_in(".checks.documents.kinds", "REVIEW_RULES")),
         LeaderPlaces(function_in(".checks.daemon.check_daemon", "check_criterion")),

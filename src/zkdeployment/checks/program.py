@@ -19,10 +19,11 @@ from zkdeployment.checks.nagios.check_rollouts import CheckRollouts, FirstRuns
 from zkdeployment.checks.nagios.files import NagiosPlace
 from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
 from zkdeployment.checks.nagios.service import HttpMonitoringService, PokeListener, bridge_name
+from zkdeployment.checks.settings import NagiosSettings
 from zkdeployment.cli.process import arm_failpoints
-from zkdeployment.config.sections import split_listen
+from zkdeployment.config.forms import split_listen
 from zkdeployment.config.settings import Settings, load
-from zkdeployment.service.listener import open_listener
+from zkdeployment.service.serving.listener import open_listener
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def build_bridge(settings: Settings) -> Iterator[tuple[NagiosBridge, Control]]:
     uses the directory of objects.
     """
     arm_failpoints(settings)
-    nagios = settings.require_nagios()
+    nagios = settings.require(NagiosSettings)
     name = bridge_name(nagios.objects)
     service = HttpMonitoringService(nagios.server, nagios.user, read_secret(nagios.key_file), name)
     program = LocalNagios(

@@ -20,12 +20,12 @@ from zkdeployment.base.source_files import (
     is_tree_file,
 )
 from zkdeployment.cli.options import configured_revision
-from zkdeployment.config.sections import paths_problem
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.documents.kinds import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
 from zkdeployment.publishing.rules.changes import ordered_revision
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.settings import SyncSettings, paths_problem
 from zkdeployment.publishing.sources.directory import read_directory, read_nested
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _checked_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 def governed_paths(config: Path | None) -> tuple[str, ...]:
     """Return the paths of a configuration at and below which all services need an intent."""
-    sync = None if config is None else load(config, host=False).sync
+    sync = None if config is None else load(config, host=False).of(SyncSettings)
     return () if sync is None else sync.governed_paths
 
 
@@ -173,7 +173,7 @@ def chosen_repositories(given: Sequence[str], config: Path | None) -> tuple[str,
         return _named_repositories([value for values in given for value in values.split()])
     if config is None and not os.access(SYSTEM_CONFIGURATION, os.R_OK):
         return ()
-    sync = load(config or SYSTEM_CONFIGURATION, host=False).sync
+    sync = load(config or SYSTEM_CONFIGURATION, host=False).of(SyncSettings)
     return () if sync is None else sync.repositories
 
 

@@ -18,6 +18,7 @@ from zkdeployment.base.json_values import with_schema
 from zkdeployment.cli.terminal import echo_lines
 from zkdeployment.config.forms import LONGEST_WAIT
 from zkdeployment.config.settings import DEFAULT_CONNECTION, SYSTEM_CONFIGURATION, Settings, find_servers, load
+from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
@@ -103,13 +104,13 @@ def configured_revision(
     settings = configured_repository(config)
     from zkdeployment.publishing.sources.opening import read_revision  # noqa: PLC0415  the other verbs start faster without it
 
-    return read_revision(settings.require_sync(), name)
+    return read_revision(settings.require(SyncSettings), name)
 
 
 def configured_repository(config: Path | None) -> Settings:
     """Return the settings of a configuration that names the tree's repository; raises ``ConfigurationError``."""
     settings = load(config or SYSTEM_CONFIGURATION, host=False)
-    settings.require_sync()
+    settings.require(SyncSettings)
     return settings
 
 

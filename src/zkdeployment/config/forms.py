@@ -2,21 +2,22 @@
 
 A line that begins with ``#`` or ``;`` is a comment, and so is text after a ``#`` that follows a blank. A section
 is a dataclass, and each of its fields with ``setting`` is a row of the table of keys: the name, the form, the
-default, and below it the text for the manual and for ``etc/zkdeployment.cfg``. The rows belong to ``settings``,
-``sections`` and ``server``.
+default, and below it the text for the manual and for ``etc/zkdeployment.cfg``. The table of ``[zkdeployment]`` is
+in ``settings``, the others are in the modules ``settings`` of capabilities.
 """
 
 from __future__ import annotations
 
 import configparser
 import io
+import ipaddress
 import math
 import re
 import shlex
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
 from zkdeployment.base.errors import ConfigurationError, without_passwords
@@ -62,35 +63,38 @@ def read_file(path: Path) -> str:
 
 
 def parse(
-    text: str,
-    sections: Collection[str],
-    keys: Callable[[str], Collection[str]],
-    named: Collection[str] = (),
+    text: str, main: type[SectionSettings], every: Callable[[], Mapping[str, type[SectionSettings]]]
 ) -> tuple[Values, list[str]]:
-    """Return the values of the known ``sections`` and of their ``keys``, and all problems of the syntax.
+    """Return the values of a file by section and key, and all problems of the syntax.
 
-    A section among ``named`` may occur several times, each time with a name: ``[metrics main]``.
+    ``main`` is the table of the first section. ``every`` returns the tables of all sections; it is called only for
+    a file with other sections, or with unknown keys.
     """
     problems = list(_duplicates(text))
     parser = _parser(strict=False)
     try:
         parser.read_string(text)
     except configparser.MissingSectionHeaderError as error:
-        return {}, [f"line {error.lineno}: expected a section like [{next(iter(sections))}], found {error.line!r}"]
+        return {}, [f"line {error.lineno}: expected a section like [{main.SECTION}], found {error.line!r}"]
     except configparser.ParsingError as error:
         lines = [*io.StringIO(text)]
         problems += [f"line {line}: expected key = value, found {lines[line - 1]!r}" for line, _ in error.errors]
     values: Values = {}
-    for section in parser.sections():
+    found = parser.sections()
+    tables = every() if {*found} - {main.SECTION} else {main.SECTION: main}
+    for section in found:
         kind, _, name = section.partition(" ")
-        if kind not in sections or (name and kind not in named):
-            problems.append(f"unknown section [{section}]{_suggestion(section, sections)}")
-        elif kind in named and not name.strip():
+        table = tables.get(kind)
+        if table is None or (name and not table.IS_NAMED):
+            problems.append(f"unknown section [{section}]{_suggestion(section, tables)}")
+        elif table.IS_NAMED and not name.strip():
             problems.append(f"expected a name in [{kind} NAME], found [{section}]")
         elif pairs := dict(parser[section]):
-            known = keys(kind)
+            known = table.rows()
             for key in [key for key in pairs if key not in known]:
-                place = next((f"; it belongs in [{each}]" for each in sections if key in keys(each)), "")
+                place = next(
+                    (f"; it belongs in [{other}]" for other, each in every().items() if key in each.rows()), ""
+                )
                 problems.append(f"unknown key {key} in [{section}]{place or _suggestion(key, known)}")
             values[section] = {key: value for key, value in pairs.items() if value and key in known}
     return values, problems
@@ -250,7 +254,17 @@ class Section:
 
 
 class SectionSettings:
-    """The settings of a section: a dataclass whose fields with ``setting`` are the table of the section's keys."""
+    """The settings of a section: a dataclass whose fields with ``setting`` are the table of the section's keys.
+
+    ``SECTION`` is the name of the section, and ``PLACE`` orders the sections in the manual. A file may have
+    several sections that are ``IS_NAMED``, each with a name: ``[metrics main]``. ``MISSING`` is the problem of a
+    file that lacks a section with required keys; by default, the problem names the section.
+    """
+
+    SECTION: ClassVar[str]
+    PLACE: ClassVar[int] = 100
+    IS_NAMED: ClassVar[bool] = False
+    MISSING: ClassVar[str] = ""
 
     @classmethod
     def rows(cls) -> dict[str, Field[Any]]:
@@ -273,6 +287,18 @@ class SectionSettings:
     @classmethod
     def complete(cls, section: Section, values: dict[str, Any]) -> None:
         """Report problems between keys, and add the values that follow from other keys."""
+
+    @classmethod
+    def lacking(cls, section: Section) -> list[str]:
+        """Return the required keys that a section lacks."""
+        required = (key for key, row in cls.rows().items() if row.default is row.default_factory is MISSING)
+        return [key for key in required if not section.texts.get(key)]
+
+    @classmethod
+    def report_missing(cls, section: Section) -> None:
+        """Report the required keys that a section lacks."""
+        for key in cls.lacking(section):
+            section.report(key, f"not specified in [{cls.SECTION}]")
 
     @classmethod
     def read(cls, section: Section) -> Self | None:
@@ -437,3 +463,65 @@ YES_NO = Form(_yes_no, lambda value: "yes" if value else "no")
 SECONDS = seconds()
 POSITIVE_SECONDS = seconds(positive=True)
 ACL = Form(_acl, _shown_acl)
+
+
+# Common names that git refuses for a branch; the final decision is that of ``git check-ref-format``.
+_NOT_A_BRANCH = re.compile(r"^[-/.]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|[/.]$|\.lock(/|$)")
+
+#: A path that is the same in files of other programs and for a shell.
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9._/+@:-]*")
+
+_LISTEN = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)):(?P<port>\d{1,5})")
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def branch_problem(text: str) -> str | None:
+    """Return why the name of a branch is invalid; ``None`` for a valid one."""
+    return f"expected the name of a branch, found {text!r}" if _NOT_A_BRANCH.search(text) else None
+
+
+def is_plain_path(text: str) -> bool:
+    """Whether an absolute path has only characters that mean nothing to a shell."""
+    return _PLAIN_PATH.fullmatch(text) is not None
+
+
+def listen_problem(text: str) -> str | None:
+    """Return why a listening address is invalid; ``None`` for a valid one."""
+    match = _LISTEN.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        return f"expected ADDRESS:PORT, for example 127.0.0.1:8420 or [::]:8420, found {text!r}"
+    if match["ipv6"] is not None:
+        try:
+            ipaddress.IPv6Address(match["ipv6"])
+        except ValueError:
+            return f"expected an IPv6 address in brackets, found {text!r}"
+    return None
+
+
+def split_listen(listen: str) -> tuple[str, int]:
+    """Return the host and the port of a listening address without problems."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def base_url_problem(text: str) -> str | None:
+    """Return why the address of a service is invalid; ``None`` for a valid one."""
+    expected = f"expected http://HOST[:PORT] or https://HOST[:PORT], found {text!r}"
+    try:
+        parts = urlsplit(text)
+        has_place = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return expected
+    has_more = parts.path not in {"", "/"} or parts.query or parts.fragment or parts.username is not None
+    return None if parts.scheme in {"http", "https"} and has_place and not has_more else expected
+
+
+def _base_url(text: str, report: Report) -> str | None:
+    if problem := base_url_problem(text):
+        report(problem)
+    return text.rstrip("/") or None
+
+
+BASE_URL = Form(_base_url)
+LISTEN = checked(listen_problem)

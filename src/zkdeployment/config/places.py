@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from zkdeployment.config.forms import SectionSettings
     from zkdeployment.config.settings import Settings
 
 
@@ -15,5 +16,7 @@ if TYPE_CHECKING:
 class SettingsPlaces:
     """The contributions of a feature to the configuration."""
 
+    #: The tables of the feature's sections.
+    sections: Callable[[], Sequence[type[SectionSettings]]] = tuple
     #: Raises ``ConfigurationError`` for a key or a file of the configuration that the feature cannot use.
     check: Callable[[Settings], object] = lambda _settings: None

@@ -1,7 +1,7 @@
 """The settings of a configuration file: the table of ``[zkdeployment]``, and loading of all sections.
 
-The tables of the other sections are in ``sections`` and ``server``, which are imported only for files with these
-sections and by the programs that need them.
+The tables of the other sections are in the modules ``settings`` of capabilities, which are imported only for files
+with other sections and by the programs that need them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Identity, idle_role
@@ -50,22 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.config.forms import Report
-    from zkdeployment.config.sections import (
-        ChecksSettings,
-        CoordinateSettings,
-        MetricsSettings,
-        NagiosSettings,
-        PoolsSettings,
-        PromoteSettings,
-        SyncSettings,
-    )
-    from zkdeployment.config.server import ServerSettings
 
-#: The sections of a file, in the order of the manual.
-SECTIONS = ("zkdeployment", "sync", "coordinate", "metrics", "promote", "checks", "server", "nagios", "pools")
-
-#: The sections that a file may have several times, each with a name: ``[metrics NAME]``.
-NAMED = ("metrics",)
+T = TypeVar("T", bound=SectionSettings)
 
 #: The configuration of a host.
 SYSTEM_CONFIGURATION = Path("/etc/zkdeployment/zkdeployment.cfg")
@@ -155,10 +141,13 @@ def _shown_sources(sources: tuple[str, ...] | None) -> list[str]:
 class Settings(SectionSettings):
     """The settings of a configuration file: the table of ``[zkdeployment]``, and the other sections.
 
-    A section is ``None`` if the file does not have it; the ``require`` methods return the defaults, or check
-    values that only some verbs need. ``host_name`` is the name in the file, else the machine's own name.
-    ``secret`` is the content of the file ``zookeeper_credentials``.
+    ``sections`` are the other sections by name, which ``of``, ``each_of`` and ``require`` return with their types.
+    The ``require`` methods check values that only some verbs need. ``host_name`` is the name in the file, else the
+    machine's own name. ``secret`` is the content of the file ``zookeeper_credentials``.
     """
+
+    SECTION: ClassVar[str] = "zkdeployment"
+    PLACE: ClassVar[int] = 0
 
     source: Path
 
@@ -354,14 +343,7 @@ class Settings(SectionSettings):
 
     named: bool = False
     secret: str | None = field(default=None, repr=False)
-    sync: SyncSettings | None = None
-    coordinate: CoordinateSettings | None = None
-    metrics_servers: Mapping[str, MetricsSettings] = field(default_factory=dict)
-    promote: PromoteSettings | None = None
-    checks: ChecksSettings | None = None
-    server: ServerSettings | None = None
-    nagios: NagiosSettings | None = None
-    pools: PoolsSettings | None = None
+    sections: Mapping[str, SectionSettings] = field(default_factory=dict)
 
     @property
     def access(self) -> Access:
@@ -406,40 +388,30 @@ class Settings(SectionSettings):
             raise ConfigurationError(f"{self.source}: run-directory not specified")
         return self.run_directory
 
-    def require_sync(self) -> SyncSettings:
-        """Return the settings of the syncer; raises ``ConfigurationError`` if the file does not specify them."""
-        if self.sync is None:
-            raise ConfigurationError(f"{self.source}: url and tree-directory not specified in [sync]")
-        return self.sync
+    def of(self, table: type[T]) -> T | None:
+        """Return the settings of another section; ``None`` if the file does not have it."""
+        found = self.sections.get(table.SECTION)
+        return found if isinstance(found, table) else None
 
-    def require_coordinate(self) -> CoordinateSettings:
-        """Return the settings of the coordinator."""
-        return self.coordinate or section_table("coordinate")()
+    def each_of(self, table: type[T]) -> dict[str, T]:
+        """Return the settings of sections that a file may have several times, by their names."""
+        found = ((name.partition(" ")[2], section) for name, section in self.sections.items())
+        return {name: section for name, section in found if isinstance(section, table)}
 
-    def require_promote(self) -> PromoteSettings:
-        """Return the settings of the promoter; raises ``ConfigurationError`` without the section."""
-        if self.promote is None:
-            raise ConfigurationError(f"{self.source}: the section [promote] not specified")
-        return self.promote
+    def given_or_default(self, table: type[T]) -> T | None:
+        """Return the settings of another section, by default with the defaults of its keys.
 
-    def require_checks(self) -> ChecksSettings:
-        """Return the settings of checks."""
-        return self.checks or section_table("checks")()
+        ``None`` if the file does not have a section that has required keys.
+        """
+        return self.of(table) or table.read(Section({}, authenticated=self.access.authenticated))
 
-    def require_server(self) -> ServerSettings:
-        """Return the settings of the service."""
-        section = Section({}, authenticated=self.access.authenticated)
-        return self.server or section_table("server")(**section_table("server").values(section))
-
-    def require_nagios(self) -> NagiosSettings:
-        """Return the settings of the Nagios bridge; raises ``ConfigurationError`` without the section."""
-        if self.nagios is None:
-            raise ConfigurationError(f"{self.source}: the section [nagios] not specified")
-        return self.nagios
-
-    def require_pools(self) -> PoolsSettings:
-        """Return the settings of the worker of host pools."""
-        return self.pools or section_table("pools")()
+    def require(self, table: type[T]) -> T:
+        """Return the same as ``given_or_default``; raises ``ConfigurationError`` instead of returning ``None``."""
+        found = self.given_or_default(table)
+        if found is None:
+            problem = table.MISSING or f"the section [{table.SECTION}] not specified"
+            raise ConfigurationError(f"{self.source}: {problem}")
+        return found
 
     @classmethod
     def complete(cls, section: Section, values: dict[str, Any]) -> None:
@@ -459,19 +431,14 @@ class Settings(SectionSettings):
         complete_acl(replace(section, authenticated=authenticated), values, "zookeeper-acl")
 
 
-def section_table(section: str) -> Any:
-    """Return the class with the table of a section."""
-    match section:
-        case "zkdeployment":
-            return Settings
-        case "server":
-            from zkdeployment.config.server import ServerSettings  # noqa: PLC0415  agents and monitors start faster
+def section_tables() -> dict[str, type[SectionSettings]]:
+    """Return the tables of all sections by name, in the order of the manual."""
+    from zkdeployment.base.features import installed  # noqa: PLC0415  agents need no features
+    from zkdeployment.config.places import SettingsPlaces  # noqa: PLC0415  as above
 
-            return ServerSettings
-        case _:
-            from zkdeployment.config.sections import TABLES  # noqa: PLC0415  as for the service
-
-            return TABLES[section]
+    tables: list[type[SectionSettings]] = [Settings]
+    tables += (table for places in installed(SettingsPlaces) for table in places.sections())
+    return {table.SECTION: table for table in sorted(tables, key=lambda table: table.PLACE)}
 
 
 def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None) -> Settings:
@@ -480,24 +447,39 @@ def load(path: Path, *, host: bool = True, sync: Mapping[str, str] | None = None
     ``host=False`` omits ``identity``, for commands that concern only the fleet: the files and addresses that
     contain the host's id and role are not read. ``sync`` are values of ``[sync]`` that override the file.
     """
-    texts, problems = parse(read_file(path), SECTIONS, lambda section: section_table(section).rows(), NAMED)
-    main, texts["sync"] = texts.pop("zkdeployment", {}), texts.get("sync", {}) | dict(sync or {})
+    texts, problems = parse(read_file(path), Settings, section_tables)
+    main = texts.pop(Settings.SECTION, {})
+    if sync:
+        texts["sync"] = texts.get("sync", {}) | dict(sync)
     if not host:
         main = {key: text for key, text in main.items() if key not in _OF_HOST}
     settings = Settings(source=path, **Settings.values(Section(main, problems)))
-    authenticated = settings.access.authenticated
-    others = {name: Section(texts[name], problems, authenticated) for name in SECTIONS if texts.get(name)}
-    settings = replace(settings, **{name: section_table(name).read(section) for name, section in others.items()})
-    sources = {section.partition(" ")[2]: section for section in texts if section.startswith("metrics ")}
-    read = {name: section_table("metrics").read(Section(texts[key], problems)) for name, key in sources.items()}
-    settings = replace(settings, metrics_servers={name: each for name, each in read.items() if each is not None})
-    problems += [f"url not specified in [metrics {name}]" for name in read if "url" not in texts[sources[name]]]
+    if texts:
+        settings = replace(
+            settings, sections=_sections(texts, problems, authenticated=settings.access.authenticated)
+        )
     problems += _shared_metrics(settings)
     if problems:
         raise ConfigurationError(
             "\n  ".join([f"{path}:", *problems]) if problems[1:] else f"{path}: {problems[0]}"
         )
     return settings
+
+
+def _sections(
+    texts: Mapping[str, Mapping[str, str]], problems: list[str], *, authenticated: bool
+) -> dict[str, SectionSettings]:
+    """Return the other sections of a file by their whole names, and add their problems."""
+    sections: dict[str, SectionSettings] = {}
+    for kind, table in section_tables().items():
+        for name in (name for name in texts if name.partition(" ")[0] == kind and texts[name]):
+            section = Section(texts[name], problems, authenticated)
+            read = table.read(section)
+            if read is not None:
+                sections[name] = read
+            elif table.IS_NAMED:
+                problems += [f"{key} not specified in [{name}]" for key in table.lacking(section)]
+    return sections
 
 
 #: The keys about this host, which only the agent and the monitor need.
@@ -543,8 +525,7 @@ def _secret(section: Section, file: Path) -> str | None:
 
 def _shared_metrics(settings: Settings) -> Iterator[str]:
     """Yield a problem for each metrics file that several daemons would write."""
-    daemons = (settings, settings.sync, settings.coordinate, settings.promote)
-    files = [section.metrics for section in daemons if section is not None]
+    files = [getattr(section, "metrics", None) for section in (settings, *settings.sections.values())]
     for file in {file for file in files if file is not None and files.count(file) > 1}:
         yield f"metrics: expected separate files for each daemon, found {file} twice"
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.documents.collection import Documents, PublishedDocuments
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.verification import GitApprovals
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         FormerGovernance,
         GovernanceChange,
     )
+    from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.source import GitSource
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Tree

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.intents.documents.values import Approval, IntentSubject
     from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, ReleaseSnapshot
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
+    from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.command import Git
     from zkdeployment.publishing.sources.git.source import GitSource
 

@@ -11,7 +11,9 @@ from zkdeployment.service.places import ServicePlaces
 FEATURE = Feature(
     "pools",
     (
-        SettingsPlaces(check=function_in(".pools.program", "lease_signer")),
+        SettingsPlaces(
+            sections=value_in(".pools.settings", "SECTIONS"), check=function_in(".pools.program", "lease_signer")
+        ),
         DocumentPlaces(kinds=value_in(".pools.documents", "DOCUMENT_KINDS")),
         AgentPlaces(host_leases=value_in(".pools.host.leases", "HOST_LEASES")),
         FleetPlaces(

@@ -24,6 +24,7 @@ from zkdeployment.pools.mechanisms.ansible import (
 )
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.rules.work import recorded_leases
+from zkdeployment.pools.settings import PoolsSettings
 from zkdeployment.pools.store.leases import LeaseKeys, ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPlaybookLog, ZooKeeperPools
@@ -47,7 +48,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
     """Yield the worker and its control; no server is contacted before the worker runs."""
     arm_failpoints(settings)
     session = Session(settings.servers, session_timeout=_SESSION, create_chroot=True)
-    clock, pools = SystemClock(), settings.require_pools()
+    clock, pools = SystemClock(), settings.require(PoolsSettings)
     control = Control(clock)
     session.on_change(control.wake)
     store = ZooKeeperPools(session)
@@ -97,7 +98,7 @@ def lease_signer(settings: Settings) -> PublishKey | None:
 
     Raises ``ConfigurationError`` unless the file is an SSH private key that can be used.
     """
-    key = None if settings.pools is None else settings.pools.lease_key
+    key = settings.require(PoolsSettings).lease_key
     return None if key is None else PublishKey(key, LEASES, "lease-key")
 
 

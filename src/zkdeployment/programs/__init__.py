@@ -1,6 +1,6 @@
 """The composition root, the only place that builds adapters and passes them on: one module for each program.
 
-The only list of features is in this module. The first two are capabilities that every fleet has; each other
+The only list of features is in this module. The first three are capabilities that every fleet has; each other
 feature can be removed: delete its folder, and its name in this list.
 """
 
@@ -9,6 +9,7 @@ from zkdeployment import base
 FEATURES = (
     "strategies",
     "publishing",
+    "service",
     "rollouts",
     "promotion",
     "intents",

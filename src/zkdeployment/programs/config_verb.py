@@ -15,9 +15,10 @@ from zkdeployment.cli.process import check_access
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.config.places import SettingsPlaces
-from zkdeployment.config.settings import Settings, load
+from zkdeployment.config.settings import Settings, load, section_tables
 from zkdeployment.programs.host_trust import check_publishers
 from zkdeployment.publishing.keys.publish_key import publication_signer
+from zkdeployment.publishing.settings import SyncSettings
 
 
 @click.group(name="config", cls=VerbGroup)
@@ -45,10 +46,11 @@ def check(config: Path, output: str) -> None:
     """
     settings = load(config)
     check_access(settings)
-    publication_signer(settings.sync)
+    publication_signer(settings.of(SyncSettings))
     for places in installed(SettingsPlaces):
         places.check(settings)
-    url = "" if settings.sync is None else settings.sync.url
+    sync = settings.of(SyncSettings)
+    url = "" if sync is None else sync.url
     if without_passwords(url) != url and config.stat().st_mode & stat.S_IRWXO:
         echo(
             f"warning: url contains a secret, and {config} is accessible to all users; run chmod o-rwx {config}",
@@ -75,7 +77,8 @@ def _check_packages(settings: Settings) -> list[str]:
     if settings.identity is not None and settings.packages == "dnf":
         found, problems = package_command.tools()
         echo(f"packages are changed with {found or 'no program'}", err=True)
-    if settings.sync is not None and settings.sync.repositories:
+    sync = settings.of(SyncSettings)
+    if sync is not None and sync.repositories:
         try:
             package_command.find_checking_program()
         except PackageError as error:
@@ -85,19 +88,12 @@ def _check_packages(settings: Settings) -> list[str]:
 
 def _plain(settings: Settings) -> dict[str, dict[str, object]]:
     """Return the settings by section and by the keys of the file."""
-    others = {
-        "sync": settings.sync,
-        "coordinate": settings.require_coordinate(),
-        "promote": settings.promote,
-        "checks": settings.require_checks(),
-        "server": settings.require_server(),
-        "nagios": settings.nagios,
-        "pools": settings.require_pools(),
-        **{f"metrics {name}": each for name, each in settings.metrics_servers.items()},
-    }
+    tables = [table for table in section_tables().values() if table is not Settings and not table.IS_NAMED]
+    known = {table.SECTION: settings.given_or_default(table) for table in tables}
+    sections = {Settings.SECTION: settings, **known, **settings.sections}
     return {
         name: {key: row.metadata["form"].show(getattr(section, row.name)) for key, row in section.rows().items()}
-        for name, section in {"zkdeployment": settings, **others}.items()
+        for name, section in sections.items()
         if section is not None
     }
 

@@ -16,6 +16,7 @@ from zkdeployment.publishing.keys.ssh_signatures import (
     unlimited_keys,
     useless_keys,
 )
+from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.signing.statement import NAMESPACE as PUBLICATIONS
 from zkdeployment.publishing.store.signed import ZooKeeperSignedPublications
 from zkdeployment.publishing.watermark import published_file
@@ -37,7 +38,8 @@ def check_publishers(settings: Settings) -> list[str]:
     if publishers is None:
         without_effect = "minimum-sequence has no effect without publishers; set publishers, or remove it"
         return [without_effect] if settings.minimum_sequence else []
-    signs_publications = settings.sync is not None and settings.sync.publish_key is not None
+    sync = settings.of(SyncSettings)
+    signs_publications = sync is not None and sync.publish_key is not None
     verifies_publications = settings.identity is not None or signs_publications
     check_keys(publishers, PUBLICATIONS, *([] if verifies_publications else [LEASES]))
     warnings = []

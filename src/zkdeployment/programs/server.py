@@ -29,14 +29,16 @@ from zkdeployment.fleet.webhooks.sender import HttpWebhookSender, WebhookDispatc
 from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
 from zkdeployment.programs.syncer import build_dry_runs
 from zkdeployment.publishing.acts.opening import open_commits
+from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.sources.opening import read_revision
 from zkdeployment.service.application import build_application
 from zkdeployment.service.daemon import ServiceDaemon
 from zkdeployment.service.dependencies import ServerAdapters
-from zkdeployment.service.http_server import ConnectionLimits, HttpServer
-from zkdeployment.service.listener import open_listener, server_encryption
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.request_slots import limited_cluster, limited_commits, limited_provider
+from zkdeployment.service.serving.http_server import ConnectionLimits, HttpServer
+from zkdeployment.service.serving.listener import open_listener, server_encryption
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.site import Site
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.login_store import ZooKeeperLogins
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.config.server import ServerSettings
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.openid import OpenIdProvider
@@ -67,7 +68,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
 
     Raises ``ConfigurationError`` if the service cannot listen, or cannot use its certificate.
     """
-    service = settings.require_server()
+    service = settings.require(ServerSettings)
     encryption = _encryption(service)
     listener = open_listener(service.host, service.port)
     with contextlib.closing(listener), _commits(settings) as commits, contextlib.ExitStack() as stack:
@@ -80,11 +81,11 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
             )
             adapters = server_adapters(session, feed, service, commits)
             adapters = replace(adapters, is_ending=lambda: control.stopping)
-            if settings.sync is not None:
-                repositories = stack.enter_context(temporary_repositories(settings.sync, tick=control.check))
+            if (sync := settings.of(SyncSettings)) is not None:
+                repositories = stack.enter_context(temporary_repositories(sync, tick=control.check))
                 adapters = replace(
                     adapters,
-                    read_revision=partial(read_revision, settings.sync),
+                    read_revision=partial(read_revision, sync),
                     read_refusals=stack.enter_context(build_dry_runs(settings, session, repositories)),
                     repositories=repositories,
                 )
@@ -114,7 +115,7 @@ def build_service(settings: Settings) -> Iterator[tuple[ServiceDaemon, Control]]
 @contextlib.contextmanager
 def _commits(settings: Settings) -> Iterator[TreeCommits | None]:
     """Yield the branch of the tree, for commits; ``None`` if the tree is not in a git repository."""
-    if settings.sync is None:
+    if settings.of(SyncSettings) is None:
         yield None
         return
     with contextlib.ExitStack() as stack:

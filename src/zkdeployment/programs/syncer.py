@@ -35,6 +35,7 @@ from zkdeployment.publishing.keys.publish_key import publication_signer
 from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
 from zkdeployment.publishing.records import ForcedBy, GuardOverrides, SyncOptions
 from zkdeployment.publishing.section import section
+from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.opening import open_source
 from zkdeployment.publishing.store.requests import give_notice
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
-    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.acts.containment import Containment
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
@@ -72,7 +72,7 @@ def exclusive_mirror(settings: Settings) -> Iterator[bool]:
     Raises ``RefusedError`` if the mirror belongs to another user, ``ConfigurationError`` if its lock cannot be
     created.
     """
-    mirror = settings.require_sync().tree_directory
+    mirror = settings.require(SyncSettings).tree_directory
     check_owner(mirror)
     with sole_process(mirror.with_name(f".{mirror.name}.lock")) as acquired:
         yield acquired
@@ -85,11 +85,11 @@ def build_syncer(settings: Settings) -> Iterator[Syncer]:
     Raises ``UnreachableError``.
     """
     with (
-        unfinished(settings.require_sync().tree_directory),
+        unfinished(settings.require(SyncSettings).tree_directory),
         Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True) as session,
     ):
-        signer = publication_signer(settings.sync)
-        repositories = syncer_repositories(settings.require_sync())
+        signer = publication_signer(settings.of(SyncSettings))
+        repositories = syncer_repositories(settings.require(SyncSettings))
         yield _syncer(settings, _publications(settings, session, signer), _source(settings), signer, repositories)
 
 
@@ -103,9 +103,9 @@ def build_preview(settings: Settings) -> Iterator[Syncer]:
         tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch,
         Session(settings.servers, session_timeout=_SYNCER_SESSION) as session,
     ):
-        signer = publication_signer(settings.sync)
+        signer = publication_signer(settings.of(SyncSettings))
         source = _source(settings, Path(scratch) / "tree")
-        configured = settings.require_sync().repositories
+        configured = settings.require(SyncSettings).repositories
         repositories = own_repositories(configured) if configured else None
         yield _syncer(settings, _publications(settings, session, None), source, signer, repositories)
 
@@ -120,7 +120,7 @@ def build_dry_runs(
     raises what ``Syncer.refusals`` raises. ``None`` for a repository of another system than git. The branch of the
     fleet need not exist yet: the first promotion creates it.
     """
-    sync, lock = settings.require_sync(), threading.Lock()
+    sync, lock = settings.require(SyncSettings), threading.Lock()
     with tempfile.TemporaryDirectory(prefix="zkdeployment-") as scratch:
         found = _source(settings, Path(scratch) / "tree", every_branch=True)
         if not isinstance(found, GitSource):
@@ -157,10 +157,10 @@ def build_follower(settings: Settings) -> Iterator[tuple[Follower, Control]]:
     """Yield the syncer that follows the branch, and its control; ZooKeeper is contacted only when it runs."""
     session = Session(settings.servers, session_timeout=_SYNCER_SESSION, create_chroot=True)
     try:
-        signer = publication_signer(settings.sync)
+        signer = publication_signer(settings.of(SyncSettings))
         store = _publications(settings, session, signer)
         control, notifier = Control(SystemClock()), SystemdNotifier()
-        sync = settings.require_sync()
+        sync = settings.require(SyncSettings)
 
         def tick() -> None:
             control.check()
@@ -199,7 +199,7 @@ def _syncer(
     repositories: DnfHostRepositories | None,
 ) -> Syncer:
     """Return the syncer, which records its publications and signatures beside its configured mirror."""
-    sync = settings.require_sync()
+    sync = settings.require(SyncSettings)
     mirror = sync.tree_directory
     memory = published_file(mirror.with_name(f".{mirror.name}.published"))
     return Syncer(
@@ -243,12 +243,12 @@ def _approvals(sync: SyncSettings, source: TreeSource) -> ApprovalVerifier | Non
 
 def _publications(settings: Settings, session: Session, signer: PublicationSigner | None) -> ZooKeeperPublications:
     arm_failpoints(settings)
-    history = settings.require_sync().history
+    history = settings.require(SyncSettings).history
     return ZooKeeperPublications(session, history=history, reach=failpoints.reach, signer=signer)
 
 
 def _source(settings: Settings, mirror: Path | None = None, *, every_branch: bool = False) -> TreeSource:
-    sync = settings.require_sync()
+    sync = settings.require(SyncSettings)
     return open_source(
         sync.url,
         mirror or sync.tree_directory,
@@ -355,7 +355,7 @@ def command(
 
 def _give_way(settings: Settings, options: SyncOptions) -> None:
     """Report that another process syncs; raises ``RefusedError`` for options that a cycle does not have."""
-    directory = settings.require_sync().tree_directory
+    directory = settings.require(SyncSettings).tree_directory
     message = f"another process syncs with the mirror {directory}: nothing was done"
     if options != SyncOptions():
         raise RefusedError(
@@ -413,7 +413,7 @@ def _preview(settings: Settings, options: SyncOptions) -> None:
 
 
 def _follow(settings: Settings) -> None:
-    interval = settings.require_sync().interval
+    interval = settings.require(SyncSettings).interval
     if interval is None:
         raise ConfigurationError(
             f"{settings.source}: interval not specified in [sync]; set it, or --interval SECONDS"

@@ -2,6 +2,7 @@
 
 from zkdeployment.base.features import Feature, value_in
 from zkdeployment.cli.places import LazyVerb, VerbPlaces
+from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.publishing.places import PublishingPlaces
@@ -10,6 +11,7 @@ from zkdeployment.service.places import ServicePlaces
 FEATURE = Feature(
     "promotion",
     (
+        SettingsPlaces(sections=value_in(".promotion.settings", "SECTIONS")),
         DocumentPlaces(
             kinds=value_in(".promotion.documents", "DOCUMENT_KINDS"),
             rules=value_in(".promotion.documents", "DOCUMENT_RULES"),

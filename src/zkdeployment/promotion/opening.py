@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.promotion.acts import OperatorBranches
+from zkdeployment.promotion.settings import PromoteSettings
 from zkdeployment.publishing.acts.commits import Author
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.config.sections import PromoteSettings
 
 #: Seconds for one run of git, because a person waits.
 _TIMEOUT = 60.0
@@ -26,7 +26,7 @@ _PROGRAM = "zkdeployment"
 
 def configured_promotion(config: Path | None) -> PromoteSettings:
     """Return the section [promote] of a configuration; raises ``ConfigurationError`` without it."""
-    return load(config or SYSTEM_CONFIGURATION, host=False).require_promote()
+    return load(config or SYSTEM_CONFIGURATION, host=False).require(PromoteSettings)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from zkdeployment.config.settings import load
 from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.services import FleetServices, ServiceClient
+from zkdeployment.promotion.settings import PromoteSettings
 from zkdeployment.promotion.store import PromoterStore
 from zkdeployment.promotion.streams import EventStreams
 from zkdeployment.strategies.strategy import MemberKind
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def build_promoter(settings: Settings) -> Iterator[tuple[Promoter, Control]]:
     """Yield the promoter and its control; no server is contacted before the promoter runs."""
-    own = settings.require_promote()
+    own = settings.require(PromoteSettings)
     with (
         leader_adapters(settings, own.metrics, MemberKind.FLEET) as (session, adapters),
         contextlib.closing(ServiceClient(own.token_directory, own.ca)) as client,

@@ -1,9 +1,13 @@
 """The contributions of publications to the frames."""
 
 from zkdeployment.base.features import Feature, value_in
+from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.documents.places import DocumentPlaces
 
 FEATURE = Feature(
     "publishing",
-    (DocumentPlaces(kinds=value_in(".publishing.rules.quarantines", "DOCUMENT_KINDS")),),
+    (
+        SettingsPlaces(sections=value_in(".publishing.settings", "SECTIONS")),
+        DocumentPlaces(kinds=value_in(".publishing.rules.quarantines", "DOCUMENT_KINDS")),
+    ),
 )

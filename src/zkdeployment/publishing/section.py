@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.base.source_files import Problem, SourceFile
-    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.documents.collection import Documents, PublishedDocuments
     from zkdeployment.publishing.rules.review import Review
+    from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.source import GitSource
     from zkdeployment.publishing.targets.compilation import Compilation
     from zkdeployment.publishing.targets.compiler import ServiceTarget

@@ -2,11 +2,13 @@
 
 from zkdeployment.base.features import Feature, function_in, value_in
 from zkdeployment.cli.places import LazyVerb, LeaderPlaces, VerbPlaces
+from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.service.places import ServicePlaces
 
 FEATURE = Feature(
     "rollouts",
     (
+        SettingsPlaces(sections=value_in(".rollouts.settings", "SECTIONS")),
         LeaderPlaces(function_in(".rollouts.measuring", "analysis_criterion")),
         ServicePlaces(
             acts=value_in(".rollouts.acts", "ACTS"),

@@ -20,6 +20,7 @@ from zkdeployment.publishing.store.hosts import read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError
+from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.strategies.analysis import Reading
 from zkdeployment.strategies.criteria import OutsideCriterion
 from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, due_requests, is_open
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Identity
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.publication import Targets
-    from zkdeployment.config.sections import MetricsSettings
     from zkdeployment.config.settings import Settings
     from zkdeployment.rollouts.prometheus import Sample
     from zkdeployment.strategies.analysis import AnalysisMetric
@@ -344,7 +344,7 @@ def analysis_criterion(
     """Return the criterion ``analysis``, which asks the servers of the configuration."""
     clock = SystemClock()
     measurements = MetricMeasurements(
-        metrics_servers(settings.metrics_servers), VariableReader(session, clock).read, clock, wake
+        metrics_servers(settings.each_of(MetricsSettings)), VariableReader(session, clock).read, clock, wake
     )
     return OutsideCriterion(ANALYSIS, measurements.start, measurements.close, measurements.read)
 

@@ -16,6 +16,7 @@ from zkdeployment.config.settings import load
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.publishing.acts.opening import open_commits, user_author
 from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
+from zkdeployment.rollouts.settings import CoordinateSettings
 from zkdeployment.rollouts.store import ZooKeeperRollouts
 from zkdeployment.strategies.strategy import MemberKind
 
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def build_coordinator(settings: Settings) -> Iterator[tuple[Coordinator, Control]]:
     """Yield the coordinator and its control; no server is contacted before the coordinator runs."""
-    with leader_adapters(settings, settings.require_coordinate().metrics, MemberKind.HOST) as (session, adapters):
+    with leader_adapters(settings, settings.require(CoordinateSettings).metrics, MemberKind.HOST) as (
+        session,
+        adapters,
+    ):
         store = ZooKeeperRollouts(session, adapters.lead, adapters.control.wake)
         recovery = RecoverySteps(
             operator=operator_adapters(session),

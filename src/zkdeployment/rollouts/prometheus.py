@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.machine.http import HttpAnswer
-    from zkdeployment.config.sections import MetricsSettings
+    from zkdeployment.rollouts.settings import MetricsSettings
 
 #: The most bytes of an answer, and of a file with a token or with headers.
 _MOST_BYTES = 1 << 20

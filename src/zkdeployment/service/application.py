@@ -31,7 +31,7 @@ from zkdeployment.service.pages import login, services, static_files, timeline
 from zkdeployment.service.pages.live_page import LastKnown
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.planner import RevisionPlanner
-from zkdeployment.service.request_log import AccessLog, CountedRequests, RequestCounts
+from zkdeployment.service.serving.request_log import AccessLog, CountedRequests, RequestCounts
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.machine.systemd import SystemdNotifier
-    from zkdeployment.service.http_server import HttpServer
+    from zkdeployment.service.serving.http_server import HttpServer
 
 #: Seconds between two checks of the connection and of the HTTP server.
 _INTERVAL = 2.0

@@ -16,7 +16,7 @@ from support.keys import make_key
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.cli import options
 from zkdeployment.config import settings as finding
-from zkdeployment.config.settings import SECTIONS, section_table
+from zkdeployment.config.settings import section_tables
 from zkdeployment.programs.verbs import program
 from zkdeployment.zookeeper.servers import Access, Servers
 
@@ -165,8 +165,8 @@ def test_config_check_accepts_the_samples(sample: Path, commented: bool, tmp_pat
     assert ("nagios" in understood) is not commented  # the bridge has no defaults for what it needs
     assert ("metrics main" in understood) is not commented
     assert ("promote" in understood) is not commented
-    for section in SECTIONS:
-        keys = section_table(section).rows()
+    for section, table in section_tables().items():
+        keys = table.rows()
         if section in {"nagios", "metrics", "promote"} and commented:
             continue
         found = understood["metrics main" if section == "metrics" else section]

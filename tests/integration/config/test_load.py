@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from support.web.servers import silent_server, web_server
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.host import Identity
 from zkdeployment.config import forms as sources
-from zkdeployment.config.sections import SyncSettings
 from zkdeployment.config.settings import Settings, load
+from zkdeployment.promotion.settings import PromoteSettings
+from zkdeployment.publishing.settings import SyncSettings
+from zkdeployment.rollouts.settings import CoordinateSettings
 from zkdeployment.zookeeper.servers import AclEntry
 
 SAMPLE = Path(__file__).parents[3] / "etc" / "zkdeployment.cfg"
@@ -37,7 +40,7 @@ def refused(file: Path, text: str, section: str = "zkdeployment") -> str:
 def test_the_sample_loads():
     settings = load(SAMPLE)
     assert settings.run_directory == Path("/var/run/zkdeployment")
-    assert settings.sync == SyncSettings(
+    assert settings.of(SyncSettings) == SyncSettings(
         url="git@git.example.com:ops/tree.git", tree_directory=Path("/var/lib/zkdeployment/syncer/tree")
     )
 
@@ -75,8 +78,8 @@ def test_a_shared_metrics_file_is_an_error(file: Path, syncer: str, coordinator:
     twice = "s" if syncer == coordinator else "a"
     assert message == (f"metrics: expected separate files for each daemon, found /m/{twice}.prom twice")
     settings = loaded(file, text.format("s", "c"))
-    assert (settings.metrics, settings.require_sync().metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
-    assert settings.require_coordinate().metrics == Path("/m/c.prom")
+    assert (settings.metrics, settings.require(SyncSettings).metrics) == (Path("/m/a.prom"), Path("/m/s.prom"))
+    assert settings.require(CoordinateSettings).metrics == Path("/m/c.prom")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "1.5", "7e3", "1_0", "\u0661", str(2**53), "9" * 500])
@@ -143,16 +146,18 @@ def test_all_keys_are_read(file: Path):
         publishers=Path("/etc/publishers"),
         minimum_sequence=1767225600,
         repositories=("/etc/yum.repos.d", "https://rpms.example.com/x", "extra"),
-        sync=SyncSettings(
-            url="https://user:secret@git.example.com/tree.git",
-            branch="release/1",
-            tree_directory=Path("/var/lib/tree"),
-            interval=60,
-            history=40,
-            allowed_signers=Path("/etc/signers"),
-            governed_paths=("/p1", "/net/vlan12"),
-            repositories=("/etc/hosts.repos.d", "https://rpms.example.com/x"),
-        ),
+        sections={
+            "sync": SyncSettings(
+                url="https://user:secret@git.example.com/tree.git",
+                branch="release/1",
+                tree_directory=Path("/var/lib/tree"),
+                interval=60,
+                history=40,
+                allowed_signers=Path("/etc/signers"),
+                governed_paths=("/p1", "/net/vlan12"),
+                repositories=("/etc/hosts.repos.d", "https://rpms.example.com/x"),
+            ),
+        },
     )
 
 
@@ -184,7 +189,7 @@ def test_an_empty_file_gives_defaults_and_required_values_are_checked_on_use(fil
     for require, noun in (
         (settings.require_identity, "host-id not specified"),
         (settings.require_run_directory, "run-directory not specified"),
-        (settings.require_sync, "url and tree-directory not specified in [sync]"),
+        (partial(settings.require, SyncSettings), "url and tree-directory not specified in [sync]"),
     ):
         with pytest.raises(ConfigurationError) as error:
             require()
@@ -195,7 +200,7 @@ def test_required_values_are_returned(file: Path):
     settings = loaded(file, "host-id = a\nhost-name = a\nrun-directory = /run/x")
     assert settings.require_identity() == Identity("a", "a")
     assert settings.require_run_directory() == Path("/run/x")
-    assert loaded(file, "url = x\ntree-directory = /t", "sync").require_sync().url == "x"
+    assert loaded(file, "url = x\ntree-directory = /t", "sync").require(SyncSettings).url == "x"
 
 
 def test_the_default_host_name_is_the_machines_name(file: Path, monkeypatch: pytest.MonkeyPatch):
@@ -411,7 +416,7 @@ def test_all_problems_are_in_one_error(file: Path):
 def test_values_of_the_command_line_override_the_file(file: Path):
     file.write_text("[sync]\nurl = a\nbranch = b\ntree-directory = /c\n")
     settings = load(file, host=False, sync={"url": "x", "tree-directory": "/z"})
-    assert settings.require_sync() == SyncSettings(url="x", branch="b", tree_directory=Path("/z"))
+    assert settings.require(SyncSettings) == SyncSettings(url="x", branch="b", tree_directory=Path("/z"))
 
 
 def test_a_missing_file_is_an_error(file: Path):
@@ -442,14 +447,14 @@ def test_a_branch_cannot_be_contained_in_itself(file: Path):
     assert (
         refused(file, text.format("main")) == "contained-in: expected another branch than branch, found the same"
     )
-    assert loaded(file, text.format("trunk")).require_sync().contained_in == "trunk"
+    assert loaded(file, text.format("trunk")).require(SyncSettings).contained_in == "trunk"
 
 
 def test_the_section_of_the_promoter_names_its_missing_keys(file: Path):
     message = refused(file, "[promote]\nurl = git@git.example.com:ops/tree.git")
     assert "directory: not specified in [promote]" in message
     assert "token-directory: not specified in [promote]" in message
-    settings = loaded(file, "[promote]\nurl = x\ndirectory = /d\ntoken-directory = /t").require_promote()
+    settings = loaded(file, "[promote]\nurl = x\ndirectory = /d\ntoken-directory = /t").require(PromoteSettings)
     assert (settings.branch, settings.interval, settings.operator_token_directory) == ("main", 10.0, None)
     with pytest.raises(ConfigurationError, match=r"the section \[promote\] not specified"):
-        loaded(file, "").require_promote()
+        loaded(file, "").require(PromoteSettings)

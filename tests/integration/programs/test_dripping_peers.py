@@ -15,7 +15,6 @@ from zkdeployment.base.machine.http import HttpClient
 from zkdeployment.checks.daemon.pokes import HttpPokeSender
 from zkdeployment.checks.nagios.service import HttpMonitoringService
 from zkdeployment.config.forms import read_value
-from zkdeployment.config.sections import MetricsSettings
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.traces.exporter import send_trace
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -24,6 +23,7 @@ from zkdeployment.fleet.webhooks.sender import HttpWebhookSender
 from zkdeployment.fleet.webhooks.status_sender import CommitStatusSender
 from zkdeployment.promotion.services import FleetService, ServiceClient
 from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError
+from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.service.openid import OpenIdProvider
 from zkdeployment.service.users.external_logins import OpenIdClient
 

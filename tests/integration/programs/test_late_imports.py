@@ -74,7 +74,7 @@ def test_a_new_library_beside_an_old_module_is_a_reason_for_a_restart():
 @pytest.mark.parametrize(
     ("module", "added"),
     [
-        ("zkdeployment.config.sections", "[sync]\nurl = /r\ntree-directory = /t\n"),
+        ("zkdeployment.publishing.settings", "[sync]\nurl = /r\ntree-directory = /t\n"),
         ("zkdeployment.programs.host_trust", "publishers = /etc/publishers\n"),
         ("zkdeployment.pools.host.leases", "role = lease:spare\n"),
         ("zkdeployment.agent.telemetry", "metrics = /m/x.prom\n"),

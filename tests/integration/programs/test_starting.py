@@ -76,8 +76,7 @@ def test_the_check_of_a_host_imports_only_the_modules_that_it_needs(zookeeper, c
     assert not modules & (HEAVY | OF_AGENTS)
     assert not modules & {
         "zkdeployment.fleet.store.fleet_reader",
-        "zkdeployment.config.sections",
-        "zkdeployment.config.server",
+        "zkdeployment.base.features",
         "zkdeployment.fleet.views.status",
         "zkdeployment.service.users.user",
         "zkdeployment.strategies.strategy",
@@ -114,7 +113,7 @@ def test_an_agent_without_options_keeps_only_the_modules_that_it_needs(zookeeper
         "zkdeployment.agent.packages.dnf",
         "zkdeployment.agent.telemetry",
         "zkdeployment.programs.verbs",
-        "zkdeployment.config.server",
+        "zkdeployment.base.features",
         "zkdeployment.base.daemon.metrics",
         "zkdeployment.publishing.records",
         "zkdeployment.publishing.signing",

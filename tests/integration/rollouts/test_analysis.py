@@ -16,7 +16,6 @@ from support.waiting import wait_until
 from zkdeployment.base.deployment import Assignment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.machine.clock import SystemClock
-from zkdeployment.config.sections import MetricsSettings
 from zkdeployment.publishing.store.assignments import encode_targets
 from zkdeployment.rollouts.measuring import (
     MetricMeasurements,
@@ -27,6 +26,7 @@ from zkdeployment.rollouts.measuring import (
     take_reading,
 )
 from zkdeployment.rollouts.prometheus import Sample
+from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.rollouts.verbs.measure import measure_group
 from zkdeployment.sandbox.prometheus import PrometheusServer
 from zkdeployment.strategies.analysis import AnalysisMetric, MetricStage, Outcome, parse_comparison

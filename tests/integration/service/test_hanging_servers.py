@@ -15,13 +15,13 @@ from support.service import form_token, running_service
 from support.waiting import wait_until
 from support.web.servers import HangingServer
 from support.zookeeper import through
-from zkdeployment.config.server import ServerSettings
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.programs.server import open_webhooks
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.sandbox.processes import Deadline
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.user import Role
 from zkdeployment.zookeeper.session import Session
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from zkdeployment.service.listener import open_listener
+from zkdeployment.service.serving.listener import open_listener
 
 
 def test_answers_are_sent_without_waiting_for_the_client_to_confirm_their_head():

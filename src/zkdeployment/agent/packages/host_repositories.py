@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.rules.availability import PaperTransaction
     from zkdeployment.agent.rules.hidden import Obstacle
-    from zkdeployment.config.sections import SyncSettings
+    from zkdeployment.publishing.settings import SyncSettings
 
 
 _PAPER = Path(__file__).parent / "dnf_paper"

@@ -31,6 +31,7 @@ from zkdeployment.checks.rules.workflow import (
     prune,
     want,
 )
+from zkdeployment.checks.settings import ChecksSettings
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
@@ -424,7 +425,7 @@ def check_criterion(
     settings: Settings, session: Session, lead: Callable[[], str | None], _wake: Callable[[], None]
 ) -> OutsideCriterion:
     """Return the criterion ``healthy_checks``; the leading coordinator runs the checks in the background."""
-    daemon, health = build_checks(session, lead, interval=settings.require_checks().interval)
+    daemon, health = build_checks(session, lead, interval=settings.require(ChecksSettings).interval)
     return OutsideCriterion(CHECKS, daemon.start, daemon.close, partial(deciding_health, health))
 
 

@@ -23,6 +23,7 @@ from zkdeployment.cli.verb_group import LazyVerbGroup
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.service.places import ServicePlaces
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.user import (
     NewUser,
     Role,
@@ -122,7 +123,7 @@ def _users_acl() -> tuple[AclEntry, ...]:
     """Return the access list of users in the configuration that the verb uses, ``--config`` or the system's."""
     config: Path | None = click.get_current_context().params.get("config")
     place = config or SYSTEM_CONFIGURATION
-    return load(place, host=False).require_server().users_acl if config or os.access(place, os.R_OK) else ()
+    return load(place, host=False).require(ServerSettings).users_acl if config or os.access(place, os.R_OK) else ()
 
 
 @click.command(name="list")

@@ -44,6 +44,7 @@ from zkdeployment.intents.verification import ApprovalSigner, approval_signer
 from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.settings import SyncSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -174,7 +175,7 @@ def approve(
 
 def approval_key(key: Path | None, settings: Settings) -> ApprovalSigner | None:
     """Return the function that signs approvals; raises ``ConfigurationError`` if a key is missing."""
-    sync = settings.require_sync()
+    sync = settings.require(SyncSettings)
     if key is None and sync.approvers is not None:
         key = sync.signing_key
         if key is None:

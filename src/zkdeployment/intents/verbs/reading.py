@@ -31,12 +31,12 @@ from zkdeployment.intents.store.host_reports import read_reports
 from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.intents.verification import approval_rules
 from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.settings import SyncSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.rules.approvals import ApprovalRule
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
@@ -107,7 +107,7 @@ def reports_of_instance(operator: OperatorAdapters, instance: IntentInstance) ->
 def _sync_settings(config: Path | None) -> SyncSettings | None:
     if config is None and not SYSTEM_CONFIGURATION.exists():
         return None
-    return load(config or SYSTEM_CONFIGURATION, host=False).sync
+    return load(config or SYSTEM_CONFIGURATION, host=False).of(SyncSettings)
 
 
 def _approval_rules(config: Path | None) -> tuple[ApprovalRule, ...] | None:

@@ -26,8 +26,8 @@ from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
-    from zkdeployment.config.sections import PromoteSettings
     from zkdeployment.promotion.records import FleetStanding
+    from zkdeployment.promotion.settings import PromoteSettings
     from zkdeployment.promotion.store import PromotionSnapshot
     from zkdeployment.promotion.views.fleets import FleetsStatus
     from zkdeployment.zookeeper.servers import Servers

@@ -15,6 +15,7 @@ from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.errors import RefusedError, without_passwords
 from zkdeployment.publishing.acts.commits import Author
 from zkdeployment.publishing.section import section
+from zkdeployment.publishing.settings import SyncSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,7 +79,7 @@ def open_commits(settings: Settings) -> Iterator[TreeCommits]:
     from zkdeployment.publishing.sources.git.source import GitSource  # noqa: PLC0415
     from zkdeployment.publishing.sources.opening import system_of  # noqa: PLC0415
 
-    sync = settings.require_sync()
+    sync = settings.require(SyncSettings)
     url = sync.push_url or sync.url
     if "svn" in {system_of(url), system_of(sync.url)}:
         raise RefusedError(

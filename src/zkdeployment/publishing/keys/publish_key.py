@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from zkdeployment.config.sections import SyncSettings
+    from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.signing.statement import SignedStatement
 
 #: Seconds for reading the key.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.config.sections import SyncSettings
     from zkdeployment.publishing.ports import TreeSource
+    from zkdeployment.publishing.settings import SyncSettings
 
 
 def open_source(

@@ -20,6 +20,7 @@ from zkdeployment.config.settings import SYSTEM_CONFIGURATION, checked_connectio
 from zkdeployment.documents.reading import read_documents
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.rollouts.measuring import VariableReader, chosen_server, metrics_servers, take_reading
+from zkdeployment.rollouts.settings import MetricsSettings
 from zkdeployment.strategies.analysis import Measurement, Outcome, Reading, measure
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.group_analysis import MetricKey, MetricRequest
@@ -140,7 +141,7 @@ def _rehearse(
     others = frozenset(snapshot.facts) - hosts
     revision = snapshot.published or "none"
     request = MetricRequest(key, metric, group.pace.analysis, 0.0, time.time(), hosts, others, revision)
-    servers: Mapping[str, MetricsServer] = metrics_servers(settings.metrics_servers)
+    servers: Mapping[str, MetricsServer] = metrics_servers(settings.each_of(MetricsSettings))
     name, problem = chosen_server(metric, servers)
     reading, variables = Reading(None, problem), None
     if name:

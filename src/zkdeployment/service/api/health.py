@@ -20,7 +20,7 @@ from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.places import ServicePlaces
-from zkdeployment.service.request_log import request_counts
+from zkdeployment.service.serving.request_log import request_counts
 
 router = APIRouter(tags=["service"])
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from zkdeployment.checks.nagios.service import PokeListener
-from zkdeployment.service.listener import open_listener
+from zkdeployment.service.serving.listener import open_listener
 
 INSTANCE = "01234567-89ab-5cde-8f01-23456789abcd"
 

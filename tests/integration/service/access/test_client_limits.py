@@ -15,8 +15,9 @@ import pytest
 
 from support.service import running_service
 from support.waiting import wait_until
-from zkdeployment.config.server import ServerSettings
-from zkdeployment.service import event_streams, http_server
+from zkdeployment.service import event_streams
+from zkdeployment.service.serving import http_server
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.user import Role
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def test_the_address_with_the_most_connections_loses_one_to_a_new_client(
 def test_connections_leave_open_files_for_everything_else() -> None:
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300));"
-        "from zkdeployment.service.http_server import most_connections; print(most_connections())"
+        "from zkdeployment.service.serving.http_server import most_connections; print(most_connections())"
     )
     shown = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert shown.stdout == "225\n"

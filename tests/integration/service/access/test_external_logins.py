@@ -8,7 +8,7 @@ import pytest
 from support.service import form_token, running_service
 from support.web.openid import CLIENT_ID, SECRET, OpenIdServer
 from zkdeployment.base.act import Act
-from zkdeployment.config.server import ServerSettings
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.external_logins import RoleRule, group_rule
 from zkdeployment.service.users.user import Role
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.service import running_service
-from zkdeployment.config.server import ServerSettings
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.key_hashes import KeyHasher, VerifiedKeys
 from zkdeployment.service.users.user import Role
 

@@ -2,7 +2,7 @@
 
 from support.service import running_service
 from support.web.openid import CLIENT_ID, SECRET, OpenIdServer
-from zkdeployment.config.server import ServerSettings
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.external_logins import RoleRule
 from zkdeployment.service.users.user import Role
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from zkdeployment.config.forms import Section
-from zkdeployment.config.sections import PoolsSettings
+from zkdeployment.pools.settings import PoolsSettings
 
 
 def test_all_keys_have_defaults():

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.config.server import ServerSettings
 from zkdeployment.config.settings import load
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
+from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.external_logins import OpenIdClient, RoleRule, TrustedProxies, group_rule
 from zkdeployment.service.users.user import Role
 
@@ -22,7 +22,7 @@ def server(tmp_path: Path):
     def read(*lines: str) -> ServerSettings:
         file = tmp_path / "zkdeployment.cfg"
         file.write_text("\n".join(["[zkdeployment]", "[server]", *lines]))
-        return load(file, host=False).require_server()
+        return load(file, host=False).require(ServerSettings)
 
     return read
 

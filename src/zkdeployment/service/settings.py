@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
 from zkdeployment.config.forms import (
     ACL,
+    BASE_URL,
+    LISTEN,
+    LOOPBACK,
     PATH,
     TEXT,
     YES_NO,
@@ -21,8 +24,8 @@ from zkdeployment.config.forms import (
     number,
     one_of,
     setting,
+    split_listen,
 )
-from zkdeployment.config.sections import BASE_URL, LISTEN, LOOPBACK, split_listen
 from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.service.site import COLOURS, UNNAMED, ClientLimits
@@ -195,6 +198,9 @@ class ServerSettings(SectionSettings):
 
     The files are not read: other machines and users have the same configuration, but not these files.
     """
+
+    SECTION: ClassVar[str] = "server"
+    PLACE: ClassVar[int] = 60
 
     listen: str = setting(LISTEN, "127.0.0.1:8420")
     """The address and port that ``zkdeployment serve`` listens on: ``ADDRESS:PORT``, with brackets around an IPv6
@@ -507,3 +513,6 @@ def _check_proxies(section: Section, values: dict[str, Any]) -> None:
         section.report(
             "proxy-user", "expected both proxy-user and proxy-roles in [server], found only one of them"
         )
+
+
+SECTIONS = (ServerSettings,)

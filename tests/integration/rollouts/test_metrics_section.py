@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.config.sections import MetricsSettings
 from zkdeployment.config.settings import load
+from zkdeployment.rollouts.settings import MetricsSettings
 
 
 def loaded(tmp_path, text):
     file = tmp_path / "x.cfg"
     file.write_text(text)
-    return load(file, host=False).metrics_servers
+    return load(file, host=False).each_of(MetricsSettings)
 
 
 def test_each_section_is_a_server_with_its_own_name(tmp_path):

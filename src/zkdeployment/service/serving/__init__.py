@@ -1,0 +1,1 @@
+"""The HTTP server: its listeners, its connections and its log of requests."""
