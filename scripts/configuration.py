@@ -15,7 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import zkdeployment.programs  # noqa: F401  it installs the features
 from zkdeployment.config.settings import section_tables
 
 if TYPE_CHECKING:

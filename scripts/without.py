@@ -2,8 +2,9 @@
 
 usage: python scripts/without.py FEATURE... DIRECTORY
 
-The copy has neither the folders of the features, nor their names in the list of features and in setup.cfg, nor the
-tests that belong to them or import them, directly or through another module of the tests.
+The copy has neither the folders of the features, nor their entry points and contracts in setup.cfg, nor the tests
+that belong to them or import them, directly or through another module of the tests. Its metadata in ``src`` make
+the copy an installed package for programs whose ``PYTHONPATH`` begins there.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ import re
 import shutil
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 #: The features that can be taken out.
 FEATURES = ("rollouts", "promotion", "intents", "checks", "pools", "providers", "editors")
-
-_LIST = Path("src/zkdeployment/programs/__init__.py")
 
 
 def main(arguments: list[str]) -> int:
@@ -50,20 +50,30 @@ def copy_without(features: set[str], project: Path, target: Path) -> set[Path]:
             continue
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(project / name, target / name)
-    listing, settings = (target / _LIST).read_text(), (target / "setup.cfg").read_text()
+    settings = (target / "setup.cfg").read_text()
     for feature in features:
-        listing = listing.replace(f'    "{feature}",\n', "")
         settings = without_in_settings(feature, settings)
-    (target / _LIST).write_text(listing)
     (target / "setup.cfg").write_text(settings)
+    _write_metadata(settings, target / "src" / "zkdeployment.egg-info")
     return left_out
+
+
+def _write_metadata(settings: str, directory: Path) -> None:
+    """Write the metadata of an installed package: its name, its version and its entry points."""
+    read = ConfigParser()
+    read.read_string(settings)
+    name, version = read["metadata"]["name"], read["metadata"]["version"]
+    groups = (f"[{group}]{listed}\n" for group, listed in read["options.entry_points"].items())
+    directory.mkdir()
+    (directory / "PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (directory / "entry_points.txt").write_text("\n".join(groups))
 
 
 def without_in_settings(feature: str, settings: str) -> str:
     """Return the text of setup.cfg without the modules of a feature."""
     module = rf"zkdeployment\.{feature}\b[\w.]*"
     between = re.sub(rf" \| {module}|{module} \| ", "", settings)
-    return re.sub(rf"(?m)^ +{module}( ->.*)?\n", "", between)
+    return re.sub(rf"(?m)^ +({feature} = )?{module}(:\w+| ->.*)?\n", "", between)
 
 
 def _tests_that_need(features: set[str], project: Path, names: list[Path]) -> set[Path]:

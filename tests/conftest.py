@@ -30,8 +30,6 @@ from support.zookeeper import (
     zookeeper_server,
 )
 from zkdeployment.base import log
-from zkdeployment.base.features import install
-from zkdeployment.programs import FEATURES
 
 __all__ = [
     "_programs_end_with_the_tests",
@@ -54,8 +52,6 @@ __all__ = [
     "zookeeper",
     "zookeeper_server",
 ]
-
-install(FEATURES)
 
 # Other work on the machine must not fail a test.
 settings.register_profile("commit", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=20)

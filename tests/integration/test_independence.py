@@ -71,10 +71,10 @@ for hidden.features in (features, *([feature] for feature in features)):
 else:
     sys.exit()
 
-import zkdeployment.programs
-from zkdeployment.base.features import install
+from zkdeployment.base import features as installed
 
-install([name for name in zkdeployment.programs.FEATURES if name not in hidden.features])
+listed = installed._listed
+installed._listed = lambda file: [entry for entry in listed(file) if entry[0] not in hidden.features]
 import_all([name for name in features if name not in hidden.features])
 import_all(["programs", "sandbox"])
 {COMPOSE}"""
@@ -129,9 +129,10 @@ def test_settings_lose_the_modules_of_a_feature_and_keep_all_others():
     text = (
         "layers =\n    zkdeployment.rollouts | zkdeployment.pools | zkdeployment.providers\n    zkdeployment.cli\n"
         "modules =\n    zkdeployment.pools.acts\n    zkdeployment.poolside\n"
+        "zkdeployment.features =\n    pools = zkdeployment.pools.feature:FEATURE\n"
     )
     assert without_in_settings("pools", text) == (
         "layers =\n    zkdeployment.rollouts | zkdeployment.providers\n    zkdeployment.cli\n"
-        "modules =\n    zkdeployment.poolside\n"
+        "modules =\n    zkdeployment.poolside\nzkdeployment.features =\n"
     )
     assert "rollouts" not in without_in_settings("rollouts", text)

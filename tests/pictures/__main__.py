@@ -1,6 +1,5 @@
 """``python -m pictures``: draw all pictures into etc/manual/pictures."""
 
-import zkdeployment.programs  # noqa: F401  installs the features, whose documents the pictures show
 from pictures.catalogue import DIRECTORY, pictures
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import zkdeployment.programs  # noqa: F401  it installs the features
 from simulation.green import Killed
 from simulation.promotion_servers import (
     BEGIN,

@@ -1,12 +1,13 @@
 """Without a feature that governs services, a publication deploys its whole tree, and nothing leaves governance."""
 
+import sys
+
 import pytest
 
 from zkdeployment.base import features
 from zkdeployment.base.publication import Published
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
-from zkdeployment.programs import FEATURES
 from zkdeployment.publishing.daemon.keeper import SectionKeeper
 from zkdeployment.publishing.rules.changes import Baseline, draft
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
@@ -20,10 +21,9 @@ FILES = [SourceFile("a.zk", b"/web : web\n  version = '1'\n  /deploy\n    /h1\n"
 
 
 @pytest.fixture(autouse=True)
-def _without_intents():
-    features.install([name for name in FEATURES if name != "intents"])
-    yield
-    features.install(FEATURES)
+def _without_intents(monkeypatch):
+    others = tuple(feature for feature in features.load_features(sys.path) if feature.name != "intents")
+    monkeypatch.setattr(features, "_features", lambda: others)
 
 
 def test_a_draft_withholds_nothing_and_governs_nothing():
