@@ -71,7 +71,7 @@ def _features() -> tuple[Feature, ...]:
 def load_features(path: Iterable[str]) -> tuple[Feature, ...]:
     """Return the features of the packages that are installed in these directories, sorted by name.
 
-    Raises ``ConfigurationError`` if there are none, if two have the same name, or if one cannot be loaded.
+    Raises ``ConfigurationError`` if no feature is installed, two have one name, or one cannot be loaded.
     """
     found: dict[str, tuple[str, str]] = {}
     for package, name, value in _entry_points(path):

@@ -21,7 +21,7 @@ from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirector
 from zkdeployment.checks.nagios.service import HttpMonitoringService, PokeListener, bridge_name
 from zkdeployment.checks.settings import NagiosSettings
 from zkdeployment.cli.process import arm_failpoints
-from zkdeployment.config.forms import split_listen
+from zkdeployment.config.addresses import split_listen
 from zkdeployment.config.settings import Settings, load
 from zkdeployment.service.serving.listener import open_listener
 

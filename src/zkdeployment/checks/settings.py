@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.names import NameKind, name_problem
+from zkdeployment.config.addresses import BASE_URL, LISTEN, is_plain_path
 from zkdeployment.config.forms import (
-    BASE_URL,
     COMMAND,
-    LISTEN,
     PATH,
     POSITIVE_SECONDS,
     REQUIRED,
     Form,
     SectionSettings,
     checked,
-    is_plain_path,
     matching,
     setting,
 )

@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import duration_seconds
-from zkdeployment.config.forms import (
-    LONGEST_WAIT,
-    PATH,
-    Form,
-    SectionSettings,
-    checked,
-    is_plain_path,
-    setting,
-)
+from zkdeployment.config.addresses import is_plain_path
+from zkdeployment.config.forms import LONGEST_WAIT, PATH, Form, SectionSettings, checked, setting
 
 if TYPE_CHECKING:
     from pathlib import Path

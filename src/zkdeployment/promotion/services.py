@@ -31,7 +31,7 @@ from zkdeployment.base.machine.http import (
     client_encryption,
 )
 from zkdeployment.base.records import invalid
-from zkdeployment.config.forms import LOOPBACK
+from zkdeployment.config.addresses import LOOPBACK
 from zkdeployment.promotion.records import DryRun, FleetReport, FleetState
 
 if TYPE_CHECKING:

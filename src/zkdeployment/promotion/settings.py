@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from zkdeployment.config.addresses import branch_problem
 from zkdeployment.config.forms import (
     METRICS_FILE,
     PATH,
@@ -12,7 +13,6 @@ from zkdeployment.config.forms import (
     REQUIRED,
     TEXT,
     SectionSettings,
-    branch_problem,
     checked,
     setting,
 )

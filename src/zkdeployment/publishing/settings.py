@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from zkdeployment.config.addresses import branch_problem
 from zkdeployment.config.forms import (
     METRICS_FILE,
     PATH,
@@ -15,7 +16,6 @@ from zkdeployment.config.forms import (
     WORDS,
     Form,
     SectionSettings,
-    branch_problem,
     checked,
     number,
     setting,

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
+from zkdeployment.config.addresses import LOOPBACK, base_url_problem
 from zkdeployment.config.forms import (
-    LOOPBACK,
     METRICS_FILE,
     PATH,
     POSITIVE_SECONDS,
     REQUIRED,
     Form,
     SectionSettings,
-    base_url_problem,
     setting,
 )
 

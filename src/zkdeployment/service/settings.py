@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlsplit
 
+from zkdeployment.config.addresses import BASE_URL, LISTEN, LOOPBACK, split_listen
 from zkdeployment.config.forms import (
     ACL,
-    BASE_URL,
-    LISTEN,
-    LOOPBACK,
     PATH,
     TEXT,
     YES_NO,
@@ -24,7 +22,6 @@ from zkdeployment.config.forms import (
     number,
     one_of,
     setting,
-    split_listen,
 )
 from zkdeployment.fleet.webhooks.commit_status import Forge, ForgeRepository
 from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
