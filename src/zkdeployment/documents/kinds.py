@@ -83,8 +83,9 @@ class _KnownKinds:
 
 @functools.cache
 def known_kinds() -> _KnownKinds:
-    """Return the kinds of documents of the installed features."""
+    """Return the kinds of documents of the installed features, those about rollouts first."""
     kinds = [kind for places in installed(DocumentPlaces) for kind in places.kinds()]
+    kinds.sort(key=lambda kind: not kind.schema.startswith("shipyard/"))
     titles = "|".join(kind.title for kind in kinds if kind.schema.startswith("zkdeployment/"))
     by_key = {key: kind for kind in kinds for key in kind.telltale_keys}
     keys = rf"|\b({'|'.join(by_key)})[\"']?\s*:" if by_key else ""

@@ -32,6 +32,8 @@ class ServicePlaces:
     #: The other operations of the API that need a login, and the pages of the service.
     api_routers: Callable[[], Sequence[APIRouter]] = tuple
     page_routers: Callable[[], Sequence[APIRouter]] = tuple
+    #: Packages with a folder ``templates`` for these pages.
+    template_packages: tuple[str, ...] = ()
     #: Values that the service keeps for these routers, by the names of attributes of the application's state.
     state: Callable[[], Mapping[str, Any]] = dict
     #: Threads of the service, which run in the background.

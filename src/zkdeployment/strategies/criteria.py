@@ -51,7 +51,8 @@ class OutsideCriterion:
 
     ``start`` begins its work in the background of a coordinator, which works only while that coordinator leads;
     ``close`` ends the work. ``read`` receives the rollout and the present time in seconds since the epoch; it
-    returns the facts that are known, and does not wait for others.
+    returns the facts that are known, and does not wait for others. A ``Judgement`` instead of facts counts
+    unchanged, for each group that bakes.
     """
 
     name: str

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.strategies import state_machine, timekeeping
-from zkdeployment.strategies.criteria import proving, proving_in
+from zkdeployment.strategies.criteria import Judgement, proving, proving_in
 from zkdeployment.strategies.group_analysis import METRICS, has_passed_before
 from zkdeployment.strategies.healthy_checks import HEALTHY_CHECKS
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
@@ -18,12 +18,12 @@ from zkdeployment.strategies.state_machine import GroupVerdict
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from zkdeployment.strategies.criteria import Judgement
     from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
     from zkdeployment.strategies.state_machine import Task
     from zkdeployment.strategies.strategy import Group
 
-#: The criteria that wait for something outside of the rollout.
+#: The criteria that wait for something outside of the rollout, and decide from its facts. Other criteria read a
+#: ``Judgement`` instead of facts.
 CRITERIA = (HEALTHY_CHECKS, METRICS)
 
 #: Characters of an error that are kept: the state fits into one node even if thousands of hosts fail.
@@ -190,7 +190,8 @@ def _finish(
 def _judgements(
     state: RolloutState, active: ActivePhase, hosts: Collection[str], observation: RolloutObservation
 ) -> list[Judgement]:
-    return [criterion.judge(state, active, hosts, observation) for criterion in CRITERIA]
+    judgements = [criterion.judge(state, active, hosts, observation) for criterion in CRITERIA]
+    return judgements + [fact for fact in observation.outside.values() if isinstance(fact, Judgement)]
 
 
 def _spoiled(

@@ -51,6 +51,7 @@ class SimulatedFleet:
     unchecked: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float | None] | None = None
     answers: dict[MetricKey, MetricAnswer] = field(default_factory=dict)
+    outside: dict[str, object] = field(default_factory=dict)
     active: bool = True
     now: float = NOON
 
@@ -71,6 +72,7 @@ class SimulatedFleet:
             outside={
                 CHECKS: HostHealth(dict(self.unhealthy), dict(self.unchecked)),
                 ANALYSIS: dict(self.answers),
+                **self.outside,
             },
         )
 

@@ -9,6 +9,7 @@ from support.strategies import EXAMPLE_HOSTS, example, group, plain_hosts, strat
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import RESTART, Facts
 from zkdeployment.base.publication import Published
+from zkdeployment.strategies.criteria import Judgement
 from zkdeployment.strategies.healthy_checks import CHECKS_TIMEOUT, checked
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
 from zkdeployment.strategies.progress import (
@@ -379,6 +380,18 @@ class TestPace:
         over = fleet.wait(state, 1)
         assert verdicts(over) == {"x": FAILED}
         assert over.errors == checks
+
+    def test_a_judgement_from_outside_holds_back_the_verdict_until_it_ends(self):
+        fleet = fleet_of("ab")
+        groups = strategy(paced("x", bake_time=60.0, criteria={"percent_successful": 100}))
+        state = fleet.run(fleet.start(groups), until=is_baking)
+        end = fleet.now + 500
+        fleet.outside = {"blackout": Judgement(is_pending=True, moments=(end,))}
+        state = fleet.wait(state, 100)
+        assert verdicts(state) == {"x": None}
+        assert look(state, fleet) == end - fleet.now
+        fleet.outside = {"blackout": Judgement()}
+        assert verdicts(fleet.advance(state)) == {"x": SUCCESS}
 
     def test_checks_do_not_matter_to_a_group_without_healthy_checks(self):
         fleet = fleet_of("ab")

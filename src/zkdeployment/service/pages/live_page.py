@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.stop import output_place
+from zkdeployment.base.features import installed
 from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token
 from zkdeployment.service.access.identity import session_user
 from zkdeployment.service.acts import RollBackFleet, decision_acts, fleet_acts, retry_link, rollback_link
+from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.views.fleet import fleet_verdict
 from zkdeployment.service.views.frame import author_name, moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
@@ -63,7 +65,12 @@ def _lines(text: str) -> Markup:
 
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("zkdeployment.service"),
+    loader=ChoiceLoader(
+        [
+            PackageLoader("zkdeployment.service"),
+            *(PackageLoader(name) for places in installed(ServicePlaces) for name in places.template_packages),
+        ]
+    ),
     autoescape=True,
     undefined=StrictUndefined,
     finalize=_visible,

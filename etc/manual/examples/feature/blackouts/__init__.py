@@ -1,0 +1,1 @@
+"""Blackouts: times in which no group of a rollout gets its verdict."""
