@@ -1,10 +1,9 @@
-"""Records of the audit, which are acts of operators and failed logins, and the maintenance of hosts by an act."""
+"""Acts: interventions of operators in the fleet, and the maintenance of hosts by an act."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from zkdeployment.base.durations import duration_seconds
@@ -49,30 +48,6 @@ class ActRight:
 def sanitize(text: str) -> str:
     """Return a user's input as text for terminals, logs and mail: one line without control characters."""
     return printable(" ".join(text.split()))[:MAX_REASON_LENGTH]
-
-
-class LoginProblem(Enum):
-    """The reasons for which logins are refused; the value is the text for logs and people.
-
-    An unknown name and a wrong key are one problem: an answer must not reveal which names exist.
-    """
-
-    WRONG = "the name or the key is wrong"
-    RETIRED = "the user is retired"
-    EXPIRED = "the key has expired"
-    THROTTLED = "there were too many failed logins"
-    TAKEN = "another user has this name"
-
-
-@dataclass(frozen=True, slots=True)
-class FailedLogin(Record):
-    """A failed login; ``user`` is ``None`` if no user has the given name, which may be a misplaced key."""
-
-    is_lenient: ClassVar[bool] = True
-    time: float
-    user: Annotated[str | None, Key(about="The user; null if there is no user of the given name.")] = None
-    address: str = "?"
-    problem: LoginProblem = LoginProblem.WRONG
 
 
 #: The limit of hosts that a sentence names.

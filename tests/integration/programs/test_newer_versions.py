@@ -6,10 +6,10 @@ import pytest
 
 from support.pools.builders import make_node
 from support.waiting import ManualClock
-from zkdeployment.base.act import Act, FailedLogin, LoginProblem
+from zkdeployment.base.act import Act
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
-from zkdeployment.fleet.store.audit import ZooKeeperActLog
+from zkdeployment.fleet.store.audit import FailedLogin, LoginProblem, ZooKeeperActLog
 from zkdeployment.pools.rules.node import NodeEvent
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.store.leases import ZooKeeperLeases

@@ -15,8 +15,9 @@ from zkdeployment.strategies.views import rollout_status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zkdeployment.base.act import Act, FailedLogin
+    from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
+    from zkdeployment.fleet.store.audit import FailedLogin
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.strategies.state import RolloutState
 

@@ -8,13 +8,14 @@ from typing import Annotated, Any, Union
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from zkdeployment.base.act import Act, FailedLogin
+from zkdeployment.base.act import Act
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.fleet.explanations.host import explain_host, find_identity
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.store.audit import FailedLogin
 from zkdeployment.fleet.views.history import Period, audit_records
 from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (

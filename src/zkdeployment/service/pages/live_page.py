@@ -17,8 +17,8 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import UnreachableError
-from zkdeployment.base.stop import output_place
 from zkdeployment.base.features import installed
+from zkdeployment.base.stop import output_place
 from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.cookies import form_token

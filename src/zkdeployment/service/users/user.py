@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from zkdeployment.base.act import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
 from zkdeployment.base.records import Key, Record, invalid
+from zkdeployment.fleet.store.audit import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:

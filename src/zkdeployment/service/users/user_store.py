@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from zkdeployment.base.act import Act, LoginProblem
+from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, RefusedError, UnreachableError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.names import NameKind, is_name, name_problem
 from zkdeployment.base.records import Key, Record, no_keys
-from zkdeployment.fleet.store.audit import recording
+from zkdeployment.fleet.store.audit import LoginProblem, recording
 from zkdeployment.service.users.user import IssuedKey, NewUser, User
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode

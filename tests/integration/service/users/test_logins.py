@@ -9,8 +9,9 @@ import structlog
 
 from support.waiting import wait_until
 from support.zookeeper import sent_requests
-from zkdeployment.base.act import Act, FailedLogin, LoginProblem
+from zkdeployment.base.act import Act
 from zkdeployment.base.errors import UnreachableError
+from zkdeployment.fleet.store.audit import FailedLogin, LoginProblem
 from zkdeployment.service.users import login_store
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.logins import SESSION_SECONDS, SESSIONS_OF_USER

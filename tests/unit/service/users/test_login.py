@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
-from zkdeployment.base.act import FailedLogin, LoginProblem
 from zkdeployment.base.durations import CLOCK_TOLERANCE
+from zkdeployment.fleet.store.audit import FailedLogin, LoginProblem
 from zkdeployment.service.users.logins import (
     SESSION_SECONDS,
     SESSIONS_OF_ALL,
