@@ -70,12 +70,20 @@ class Maintenance(Record):
     until: float | None = None
 
     def __str__(self) -> str:
-        end = "" if self.until is None else f" until {datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M} UTC"
+        end = "" if self.until is None else f" until {_clock(self.until)}"
         return f"in maintenance{end} by {self.by}: {self.reason}"
 
     def is_in_force(self, now: float) -> bool:
         """Whether the host is in maintenance at ``now``, in seconds since the epoch."""
         return self.until is None or now < self.until
+
+
+def _clock(time: float) -> str:
+    """Return a time in seconds since the epoch; a foreign record may have one that no calendar has."""
+    try:
+        return f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{time:g} seconds since the epoch"
 
 
 def maintenance_end(text: str, now: float) -> float | None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.act import ActRight, maintenance_end
-from zkdeployment.fleet.views.maintenance import MOST_HOSTS, HostSelection
-from zkdeployment.service.act import PlannedAct, RecordedAct, given
+from zkdeployment.base.errors import RefusedError
+from zkdeployment.fleet.views.maintenance import MOST_HOSTS, HostSelection, cordoned, select_identities
+from zkdeployment.service.act import FormAct, PlannedAct, RecordedAct, given
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
+
     from zkdeployment.base.act import Act
+    from zkdeployment.base.host import Identity
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.service.act import Actor
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
+    from zkdeployment.service.act import ActForm, Actor, Visit
+    from zkdeployment.service.users.user import User
+    from zkdeployment.service.views.frame import ActLink
 
 #: The most hosts of one act, whose records are removed in one transaction.
 _MOST_HOSTS = 100
@@ -45,7 +53,10 @@ With ``force``, hosts are forgotten although no other host runs what the tree de
 
 
 @dataclass(frozen=True, kw_only=True)
-class _MaintenanceAct(PlannedAct["OperatorAdapters"]):
+class _MaintenanceAct(FormAct["tuple[FleetSnapshot, Identity]", "OperatorAdapters"]):
+    """The begin or the end of a maintenance, whose form is for one host."""
+
+    RIGHT = ActRight("put hosts into maintenance")
     ADAPTERS = "operator"
 
     hosts: list[str] = given((), least=0, most=MOST_HOSTS, length=500)  # noqa: RUF009  a field
@@ -61,6 +72,25 @@ class _MaintenanceAct(PlannedAct["OperatorAdapters"]):
         """Raise ``ValueError`` unless the act has exactly one kind of selection."""
         self.selection.check()
 
+    @classmethod
+    def of_form(cls, values: Mapping[str, str], visit: Visit) -> Self | None:
+        act = super().of_form(values, visit)
+        return None if act is None else replace(act, hosts=[values.get("host", "")])
+
+    def read(self, visit: Visit) -> tuple[FleetSnapshot, Identity]:
+        snapshot = visit.adapters.feed.snapshot().fleet
+        return snapshot, select_identities(snapshot, self.selection)[0]
+
+    def title(self, found: tuple[FleetSnapshot, Identity]) -> str:
+        return f"{self.BUTTON}: {found[1].name}"
+
+    def situation(self, found: tuple[FleetSnapshot, Identity], visit: Visit) -> str:  # noqa: ARG002  other acts need it
+        snapshot, identity = found
+        return f"{identity.name} is {snapshot.maintenance.get(identity.id, 'not in maintenance')}"
+
+    def form(self, found: tuple[FleetSnapshot, Identity]) -> ActForm:
+        return replace(super().form(found), fields=(("host", found[1].id),))
+
 
 @dataclass(frozen=True, slots=True)
 class HostMaintenance:
@@ -74,7 +104,9 @@ class HostMaintenance:
 class CordonHosts(_MaintenanceAct):
     """Put hosts into maintenance: they start nothing, and nothing waits for them, until the maintenance ends."""
 
-    RIGHT = ActRight("put hosts into maintenance")
+    NAME = "cordon"
+    BUTTON = "Put into maintenance"
+    STYLE = ""
     PATH = "cordon"
     OPERATION = "cordon"
     REQUEST = """The begin of the maintenance of hosts, named by ids or names, or of all hosts of a role or a rack.
@@ -83,7 +115,13 @@ class CordonHosts(_MaintenanceAct):
 operator has to end the maintenance. With ``at_most``, the act is refused if more hosts would be in maintenance."""
     ANSWER = HostMaintenance
 
-    until: str = given("", least=0, most=100)
+    until: str = given(
+        "",
+        label="Until",
+        explanation="A duration such as 2h, or a time such as 2026-05-01T18:00Z; empty: until it is ended.",
+        least=0,
+        most=100,
+    )
     at_most: int | None = given(None, least=1, most=1_000_000)
 
     def check(self) -> None:
@@ -91,10 +129,23 @@ operator has to end the maintenance. With ``at_most``, the act is refused if mor
         super().check()
         maintenance_end(self.until, 0.0)
 
+    def consequences(self, found: tuple[FleetSnapshot, Identity]) -> tuple[str, ...]:
+        """Return the effects as sentences."""
+        snapshot, identity = found
+        replaced = ("The present maintenance is replaced.",) if identity.id in snapshot.maintenance else ()
+        return (
+            f"{identity.name} finishes its present script and starts no other step. Its services continue to run.",
+            "Publications and rollouts do not wait for it.",
+            *replaced,
+        )
+
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> HostMaintenance:
-        """Begin the maintenance; raises what ``ZooKeeperMaintenance.begin`` raises."""
+        """Begin the maintenance; raises ``RefusedError`` for a past end, and what ``begin`` raises."""
         act = actor.record(self, f"cordon {self.selection}{f' until {self.until}' if self.until else ''}")
-        until = maintenance_end(self.until, act.time)
+        try:
+            until = maintenance_end(self.until, act.time)
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
         hosts = adapters.maintenance.begin(self.selection, act, until=until, most=self.at_most)
         return HostMaintenance(RecordedAct.of(act), [*hosts])
 
@@ -103,12 +154,26 @@ operator has to end the maintenance. With ``at_most``, the act is refused if mor
 class UncordonHosts(_MaintenanceAct):
     """End the maintenance of hosts: they deploy the published revision."""
 
-    RIGHT = ActRight("put hosts into maintenance")
+    NAME = "uncordon"
+    BUTTON = "End the maintenance"
+    FORM_NEEDS_REASON = False
     PATH = "uncordon"
     OPERATION = "uncordon"
     REQUEST = "The end of the maintenance of hosts, named by ids or names, or of all hosts of a role or a rack."
     ANSWER = HostMaintenance
     NEEDS_REASON = False
+
+    def objection(self, found: tuple[FleetSnapshot, Identity]) -> str:
+        """Return why there is no maintenance to end, or an empty text."""
+        try:
+            cordoned(found[0], self.selection)
+        except RefusedError as error:
+            return str(error)
+        return ""
+
+    def consequences(self, found: tuple[FleetSnapshot, Identity]) -> tuple[str, ...]:
+        """Return the effects as sentences."""
+        return (f"{found[1].name} deploys the published revision.",)
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> HostMaintenance:
         """End the maintenance; raises what ``ZooKeeperMaintenance.end`` raises."""
@@ -118,3 +183,9 @@ class UncordonHosts(_MaintenanceAct):
 
 #: The acts on hosts.
 HOST_ACTS: tuple[type[PlannedAct[Any]], ...] = (ForgetHosts, CordonHosts, UncordonHosts)
+
+
+def maintenance_acts(snapshot: FleetSnapshot, host_id: str, back: str, user: User) -> tuple[ActLink, ...]:
+    """Return the link to the act on the maintenance of a host that its state and the rights of the user permit."""
+    act: type[_MaintenanceAct] = UncordonHosts if host_id in snapshot.maintenance else CordonHosts
+    return (act.link(act.BUTTON, act.STYLE, back, host=host_id),) if user.may_act(act.RIGHT) else ()

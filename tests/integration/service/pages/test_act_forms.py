@@ -93,7 +93,8 @@ class Stage:
             self.service.adapters.feed.snapshot().fleet,
             self.service.adapters.operator.fleet.snapshot(),
         )
-        return (read.cluster, read.stops) == (written.cluster, written.stops)
+        read_acts, written_acts = ((each.cluster, each.stops, each.maintenance) for each in (read, written))
+        return read_acts == written_acts
 
     def acts(self) -> list[tuple[str, str]]:
         """Return the acts of the operator on the fleet."""
@@ -210,6 +211,25 @@ def test_a_failed_host_is_tried_again_from_its_page_and_from_the_front_page(stag
     wait_until(lambda: "Retry w0.example.com" not in stage.browser.get("/").text, "the stop has ended")
     answer = stage.browser.get("/acts/retry?host=w0")
     assert "The fleet is running, and single hosts are retried only while it is stopped" in answer.text
+
+
+def test_a_host_enters_and_leaves_maintenance_from_its_page(stage: Stage):
+    stage.fleet.register(make_host("w0", stage.revisions[1], "web"))
+    page = "/hosts/w0"
+    wait_until(lambda: "Put into maintenance" in stage.browser.get(page).text, "the host is read")
+    form = stage.open(page, "Put into maintenance")
+    assert "Publications and rollouts do not wait for it." in form.text
+    texts = {"until": "2001-01-01T00:00Z", "reason": "its disk is replaced"}
+    again = submit(stage.browser, form, "Put into maintenance", texts)
+    assert (again.status_code, "expected a time in the future" in again.text) == (409, True)
+    stage.submit(again, "Put into maintenance", texts | {"until": "2h"}, back=page)
+    assert stage.acts()[-1] == ("cordon w0 until 2h", "its disk is replaced")
+    assert "by ann: its disk is replaced" in stage.browser.get(page).text
+    form = stage.open(page, "End the maintenance")
+    stage.submit(form, "End the maintenance", {"reason": ""}, back=page)
+    assert stage.acts()[-1] == ("uncordon w0", "")
+    late = submit(stage.browser, form, "End the maintenance", {"reason": ""})
+    assert (late.status_code, "so there is nothing to end" in late.text) == (409, True)
 
 
 CHANGED = "Nothing was done, because the situation has changed since this form was opened."

@@ -71,6 +71,12 @@ def test_a_record_that_cannot_be_read_is_a_maintenance_without_an_end():
     assert str(found) == "in maintenance by ?: ?"
 
 
+def test_an_end_beyond_the_calendar_has_words():
+    assert str(Maintenance("h2", "ann", "disk", 0.0, 1e15)) == (
+        "in maintenance until 1e+15 seconds since the epoch by ann: disk"
+    )
+
+
 def test_maintenance_withholds_the_mandate_also_of_a_retry():
     held = Cluster("r2", maintenance={"h2": RECORD})
     assert held.mandate("h2") is None
