@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import feed_parts
-from zkdeployment.fleet.views.status import host_status, rollout_of_wanted, wanted_revision
+from zkdeployment.fleet.views.status import (
+    HostState,
+    host_status,
+    rollout_of_wanted,
+    wanted_revision,
+    with_maintenance,
+)
 from zkdeployment.strategies.analysis import GroupAnalysis, MetricStage, describe_measurement, failures
 from zkdeployment.strategies.analysis_views import describe_metric
 from zkdeployment.strategies.views import describe_rollout, rollout_state
@@ -133,16 +139,20 @@ def _halt(fleet: FleetSnapshot) -> ClusterState | None:
 
 
 def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    """Yield an event for each host whose node changed; a new cluster version alone yields no event of hosts."""
-    new = after.fleet
+    """Yield an event for each host whose node or maintenance changed.
+
+    A new cluster version alone yields no event of hosts.
+    """
+    new, kept = after.fleet, before.fleet.maintenance
     wanted = wanted_revision(new.cluster, new.published)
     rollout = rollout_of_wanted(new, wanted)
     former = {host.identity.id: host for host in before.fleet.hosts}
     for host in new.hosts:
         old = former.pop(host.identity.id, None)
-        if old is host or old == host:
+        maintenance = new.maintenance.get(host.identity.id)
+        if (old is host or old == host) and maintenance == kept.get(host.identity.id):
             continue
-        status = host_status(host, wanted, rollout)
+        status = with_maintenance(host_status(host, wanted, rollout), maintenance)
         yield FleetEvent(
             EventKind.HOST,
             status.id,
@@ -156,19 +166,25 @@ def _hosts(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
             },
         )
     for host_id, gone in former.items():
-        yield FleetEvent(EventKind.HOST, host_id, {"name": gone.identity.name, "state": "absent"})
+        yield FleetEvent(EventKind.HOST, host_id, {"name": gone.identity.name, "state": _away(new, host_id)})
+
+
+def _away(fleet: FleetSnapshot, host_id: str) -> str:
+    """Return the state of a host that is not registered."""
+    return HostState.MAINTENANCE.value if host_id in fleet.maintenance else HostState.ABSENT.value
 
 
 def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
-    """Yield an event for each unregistered host that became known, or was forgotten."""
+    """Yield an event for each unregistered host that became known, was forgotten, or changed its maintenance."""
     old, new = before.fleet, after.fleet
-    if old.absent is new.absent:
+    if old.absent is new.absent and old.maintenance == new.maintenance:
         return
     former, present = ({host.identity.id: host for host in fleet.absent} for fleet in (old, new))
     registered = {host.identity.id for fleet in (old, new) for host in fleet.hosts}
-    for host_id in sorted((former.keys() ^ present.keys()) - registered):
+    cordoned = {each for each in present if old.maintenance.get(each) != new.maintenance.get(each)}
+    for host_id in sorted(((former.keys() ^ present.keys()) | cordoned) - registered):
         known = former.get(host_id) or present[host_id]
-        state = "absent" if host_id in present else "forgotten"
+        state = _away(new, host_id) if host_id in present else "forgotten"
         yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, "state": state})
 
 

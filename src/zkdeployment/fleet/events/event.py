@@ -19,7 +19,7 @@ MANY_CHECKS = "many"
 class EventKind(Enum):
     """The subject of an event."""
 
-    HOST = "host"  # a host registered, left, or wrote to its node
+    HOST = "host"  # a host registered, left, wrote to its node, or entered or left maintenance
     PUBLICATION = "publication"  # the cluster version, or the published, refused or waiting commits changed
     ROLLOUT = "rollout"  # the rollout of the published revision changed
     ANALYSIS = "analysis"  # a metric of a group had its first failed measurement, or got its verdict

@@ -249,7 +249,7 @@ def fleet_status(
         *(host_status(host, wanted, rollout) for host in snapshot.hosts),
         *_absent(snapshot, wanted, rollout),
     ]
-    known = [_in_maintenance(host, snapshot.maintenance.get(host.id)) for host in known]
+    known = [with_maintenance(host, snapshot.maintenance.get(host.id)) for host in known]
     known.sort(key=lambda host: (host.name, host.id))
     hosts = select_hosts(known, names, wanted, snapshot.targets) if names else tuple(known)
     is_running = cluster is not None and cluster.state is ClusterState.RUNNING
@@ -428,7 +428,7 @@ def _absent(
         )
 
 
-def _in_maintenance(host: HostStatus, maintenance: Maintenance | None) -> HostStatus:
+def with_maintenance(host: HostStatus, maintenance: Maintenance | None) -> HostStatus:
     """Return the status of a host in maintenance: neither its failure nor its absence is a problem."""
     if maintenance is None:
         return host

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from support.strategies import begun_rollout, group, plain_hosts, strategy
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
@@ -56,6 +57,24 @@ def test_a_changed_host_is_an_event_with_its_id_and_its_state():
         "steps": None,
         "error": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("hosts", "outside"),
+    [({"hosts": (Host(A, "r1"),)}, "converged"), ({"absent": (KnownHost(A, 1.0, None),)}, "absent")],
+)
+def test_begin_and_end_of_a_maintenance_are_events_of_the_host(hosts, outside):
+    free, held = reading(**hosts), reading(**hosts, maintenance={"a": Maintenance("a", "ann", "disk", 1.0)})
+    for before, after, state in ((free, held, "in maintenance"), (held, free, outside)):
+        (event,) = events_between(before, after)
+        assert (event.kind, event.subject, event.body["state"]) == (EventKind.HOST, "a", state)
+    assert events_between(held, replace(held, number=2)) == ()
+
+
+def test_a_host_in_maintenance_that_leaves_is_still_in_maintenance():
+    held = {"maintenance": {"a": Maintenance("a", "ann", "disk", 1.0)}}
+    (event,) = events_between(reading(hosts=(Host(A, "r1"),), **held), reading(**held))
+    assert event.to_json() == {"id": "a", "name": "a.example", "state": "in maintenance"}
 
 
 def test_long_errors_of_hosts_are_shortened():
