@@ -93,6 +93,7 @@ class OperatorAdapters:
             published=published,
             unfinished=self.fleet.unfinished_gains(published.effective_since),
             left=self.fleet.left() if published.intents is not None else (),
+            maintenance=snapshot.maintenance,
         )
 
 

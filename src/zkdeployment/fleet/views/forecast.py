@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.plan_text import action, describe, sentence, unchanged_sentence
 from zkdeployment.agent.rules.planner import is_repetition, is_settled, plan
+from zkdeployment.base.act import describe_maintenance
 from zkdeployment.base.errors import HostFilesError, LinkError, NotFoundError, TreeError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host, Identity
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.rules.availability import PackageFindings
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.inventory import Inventory, KnownHost
     from zkdeployment.base.json_values import Value
@@ -358,7 +360,7 @@ class PredictionBasis:
 
     ``published`` is the last publication. ``unfinished`` is as in ``PublicationSnapshot``. ``ordered_text`` is the
     text of ``interruption.ordered_revision``; ``None`` if there is no such revision or it cannot be read. ``left``
-    are the services that left the governance of their intents.
+    are the services that left the governance of their intents, ``maintenance`` is that of hosts, by host id.
     """
 
     cluster: Cluster | None
@@ -371,6 +373,7 @@ class PredictionBasis:
     unfinished: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ordered_text: Review | None = None
     left: Sequence[LeftService] = ()
+    maintenance: Mapping[str, Maintenance] = field(default_factory=dict)
 
     @property
     def baseline(self) -> Baseline:
@@ -378,6 +381,17 @@ class PredictionBasis:
         governance = section().governance(self.documents, self.left)
         baseline = Baseline.of_live_tree(self.live, self.strategy, self.documents, governance)
         return baseline if self.ordered_text is None else replace(baseline, text=self.ordered_text.linted.tree)
+
+    def snapshot(self, published: Published) -> PublicationSnapshot:
+        """Return the facts on which the guards of a publication decide, after the publication ``published``."""
+        return PublicationSnapshot(
+            self.cluster,
+            published,
+            hosts=self.hosts,
+            absent=absent_hosts(self.known, self.hosts),
+            unfinished=self.unfinished,
+            maintenance=frozenset(self.maintenance),
+        )
 
     @property
     def since(self) -> int:
@@ -452,13 +466,7 @@ def predict(
     baseline = replace(baseline, completed=ordered_targets(published, cluster, baseline.targets, reviewed, last))
     if keeps_strategy:  # the top-level nodes of other files are unknown
         published = replace(published, managed=frozenset(), begun=frozenset())
-    snapshot = PublicationSnapshot(
-        cluster,
-        published,
-        hosts=basis.hosts,
-        absent=absent_hosts(basis.known, basis.hosts),
-        unfinished=basis.unfinished,
-    )
+    snapshot = basis.snapshot(published)
     drafted = draft(reviewed, baseline, snapshot, revision=revision or title, keeps_governance=keeps_strategy)
     refusal = _of_guards(drafted, snapshot)
     had = ordered_tree(basis.published, cluster, live, last)
@@ -478,10 +486,10 @@ def predict(
         lasting=[path for path, entry in drafted.order.entries.items() if entry.gaining],
     )
     strategy = StrategyChange(basis.strategy, basis.strategy) if keeps_strategy else drafted.strategy
-    after = strategy.after
-    turns = None if after is None else order(after, basis.hosts, basis.known, drafted.targets)
+    turns = None if strategy.after is None else order(strategy.after, basis.hosts, basis.known, drafted.targets)
     incomplete = incompleteness(published, cluster, is_known=had is not None)
-    warnings = [f"warning: {warning}" for warning in (incomplete, refusal) if warning is not None]
+    held = _in_maintenance(predicted, basis.maintenance)
+    warnings = [f"warning: {warning}" for warning in (incomplete, refusal, held) if warning is not None]
     warnings += [str(problem) for problem in drafted.warnings]
     warnings += [f"warning: {warning}" for warning in (() if turns is None else turns.warnings)]
     predicted = predicted.with_strategy(strategy, turns)
@@ -492,6 +500,16 @@ def predict(
         baseline.ordered,
         keeps_documents=keeps_strategy,
     )
+
+
+def _in_maintenance(predicted: Forecast, maintenance: Mapping[str, Maintenance]) -> str | None:
+    """Return a warning that names the hosts with steps that are in maintenance; ``None`` without such hosts."""
+    held = [
+        (host.identity.name, maintenance[host.identity.id])
+        for host in predicted.hosts
+        if host.outlook is not Outlook.NOTHING and host.identity.id in maintenance
+    ]
+    return f"hosts in maintenance deploy nothing until it ends: {describe_maintenance(held)}" if held else None
 
 
 def _of_guards(drafted: Draft, snapshot: PublicationSnapshot) -> str | None:

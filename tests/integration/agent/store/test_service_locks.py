@@ -115,6 +115,16 @@ def test_a_step_begins_only_if_no_maintenance_began_since_the_check(session, cli
     mine.begin("deploy", again.stamp, again.maintenance_stamp)
 
 
+@pytest.mark.parametrize(("left", "may_deploy"), [(3600.0, False), (-1.0, True)])
+def test_an_agent_may_deploy_again_when_the_end_of_its_maintenance_has_passed(session, left, may_deploy):
+    fleet = ZooKeeperFleet(session)
+    fleet.register(Host(ONE))
+    maintenance = ZooKeeperMaintenance(session, ZooKeeperFleetReader(session))
+    act = Act("ann", "cordon 1", "new disk", 1.0)
+    maintenance.begin(HostSelection(("1",)), act, until=time.time() + left)
+    assert (fleet.cluster(ONE).mandate("1") is not None) == may_deploy
+
+
 def test_a_free_lock_takes_three_requests_at_first_sight_and_two_in_the_queue(session, other, monkeypatch):
     first, second = lock(session), lock(session)
     session.ensure(LOCK)

@@ -13,6 +13,7 @@ from zkdeployment.base.inventory import KnownHost
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.programs.main import main
 from zkdeployment.publishing.store.hosts import write_inventory
+from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
 ALONE = "the tree deploys /demo/worker to host3; remove it there, or use --force"
@@ -72,3 +73,9 @@ def test_a_host_to_which_the_tree_deploys_is_forgotten_only_by_force(run, fleet)
     assert run("status", "host1")[0] == 0
     code, out, _ = run("monitor", "--cluster")
     assert (code, NOWHERE in out) == (1, True)
+
+
+def test_a_forgotten_host_leaves_no_maintenance(run, fleet):
+    assert run("cordon", "host1", "host4", "--reason", "new disk")[0] == 0
+    assert run("forget", "host4") == (0, "forgot host4\n", "")
+    assert fleet.children(paths.MAINTENANCE) == ["host1"]

@@ -12,9 +12,13 @@ from support.waiting import wait_until
 from support.zookeeper import write_node
 from zkdeployment.agent.rules.waiting import is_finished, order_wait
 from zkdeployment.agent.store.service_orders import PublicationOrder, ZooKeeperAwaitedService
+from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.host import Facts
 from zkdeployment.base.publication import OrderEntry
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.store.maintenance_control import ZooKeeperMaintenance
+from zkdeployment.fleet.views.maintenance import HostSelection
 from zkdeployment.publishing.store.service_order import encode_entry, read_unfinished, remove_orders_before
 from zkdeployment.strategies.store.records import encode_state
 from zkdeployment.strategies.strategy import Group, Selector, Strategy
@@ -110,6 +114,20 @@ def test_the_names_of_all_hosts_are_read_only_if_many_hosts_are_awaited(client, 
     client.set(PATH, encode_entry(OrderEntry(("away", *awaited))))
     assert order_wait("", service.progress(), gaining=False).missing == tuple(awaited)
     assert listed.count("hosts") == 1
+
+
+def test_no_host_waits_for_a_host_in_maintenance(client, orders, session):
+    expect(client, "h1", "h2")
+    for name in ("h1", "h2"):
+        register(client, name)
+    maintenance = ZooKeeperMaintenance(session, ZooKeeperFleetReader(session))
+    maintenance.begin(HostSelection(("h1",)), Act("ann", "cordon h1", "new disk", 1.0))
+    service = ZooKeeperAwaitedService(orders, "/shop/db")
+    assert order_wait("", service.progress(), gaining=False).missing == ("h2",)
+    finish(orders, "h2")
+    assert not order_wait("", service.progress(), gaining=False)
+    maintenance.end(HostSelection(("h1",)), Act("ann", "uncordon h1", "", 2.0))
+    assert order_wait("", service.progress(), gaining=False).missing == ("h1",)
 
 
 def test_reading_the_progress_again_sets_no_further_watch(client, orders, session):

@@ -1,6 +1,7 @@
 import pytest
 
 from support.builders import make_package
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
@@ -27,7 +28,7 @@ def read(text):
     return review([SourceFile("a.zk", text.encode())])
 
 
-def undeployments(live, text, *, registered=(A, B), unfinished=None):
+def undeployments(live, text, *, registered=(A, B), unfinished=None, maintenance=None):
     """Return whether host ``a`` undeploys the service last, for each undeployment, and the warnings."""
     basis = PredictionBasis(
         Cluster("r1"),
@@ -37,6 +38,7 @@ def undeployments(live, text, *, registered=(A, B), unfinished=None):
         None,
         PublishedDocuments(),
         unfinished=unfinished or {},
+        maintenance=maintenance or {},
     )
     predicted = predict(read(text), basis, revision="r2", title="")
     (host,) = [host for host in predicted.forecast.hosts if host.identity == A]
@@ -70,6 +72,15 @@ def test_a_plan_shows_that_a_host_keeps_a_service_that_only_absent_hosts_gain():
     last, warnings = undeployments(TREE.format("a"), TREE.format("b"), registered=(A,))
     assert last == [True]
     assert "a.example (a) keeps it, and waits, until one of them has it" in warnings[-1]
+
+
+def test_a_plan_names_its_hosts_in_maintenance():
+    held = {each: Maintenance(each, "ann", "new disk", 1.0) for each in ("a", "other")}
+    _, warnings = undeployments(TREE.format("a"), TREE.format("b"), maintenance=held)
+    assert warnings == (
+        "warning: hosts in maintenance deploy nothing until it ends: a.example is in maintenance by ann: new disk",
+    )
+    assert undeployments(TREE.format("a"), TREE.format("a"), maintenance={"b": held["a"]})[1] == ()
 
 
 def test_a_plan_warns_that_the_guard_against_mass_removal_would_refuse_the_publication():
