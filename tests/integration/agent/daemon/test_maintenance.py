@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.waiting import wait_until
+from zkdeployment.agent.reporting.host_reporting import HostReporting
+from zkdeployment.config.settings import load
 from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.programs.agent import build_agent
 from zkdeployment.programs.main import main
 from zkdeployment.zookeeper.session import Session
 
@@ -124,3 +127,28 @@ def test_a_host_in_maintenance_is_not_retried(fleet: Fleet, publishing: Publishi
         code, _, err = run("retry", "h1")
     assert code == 3
     assert "h1 cannot try again: the host is in maintenance by" in err
+
+
+def test_a_host_in_maintenance_releases_the_lock_that_other_hosts_wait_for(
+    fleet: Fleet, publishing: Publishing, run, monkeypatch: pytest.MonkeyPatch
+):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    block = h1.block()
+    revision = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+
+    def die(_reporting: HostReporting) -> None:
+        if fleet.calls():
+            raise KeyboardInterrupt
+
+    with build_agent(load(h1.config), packages=h1.packages) as (agent, _), monkeypatch.context() as dying:
+        dying.setattr(HostReporting, "tick", die)
+        with pytest.raises(KeyboardInterrupt):
+            agent.run_once()
+    block.unlink()
+    assert fleet.get("/zkdeployment/busy/shop,db")["kept"] is True
+    assert run("cordon", "h1", "--reason", "new disk")[0] == 0
+    with h1.agent(), h2.agent():
+        h2.wait_for_version(revision)
+        assert holds(h1)
+    assert fleet.calls().count("h1 start /shop/db 0") == 1
