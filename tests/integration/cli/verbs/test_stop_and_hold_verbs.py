@@ -101,17 +101,18 @@ def test_an_emergency_act_that_is_refused_says_that_nothing_happened(run, fleet)
 
 def test_a_stop_of_a_stopped_fleet_adds_to_the_reasons(run, fleet):
     fleet.set("/hosts", b'{"version": null}')
+    fleet.set("/zkdeployment/targets", b'{"version": "r2"}')
     stop = {
         "host": "h1",
         "name": "h1.example.com",
-        "revision": "r1",
+        "revision": "r2",
         "step": "deploy /web 0",
         "reason": "it broke",
     }
     write_node(fleet, "/zkdeployment/stops/h1", stop)
     assert run("stop", "--reason", "wait for me")[0] == 0
     out = run("status")[1]
-    assert "h1.example.com (h1) failed at deploy /web 0 of r1: it broke" in out
+    assert "h1.example.com (h1) failed at deploy /web 0 of r2: it broke" in out
     assert "stopped by ann@adm1: wait for me" in out
 
 
