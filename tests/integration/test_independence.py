@@ -62,6 +62,11 @@ frames, features = (words.split() for words in sys.argv[1:])
 hidden = Hidden()
 sys.meta_path.insert(0, hidden)
 hidden.features = features
+
+from zkdeployment.base import features as installed
+
+listed = installed._listed
+installed._listed = lambda file: [entry for entry in listed(file) if entry[0] not in hidden.features]
 import_all(frames)
 for hidden.features in (features, *([feature] for feature in features)):
     if not (child := os.fork()):
@@ -71,10 +76,7 @@ for hidden.features in (features, *([feature] for feature in features)):
 else:
     sys.exit()
 
-from zkdeployment.base import features as installed
-
-listed = installed._listed
-installed._listed = lambda file: [entry for entry in listed(file) if entry[0] not in hidden.features]
+installed._features.cache_clear()
 import_all([name for name in features if name not in hidden.features])
 import_all(["programs", "sandbox"])
 {COMPOSE}"""

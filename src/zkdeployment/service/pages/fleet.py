@@ -229,9 +229,11 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         lambda: read_host_snapshot(adapters, cached.fleet, locks, status.id, now),
         HostSnapshot(cached.fleet, locks),
     )
-    # The page lists withheld services in a section of their own, with links.
-    shown_apart = replace(snapshot, withheld=(), left=())
-    explanation = explain_host(shown_apart, status.id, now=now)
+    identity = next(each for each in cached.fleet.identities if each.id == status.id)
+    withheld = withheld_of_host(read_withheld(request, adapters), identity)
+    # The section of withheld services lists those with a known reason, with links; the explanation names the rest.
+    listed = {(each.path, each.target) for each in withheld.services}
+    explanation = explain_host(replace(snapshot, withheld={*snapshot.withheld} - listed), status.id, now=now)
     records = last.read(Known.HISTORY, lambda: feed.history(RECENT), ())
     view = host_view(
         status,
@@ -242,8 +244,6 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         records,
         now=now,
     )
-    identity = next(each for each in cached.fleet.identities if each.id == status.id)
-    withheld = withheld_of_host(read_withheld(request, adapters), identity)
     return show_page(
         request,
         adapters,

@@ -249,7 +249,7 @@ class FleetVerdict:
     @property
     def shows_progress(self) -> bool:
         """Whether the share is shown as a bar: a full bar beside anything that is not good would hide it."""
-        return self.expected > 0 and (self.done < self.expected or self.tone is Tone.GOOD)
+        return self.done < self.expected or self.tone is Tone.GOOD
 
 
 #: Seconds whose finished hosts tell the pace of a deployment.

@@ -133,11 +133,11 @@ def test_no_step_begins_after_a_change_of_the_cluster_version_that_its_host_has_
     host = fleet.ready_host()
     begin = ZooKeeperServiceLock.begin
 
-    def write_before(lock: ZooKeeperServiceLock, step: str, stamp: int | None = None) -> None:
+    def write_before(lock: ZooKeeperServiceLock, step: str, *stamps: int | None) -> None:
         monkeypatch.undo()
         fleet.set_version(written)
         fleet.client.create("/heard")
-        begin(lock, step, stamp)
+        begin(lock, step, *stamps)
 
     monkeypatch.setattr(Supervision, "check_waiting", Supervision.check)  # no watch tells it in time
     monkeypatch.setattr(ZooKeeperServiceLock, "begin", write_before)

@@ -25,7 +25,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.service.users.user import Role
 from zkdeployment.strategies.progress import start
 from zkdeployment.strategies.state import RolloutObservation
-from zkdeployment.strategies.strategy import Pace, Selector
+from zkdeployment.strategies.strategy import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,8 +130,7 @@ def write(fleet: WrittenFleet) -> None:
     fleet.report(*(host.identity for host in hosts))
     fleet.register(*(replace(host, version=NEW) for host in hosts))
     manual = replace(group("others"), pace=Pace(manual=True))
-    canaries = replace(group("canaries"), selectors=(Selector(names=frozenset({"h000"})),))
-    plan = strategy(canaries, manual)
+    plan = strategy(manual)
     sequence = fleet.publish(NEW, TREE, subject=f"Web 1.3 {HOSTILE}", strategy=plan, age=60)
     present = {host.identity.id: host.facts for host in hosts}
     observation = RolloutObservation(now=1.0, present=present)
