@@ -218,6 +218,7 @@ def test_checks_follow_a_service_through_its_life(fleet, ports):
     fleet.push(port=new, greeting=HOSTILE)
     wait_until(lambda: any(f"port {new}" in output for output in fleet.outputs()), "the new port is checked")
     wait_until(lambda: len(fleet.active()) == 2, "both checks are active again")
+    wait_until(lambda: len(fleet.answers()) == 4, "the bridge has answered both changes")
     (removed, *rest), (added, *others) = fleet.answers()[2:]
     assert (removed, rest, others) == (added, ["success", True], ["success", False])
 
