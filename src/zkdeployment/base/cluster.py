@@ -187,6 +187,13 @@ def is_commit(text: str) -> bool:
     return _COMMIT.fullmatch(text) is not None
 
 
+def is_named(revision: Revision | None, name: str) -> bool:
+    """Whether ``name`` is the name of a revision: a commit id may be shortened to seven or more digits."""
+    text = "" if revision is None else str(revision)
+    is_prefix = re.fullmatch(r"[0-9a-f]{7,}", name) is not None and is_commit(text)
+    return text == name or (is_prefix and text.startswith(name))
+
+
 def short(revision: Revision | None) -> str:
     """Return a revision for display: a git commit id is shortened to twelve digits."""
     text = str(revision)

@@ -14,6 +14,7 @@ from zkdeployment.base.stop import LackingGroup, operators_stop, services_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.json_values import Properties
     from zkdeployment.base.stop import Stop
 
@@ -247,7 +248,12 @@ def is_host_name(target: str) -> bool:
     return "." in target and not target.startswith("/")
 
 
-def retry_objection(host: Host | None, stops: Collection[Stop], published: Revision | None) -> str:
+def retry_objection(
+    host: Host | None,
+    stops: Collection[Stop],
+    published: Revision | None,
+    maintenance: Mapping[str, Maintenance],
+) -> str:
     """Return why a host of a stopped fleet cannot try the ``published`` revision again; empty if it can.
 
     An agent that was restarted since its failure shows no error; its stop is still recorded.
@@ -257,9 +263,12 @@ def retry_objection(host: Host | None, stops: Collection[Stop], published: Revis
         return f"{stop}; an operator's stop is for all hosts: resume the fleet"
     if host is None:
         return "its agent is not registered; start the agent first"
+    host_id = host.identity.id
+    if host_id in maintenance:
+        return f"it is {maintenance[host_id]}; end that first: 'zkdeployment uncordon {host_id}'"
     if host.is_leasable:
         return "leases decide what it runs, and it tries again with its next lease"
-    if host.error is None and all(stop.host_id != host.identity.id for stop in stops):
+    if host.error is None and all(stop.host_id != host_id for stop in stops):
         return "it has not failed; 'zkdeployment resume' lets all hosts continue"
     if host.error is None and host.has(published):
         return "it has the published revision; 'zkdeployment resume' lets the other hosts continue"

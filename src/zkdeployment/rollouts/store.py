@@ -7,7 +7,7 @@ with ``agent.reporting``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.base.cluster import ClusterEvent
@@ -19,7 +19,7 @@ from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.strategies.criteria import proving as proving_hosts
-from zkdeployment.strategies.permission import Phase
+from zkdeployment.strategies.permission import Phase, without_hosts
 from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
-
-T = TypeVar("T")
 
 
 class PublishedGrants:
@@ -162,10 +160,6 @@ class HostRegistry:
         return facts | dict.fromkeys(sorted(unknown), Facts())
 
 
-def _others(values: Mapping[str, T], hosts: Collection[str]) -> dict[str, T]:
-    return {host: value for host, value in values.items() if host not in hosts}
-
-
 def remove_old_rollouts(session: Session, lead: FencedLead, current: str) -> None:
     """Remove grants, reports and acts of all rollouts but the current one, and states older than the history."""
     names = [name for name in session.children(paths.ROLLOUTS) or () if name != current]
@@ -239,9 +233,9 @@ class ZooKeeperRollouts:
         away = {name: facts for name, facts in self._registry.facts.items() if name in maintenance}
         return RolloutObservation(
             now=now,
-            present=_others(self._registry.facts, maintenance),
+            present=without_hosts(self._registry.facts, maintenance),
             absent={**self._registry.absent(hosts.values()), **away},
-            left_at=_others(self._registry.left_at, maintenance),
+            left_at=without_hosts(self._registry.left_at, maintenance),
             maintenance=maintenance,
             current=frozenset(name for name, host in hosts.items() if _is_current(host, revision)),
         )
@@ -257,7 +251,7 @@ class ZooKeeperRollouts:
             halt=""
             if snapshot.active
             else f"the fleet is stopped or held, or its version is not {state.revision}",
-            present=_others(self._registry.facts, maintenance),
+            present=without_hosts(self._registry.facts, maintenance),
             maintenance=maintenance,
             current=frozenset(
                 name

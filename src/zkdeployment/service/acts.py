@@ -264,7 +264,7 @@ class RetryHost(OperatorAct["tuple[FleetSnapshot, Host | None]"]):
         if snapshot.cluster is None:
             return "Nothing is published yet, so there is nothing to retry."
         reason = retry_obstacle(snapshot.cluster.state) or retry_objection(
-            host, snapshot.stops, snapshot.published
+            host, snapshot.stops, snapshot.published, snapshot.maintenance
         )
         return f"{_sentence(reason)}." if reason else ""
 
@@ -462,7 +462,7 @@ def retry_link(snapshot: FleetSnapshot, status: FleetStatus, back: str, user: Us
     if len(failed) != 1 or not user.may_act(RetryHost.RIGHT) or _state(snapshot) is not ClusterState.STOPPED:
         return ()
     host = next((host for host in snapshot.hosts if host.identity.id == failed[0].id), None)
-    if retry_objection(host, snapshot.stops, snapshot.published):
+    if retry_objection(host, snapshot.stops, snapshot.published, snapshot.maintenance):
         return ()
     return (RetryHost.link(f"Retry {failed[0].name}", "", back, host=failed[0].id),)
 

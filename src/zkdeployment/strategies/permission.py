@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+
+_V = TypeVar("_V")
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -45,6 +47,11 @@ def values_by_host(hosts: Sequence[str], values: Any) -> Mapping[str, Any]:
     if isinstance(values, dict):
         return values
     return {host: value for value, text in values for host in hosts_in(hosts, text)}
+
+
+def without_hosts(values: Mapping[str, _V], hosts: Collection[str]) -> dict[str, _V]:
+    """Return values by host without those of the ``hosts``."""
+    return {host: value for host, value in values.items() if host not in hosts}
 
 
 @dataclass(frozen=True)

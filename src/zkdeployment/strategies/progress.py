@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.strategies import phases, state_machine, timekeeping
 from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.group_analysis import passed_analyses, waiting_reason
-from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
+from zkdeployment.strategies.permission import Grant, Phase, PhaseReport, without_hosts
 from zkdeployment.strategies.phases import brief
 from zkdeployment.strategies.state import ActivePhase, Directive, Ending, Recovery, RecoveryStage, RolloutState
 from zkdeployment.strategies.state_machine import (
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.state import RolloutAct, RolloutObservation, RolloutSnapshot
     from zkdeployment.strategies.state_machine import Rollout, Task
     from zkdeployment.strategies.strategy import Strategy
-
-
-_V = TypeVar("_V")
 
 
 class RecoveryEvent(Enum):
@@ -260,7 +257,7 @@ def dismiss(state: RolloutState, hosts: Collection[str]) -> RolloutState:
     gone = {host for host in hosts if state.rollout.hosts.get(host) in NEXT_PHASE}
     if not gone:
         return state
-    state = replace(_leave_phase(state, gone), absent=_others(state.absent, gone))
+    state = replace(_leave_phase(state, gone), absent=without_hosts(state.absent, gone))
     return replace(state, rollout=state_machine.dismiss(state.rollout, gone))
 
 
@@ -283,19 +280,15 @@ def _leave_phase(state: RolloutState, hosts: Collection[str]) -> RolloutState:
         active = replace(
             active,
             task=replace(active.task, hosts=tuple(host for host in active.task.hosts if host not in hosts)),
-            granted=_others(active.granted, hosts),
-            reports=_others(active.reports, hosts),
+            granted=without_hosts(active.granted, hosts),
+            reports=without_hosts(active.reports, hosts),
         )
     return replace(
         state,
         active_phase=active,
-        late_joiners=_others(state.late_joiners, hosts),
-        late_since=_others(state.late_since, hosts),
+        late_joiners=without_hosts(state.late_joiners, hosts),
+        late_since=without_hosts(state.late_since, hosts),
     )
-
-
-def _others(values: Mapping[str, _V], hosts: Collection[str]) -> dict[str, _V]:
-    return {host: value for host, value in values.items() if host not in hosts}
 
 
 def restart_outdated(

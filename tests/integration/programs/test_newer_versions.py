@@ -9,7 +9,8 @@ from support.waiting import ManualClock
 from zkdeployment.base.act import Act
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
-from zkdeployment.fleet.store.audit import FailedLogin, LoginProblem, ZooKeeperActLog
+from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
+from zkdeployment.fleet.store.audit import ZooKeeperActLog
 from zkdeployment.pools.rules.node import NodeEvent
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.store.leases import ZooKeeperLeases

@@ -1,7 +1,7 @@
 import pytest
 
 from support.builders import make_host
-from zkdeployment.base.act import MAX_REASON_LENGTH, Act, sanitize
+from zkdeployment.base.act import MAX_REASON_LENGTH, Act, Maintenance, sanitize
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.host import Host, Identity, retry_objection
 from zkdeployment.base.stop import COORDINATOR, Stop
@@ -106,6 +106,7 @@ def test_an_operators_input_becomes_one_printable_line():
 
 FAILED = Stop("h1", "h1.example.com", "r2", "deploy /shop/web 0", "exit status 1", 1.0)
 ROLLOUT = Stop.of_operator(Act(COORDINATOR, "stop", "a critical group failed", 2.0))
+MAINTENANCE = Maintenance("h3", "ann", "a new disk", 1.0)
 OPERATOR = Stop.of_operator(Act("ann", "stop", "the network is down", 3.0))
 
 
@@ -122,10 +123,15 @@ OPERATOR = Stop.of_operator(Act("ann", "stop", "the network is down", 3.0))
         (make_host("h2", "r1"), (FAILED,), "it has not failed"),
         (make_host("h1", "r1", error="exit status 1"), (FAILED, OPERATOR), "stopped by ann: the network is down"),
         (make_host("h1", "r1", error="exit status 1", idle_role="lease:web"), (FAILED,), "leases decide"),
+        (
+            make_host("h3", "r1", error="exit status 1"),
+            (),
+            "it is in maintenance by ann",
+        ),
         (None, (FAILED,), "its agent is not registered"),
     ],
 )
 def test_a_failed_host_may_try_again_unless_an_operator_stopped_the_fleet(host, stops, objection):
-    found = retry_objection(host, stops, "r2")
+    found = retry_objection(host, stops, "r2", {"h3": MAINTENANCE})
     assert found.startswith(objection)
     assert bool(found) is bool(objection)

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from zkdeployment.base.cluster import is_commit, short
+from zkdeployment.base.cluster import is_commit, is_named, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
@@ -33,7 +33,6 @@ from zkdeployment.fleet.views.status import (
     describe_late_syncer,
     describe_unserved,
     fleet_status,
-    is_revision,
     most_important_hosts,
     status_changes,
     wait_verdict,
@@ -262,13 +261,12 @@ def _check_revision(revision: str, status: FleetStatus, operator: OperatorAdapte
             f"expected a revision after --wait, found the host {revision};"
             f" put hosts first: status {revision} --wait"
         )
-    syncer, refusals = operator.fleet.syncer_report(), operator.fleet.refusals()
-    known: list[Revision] = [] if status.wanted is None else [status.wanted]
-    known += [] if syncer is None else [commit.id for commit in syncer.waiting]
-    known += [record.revision for record in operator.fleet.history()]
-    known += [refusal.revision for refusal in reversed(refusals)]
-    if not any(is_revision(each, revision) for each in known):
-        echo(describe_unknown(revision, known, syncer, time.time()), err=True)
+    wanted = [] if status.wanted is None else [status.wanted]
+    published = [record.revision for record in operator.fleet.history()]
+    refused = [refusal.revision for refusal in reversed(operator.fleet.refusals())]
+    known = [*wanted, *published, *refused]
+    if unknown := describe_unknown(revision, known, operator.fleet.syncer_report(), time.time()):
+        echo(unknown, err=True)
 
 
 def _check_hosts(status: FleetStatus, operator: OperatorAdapters, *, waits: bool) -> None:
@@ -278,7 +276,7 @@ def _check_hosts(status: FleetStatus, operator: OperatorAdapters, *, waits: bool
         return
     revisions = [status.wanted, *(record.revision for record in operator.fleet.history())]
     for name in unknown:
-        if is_commit(name) or any(is_revision(revision, name) for revision in revisions):
+        if is_commit(name) or any(is_named(revision, name) for revision in revisions):
             raise click.UsageError(
                 f"expected the id or the name of a host, found the revision {name}; to wait for a revision, name"
                 f" it after --wait: status --wait {name}"

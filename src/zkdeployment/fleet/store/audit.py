@@ -1,17 +1,15 @@
-"""The audit record: the latest acts of operators, written in the transaction of each act, and failed logins."""
+"""The audit record: one node with the latest acts of operators, written in the transaction of each act."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.records import Key, Record
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Operation, Set
@@ -88,27 +86,3 @@ class ActAudit:
             self.log.record(act)
         except ZkdeploymentError as error:
             get_logger().warning("act-not-recorded", act=str(act), reason=str(error))
-
-
-class LoginProblem(Enum):
-    """The reasons for which logins are refused; the value is the text for logs and people.
-
-    An unknown name and a wrong key are one problem: an answer must not reveal which names exist.
-    """
-
-    WRONG = "the name or the key is wrong"
-    RETIRED = "the user is retired"
-    EXPIRED = "the key has expired"
-    THROTTLED = "there were too many failed logins"
-    TAKEN = "another user has this name"
-
-
-@dataclass(frozen=True, slots=True)
-class FailedLogin(Record):
-    """A failed login; ``user`` is ``None`` if no user has the given name, which may be a misplaced key."""
-
-    is_lenient: ClassVar[bool] = True
-    time: float
-    user: Annotated[str | None, Key(about="The user; null if there is no user of the given name.")] = None
-    address: str = "?"
-    problem: LoginProblem = LoginProblem.WRONG

@@ -114,10 +114,8 @@ class ZooKeeperClusterControl:
             published = published_revision(targets)
             cluster = retrying(cluster_of(hosts), host_id, published)
             host = None if node is None else Host.from_properties(host_id, node.properties)
-            reason = retry_objection(host, read_stops(self._session), published)
-            own = read_maintenance(self._session, act.time, [quote(host_id, safe="")]).get(host_id)
-            if own is not None:
-                reason = f"the host is {own}; end that first: 'zkdeployment uncordon {host_id}'"
+            maintenance = read_maintenance(self._session, act.time, [quote(host_id, safe="")])
+            reason = retry_objection(host, read_stops(self._session), published, maintenance)
             if reason:
                 raise RefusedError(f"{host_id} cannot try again: {reason}")
             return [

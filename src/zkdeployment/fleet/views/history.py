@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
-    from zkdeployment.fleet.store.audit import FailedLogin
+    from zkdeployment.fleet.failed_logins import FailedLogin
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.strategies.state import RolloutState
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
-from zkdeployment.base.cluster import ClusterState, Revision, short
+from zkdeployment.base.cluster import ClusterState, Revision, is_named, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.publication import Published
 from zkdeployment.base.records import Key, Record
@@ -75,12 +75,17 @@ _NAMED = 5
 
 
 def describe_unknown(revision: str, known: Iterable[Revision], syncer: SyncerReport | None, now: float) -> str:
-    """Return a sentence on a revision that is not among the ``known`` ones of the history and the branch.
+    """Return a sentence on a revision that neither is ``known`` nor waits in the branch; empty for all others.
 
-    Only a later reading of the repository by the syncer can find a commit that was just pushed.
+    ``known`` are the wanted, published and refused revisions. Only a later reading of the repository by the syncer
+    can find a commit that was just pushed.
     """
+    waiting = () if syncer is None else (commit.id for commit in syncer.waiting)
+    listed = list(dict.fromkeys([*waiting, *known]))
+    if any(is_named(each, revision) for each in listed):
+        return ""
     read = "no syncer has reported" if syncer is None else f"as of {ago(read_and_late(syncer)[0], now)}"
-    named = listing(list(dict.fromkeys(map(short, known))), _NAMED)
+    named = listing([short(each) for each in listed], _NAMED)
     return (
         f"no such commit is known, {read}: expected a revision that is published, refused or waits in the branch"
         f"{named and f' ({named})'}, found {revision}; waiting for its push"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.act import Maintenance, describe_maintenance
-from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_commit, short
+from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_named, short
 from zkdeployment.base.host import Leased, is_host_name, lease_text
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
@@ -124,17 +123,8 @@ def all_have(hosts: Sequence[HostStatus], revision: str | None = None) -> bool:
     if revision is None:
         reached = all(host.state is HostState.CONVERGED for host in expected)
     else:
-        reached = all(
-            host.state is not HostState.FAILED and is_revision(host.version, revision) for host in expected
-        )
+        reached = all(host.state is not HostState.FAILED and is_named(host.version, revision) for host in expected)
     return reached and (bool(expected) or any(host.state is HostState.EXCLUDED for host in hosts))
-
-
-def is_revision(version: Revision | None, name: str) -> bool:
-    """Return whether a version is the revision ``name``; a commit id may be shortened to seven or more digits."""
-    text = "" if version is None else str(version)
-    is_prefix = re.fullmatch(r"[0-9a-f]{7,}", name) is not None and is_commit(text)
-    return text == name or (is_prefix and text.startswith(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,15 +483,13 @@ def wait_verdict(
         reached = (bool(hosts) or state is ClusterState.RUNNING) and all_have(awaited)
     else:
         reached = all_have(awaited, str(revision))
-    pending = (
-        not hosts and not status.completed and (revision is None or is_revision(status.wanted, str(revision)))
-    )
+    pending = not hosts and not status.completed and (revision is None or is_named(status.wanted, str(revision)))
     if reached and not pending:
         return WaitVerdict.REACHED
     refused = (
         None if status.refusal is None or status.refusal.revision == status.wanted else status.refusal.revision
     )
-    if revision is not None and is_revision(refused, str(revision)):
+    if revision is not None and is_named(refused, str(revision)):
         return WaitVerdict.REFUSED
     return WaitVerdict.STOPPED if stopped else WaitVerdict.WAITING
 

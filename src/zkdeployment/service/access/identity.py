@@ -25,7 +25,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import BusyError, UnreachableError
-from zkdeployment.fleet.store.audit import LoginProblem
+from zkdeployment.fleet.failed_logins import LoginProblem
 from zkdeployment.service.access.cookies import SAFE_METHODS, session_token, site_of
 from zkdeployment.service.dependencies import Adapters, ServerAdapters, check_connection
 from zkdeployment.service.users.external_logins import PROXY_IDENTITY

@@ -14,8 +14,8 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.json_values import with_schema
 from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.fleet.explanations.host import explain_host, find_identity
+from zkdeployment.fleet.failed_logins import FailedLogin
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
-from zkdeployment.fleet.store.audit import FailedLogin
 from zkdeployment.fleet.views.history import Period, audit_records
 from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (

@@ -14,8 +14,8 @@ from zkdeployment.base.cluster import Revision
 from zkdeployment.base.errors import SourceError, TreeError
 from zkdeployment.base.text import printable
 from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
+from zkdeployment.fleet.failed_logins import FailedLogin
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet
-from zkdeployment.fleet.store.audit import FailedLogin
 from zkdeployment.fleet.views.history import audit_records
 from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.publishing.records import PublicationRecord, PublicationSummary

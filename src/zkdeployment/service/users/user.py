@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
 from zkdeployment.base.records import Key, Record, invalid
-from zkdeployment.fleet.store.audit import LoginProblem  # noqa: TC001  records read the types of their fields
+from zkdeployment.fleet.failed_logins import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.names import NameKind, is_name, name_problem
 from zkdeployment.base.records import Key, Record, no_keys
-from zkdeployment.fleet.store.audit import LoginProblem, recording
+from zkdeployment.fleet.failed_logins import LoginProblem
+from zkdeployment.fleet.store.audit import recording
 from zkdeployment.service.users.user import IssuedKey, NewUser, User
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode

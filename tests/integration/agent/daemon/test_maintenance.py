@@ -126,7 +126,7 @@ def test_a_host_in_maintenance_is_not_retried(fleet: Fleet, publishing: Publishi
         assert run("cordon", "h1", "--reason", "new disk")[0] == 0
         code, _, err = run("retry", "h1")
     assert code == 3
-    assert "h1 cannot try again: the host is in maintenance by" in err
+    assert "h1 cannot try again: it is in maintenance by" in err
 
 
 def test_a_host_in_maintenance_releases_the_lock_that_other_hosts_wait_for(

@@ -13,7 +13,7 @@ from support.forks import run_forked
 from support.waiting import wait_until
 from zkdeployment.base.errors import TreeError
 from zkdeployment.cli.operator_options import new_act
-from zkdeployment.fleet.store.audit import FailedLogin, LoginProblem
+from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
 from zkdeployment.service.users.login_store import record_failed_login

@@ -227,4 +227,4 @@ def test_a_wait_for_a_commit_that_waits_in_the_branch_names_no_mistake(run, flee
     assert "no such commit" not in run("--wait", "a" * 8, "--timeout", "0")[2]
     err = run("--wait", "b" * 8, "--timeout", "0")[2]
     assert "no such commit is known, as of" in err
-    assert f"(r1, {'a' * 7}" in err
+    assert f"({'a' * 12}, r1)" in err

@@ -1,7 +1,7 @@
 import pytest
 
 from zkdeployment.base.act import Act
-from zkdeployment.fleet.store.audit import FailedLogin, LoginProblem
+from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
 from zkdeployment.fleet.views.history import AuditRecords, Period, audit_records
 
 ACTS = (

@@ -1,9 +1,11 @@
 from dataclasses import replace
 
+import pytest
+
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.stop import Stop
-from zkdeployment.fleet.views.requests import describe_request, publication_obstacles
+from zkdeployment.fleet.views.requests import describe_request, describe_unknown, publication_obstacles
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.publishing.records import PublicationRequest
 
@@ -42,3 +44,19 @@ def test_a_stop_and_hosts_that_are_behind_are_obstacles_to_a_commit():
 def test_converged_held_and_new_fleets_have_no_obstacles_to_a_commit():
     for cluster in (Cluster("r2"), Cluster(False), None):
         assert [*publication_obstacles(FleetSnapshot(cluster, published="r2", hosts=hosts("r2")), "c")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "is_unknown"),
+    [
+        ("r1", ["r1"], False),
+        ("a" * 8, ["a" * 40], False),
+        ("a" * 6, ["a" * 40], True),  # too short for a commit id
+        ("r1", ["r12"], True),
+        ("r1", [], True),
+    ],
+)
+def test_only_a_revision_that_is_not_known_is_described_as_unknown(name, known, is_unknown):
+    found = describe_unknown(name, known, None, 100.0)
+    assert found.startswith("no such commit is known, no syncer has reported") is is_unknown
+    assert bool(found) is is_unknown
