@@ -89,11 +89,12 @@ def test_a_load_balancer_forwards_to_the_version_in_service_and_refuses_a_wrong_
         second.send_signal(signal.SIGTERM)
         second.wait()
         _, log = start("--file", balancer.file, "--template", template.with_suffix(".good"), *commands)
+        wait_until(lambda: "balancer-loaded" in log(), "the file of the right template")
         session._client.delete(f"{SOURCE}/{old}")
         Provider(session, SOURCE, new).register({"version": "2"})
         wait_until(lambda: balancer.answers() and balancer.get()[1] == b"new", "answers of the new version")
         assert new in balancer.file.read_text()
-        assert log().count("balancer-loaded") >= 2
+        wait_until(lambda: log().count("balancer-loaded") == 2, "the logged load of the new version")
 
 
 #: Addresses that other instances may register beside the one that answers; the last one has no IP address.
