@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import re
 import runpy
 import shlex
@@ -29,6 +30,7 @@ from zkdeployment.zookeeper import paths
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import ModuleType
 
 
 pytestmark = pytest.mark.all_features
@@ -241,10 +243,20 @@ def test_each_page_of_operations_is_in_their_index():
     assert [page for page in QUOTED if f"   {page.removeprefix('operations/')}\n" not in index] == []
 
 
+def constants(module: ModuleType) -> set[str]:
+    """Return the texts that a module keeps as constants."""
+    return {value for name, value in vars(module).items() if name.isupper() and isinstance(value, str)}
+
+
 def test_every_node_that_the_program_creates_is_documented():
     text = (MANUAL / "reference" / "places.rst").read_text(encoding="utf-8")
-    ours = {path for path in vars(paths).values() if isinstance(path, str) and path.startswith("/hosts")}
-    ours |= {path for name, path in vars(paths).items() if name.isupper() and str(path).startswith("/")}
+    ours = {path for path in constants(paths) if path.startswith("/")}
+    for file in SOURCE.rglob("*.py"):
+        if re.search(r"\bOURS\b|\bPROMOTION\b", file.read_text(encoding="utf-8")):
+            name = ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts)
+            ours |= {path for path in constants(importlib.import_module(name)) if path.startswith(paths.OURS)}
+    assert paths.STOPS in ours
+    assert {"/zkdeployment/pools/leases", "/zkdeployment/promotion/report"} <= ours
     assert {path for path in ours - {paths.OURS} if f"``{path}" not in text} == set()
 
 

@@ -97,18 +97,23 @@ class QueuedLock(Protocol):
         """Return the name of the holder, for hosts ``NAME (HOST-ID)``; ``None`` if the lock is free."""
 
 
+def no_lease(identity: Identity, *, remembers: bool = True) -> None:
+    """Return ``None``: this host cannot be leased."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLeases:
     """The functions with which a feature leases a host.
 
     ``follow`` gives the host the role of the lease that it followed last, and returns the follower of its lease.
     The arguments are the adapters, the reporting, the root directory, the role without a lease, and the name
-    of its package manager. ``trusted`` returns the reader of leases signed by the publishers in a file. ``end``
-    removes the files of leases from a host that has this role now and can no longer be leased.
+    of its package manager. ``reader`` returns the ``lease`` of ``AgentAdapters`` for the host with this root; with
+    a file of publishers, it refuses leases that none of them signed. ``end`` removes the files of leases from a
+    host that has this role now and can no longer be leased.
     """
 
     follow: Callable[[AgentAdapters, HostReporting, Path, str, str], HostRole]
-    trusted: Callable[[Path, Session, Path], Callable[..., Lease | None]]
+    reader: Callable[[Session, Path, Path | None], Callable[..., Lease | None]]
     end: Callable[[Path, RunDirectory, LeaseRecord, str | None], None]
 
 
@@ -118,8 +123,10 @@ class AgentAdapters:
 
     ``files`` is the software of the host, ``run`` the state of the agent itself. ``address`` is the configured
     address of the host, ``None`` for that of its connection. ``outdated`` returns whether the program on disk
-    differs from the running one. ``trusted`` reads publications of a host with publishers, ``trusted_lease`` its
-    lease; without them, the host believes ZooKeeper.
+    differs from the running one. ``trusted`` reads publications of a host with publishers; without it, the host
+    believes ZooKeeper. ``lease`` returns the lease of this host, whose identity it gets, and ``None`` without one;
+    with its argument ``remembers``, which is true by default, an older lease is refused from now on. A malformed
+    lease raises ``TreeError``, one that no publisher signed ``UntrustedError``.
     """
 
     session: Session
@@ -135,22 +142,7 @@ class AgentAdapters:
     outdated: Callable[[], bool]
     address: str | None = None
     trusted: TrustedPublications | None = None
-    trusted_lease: Callable[..., Lease | None] | None = None
-
-    def lease(self, identity: Identity, *, remembers: bool = True) -> Lease | None:
-        """Read the lease of this host, ``None`` without one; verify the lease if the host has publishers.
-
-        With ``remembers``, an older lease than this one is refused from now on. Raises ``TreeError`` for a
-        malformed lease, and ``UntrustedError`` for one that no publisher signed.
-        """
-        if self.trusted_lease is None:
-            return self.fleet.lease(identity)
-        return self.trusted_lease(identity, remembers=remembers)
-
-    def present_lease(self, identity: Identity) -> Lease | None:
-        """Read the lease of this host as ``lease`` does, with all changes before this call."""
-        self.session.sync()
-        return self.lease(identity)
+    lease: Callable[..., Lease | None] = no_lease
 
     def inventory(self) -> Inventory:
         """Read and return the host's inventory; raises ``PackageError`` or ``HostFilesError``."""

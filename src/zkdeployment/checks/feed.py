@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import SharedCall
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.documents.kinds import CHECK_GROUP, CheckGroup
 from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
 from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact
@@ -81,15 +82,15 @@ class CheckReadings:
         if self._nodes.are_stale:
             self._nodes.refresh(self._wanted)
         instances: dict[str, CheckInstance] = {}
-        for bucket in self._buckets(paths.CHECK_INSTANCES):
+        for bucket in self._buckets(check_paths.INSTANCES):
             instances |= self._decoded.value(bucket, bucket, _listed_parts) or {}
-        names = self._nodes.children(paths.CHECK_SYSTEMS)
-        self._systems = {unquote(name): self._record(f"{paths.CHECK_SYSTEMS}/{name}") for name in names}
+        names = self._nodes.children(check_paths.SYSTEMS)
+        self._systems = {unquote(name): self._record(f"{check_paths.SYSTEMS}/{name}") for name in names}
         self._silent = silent_systems(self._systems, now)
         decoded = [self._decoded.value(path, path, _group) for path in self._buckets(_GROUPS)]
         groups = [group for group in decoded if group is not None]
         self._decoded.forget()
-        unwritten = unwritten_in(self._nodes.node(paths.CHECKS_UNWRITTEN))
+        unwritten = unwritten_in(self._nodes.node(check_paths.UNWRITTEN))
         return check_reading(instances, self._systems, now, unwritten, groups)
 
     def _record(self, path: str) -> SystemRecord:
@@ -110,14 +111,14 @@ class CheckReadings:
 
     def _wanted(self) -> Iterator[Read]:
         """Yield all reads to follow: of all instances, and of the records of all monitoring systems."""
-        yield Read(paths.CHECK_INSTANCES, children=True)
-        yield Read(paths.CHECK_SYSTEMS, children=True)
-        yield Read(paths.CHECKS_UNWRITTEN)
+        yield Read(check_paths.INSTANCES, children=True)
+        yield Read(check_paths.SYSTEMS, children=True)
+        yield Read(check_paths.UNWRITTEN)
         yield Read(_GROUPS, children=True)
         yield from map(Read, self._buckets(_GROUPS))
-        yield from map(Read, self._buckets(paths.CHECK_INSTANCES))
-        for name in self._nodes.children(paths.CHECK_SYSTEMS):
-            path = f"{paths.CHECK_SYSTEMS}/{name}"
+        yield from map(Read, self._buckets(check_paths.INSTANCES))
+        for name in self._nodes.children(check_paths.SYSTEMS):
+            path = f"{check_paths.SYSTEMS}/{name}"
             yield from (Read(path), Read(f"{path}/contact"), Read(f"{path}/results", children=True))
             yield from map(Read, self._buckets(f"{path}/results"))
 
@@ -150,11 +151,11 @@ class _CheckAssembly:
 
     def wanted(self) -> Iterator[Read]:
         """Yield the node of the changes."""
-        yield Read(paths.CHECKS_CHANGED)
+        yield Read(check_paths.CHANGED)
 
     def reading(self) -> LastCheckChanges | None:
         """Return the changes; ``None`` before the first one."""
-        changes = self._decoded.value(paths.CHECKS_CHANGED, "", lambda _name, node: decode_changes(node))
+        changes = self._decoded.value(check_paths.CHANGED, "", lambda _name, node: decode_changes(node))
         self._decoded.forget()
         return changes
 

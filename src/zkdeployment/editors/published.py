@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.editors.rules.context import Live
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.zookeeper.session import verb_session
+from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.zookeeper.servers import Servers
-    from zkdeployment.zookeeper.session import Session
 
 #: Seconds between two reads of the hosts, and between two attempts to connect.
 _INTERVAL = 30.0

@@ -16,8 +16,8 @@ from pygls.uris import from_fs_path, to_fs_path
 from pygls.workspace import ServerTextPosition
 
 from zkdeployment.base.errors import TreeError
-from zkdeployment.base.source_files import Severity, is_tree_file
-from zkdeployment.editors.rules.completion import ProposalKind, tree_proposals
+from zkdeployment.base.source_files import Problem, Severity, is_tree_file
+from zkdeployment.editors.rules.completion import Proposal, ProposalKind, tree_proposals
 from zkdeployment.editors.rules.context import Live, TreeContext
 from zkdeployment.editors.rules.document_text import describe_place, document_proposals, place_at
 from zkdeployment.editors.rules.hover import describe_node, describe_tree_place, node_under
@@ -36,9 +36,7 @@ from zkdeployment.tree.links import resolve
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.base.source_files import Problem
     from zkdeployment.editors.published import PublishedFleet
-    from zkdeployment.editors.rules.completion import Proposal
 
 #: Seconds after the last key until the tree is checked.
 _PAUSE = 0.03

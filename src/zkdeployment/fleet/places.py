@@ -30,6 +30,8 @@ class FleetPlaces:
     #: Reads the facts for the monitor of the fleet, at a time in seconds since the epoch, and returns the function
     #: that judges them.
     alarms: Callable[[Session, float], JudgeAlarms] | None = None
+    #: Returns the paths of the feature's nodes for a host, which is given by its id; they go when it is forgotten.
+    host_nodes: Callable[[str], Iterable[str]] = lambda _host_id: ()
     #: The findings on hosts (by id), the worst first; with a path, only those about one service. The time is in
     #: seconds since the epoch.
     host_findings: Callable[[OperatorAdapters, Collection[str], float, str | None], Sequence[HostFinding]] = (

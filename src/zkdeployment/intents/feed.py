@@ -11,8 +11,7 @@ from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.intents.documents.values import IntentSubject, subject_text
 from zkdeployment.intents.rules.reality import FleetReports, fleet_reports
-from zkdeployment.intents.store.records import read_record, read_records, summary_of
-from zkdeployment.zookeeper import paths
+from zkdeployment.intents.store.records import INTENTS, read_record, read_records, summary_of
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, late_read
 
@@ -37,14 +36,13 @@ class _IntentAssembly:
 
     def wanted(self) -> Iterator[Read]:
         """Yield the indexes of all intents."""
-        yield Read(paths.INTENTS, children=True)
-        yield from (Read(f"{paths.INTENTS}/{name}") for name in self._nodes.children(paths.INTENTS))
+        yield Read(INTENTS, children=True)
+        yield from (Read(f"{INTENTS}/{name}") for name in self._nodes.children(INTENTS))
 
     def reading(self) -> Summaries:
         """Return the content of the indexes: the same mapping if none of them has changed."""
         found = (
-            self._decoded.value(f"{paths.INTENTS}/{name}", name, summary_of)
-            for name in self._nodes.children(paths.INTENTS)
+            self._decoded.value(f"{INTENTS}/{name}", name, summary_of) for name in self._nodes.children(INTENTS)
         )
         records = [record for record in found if record is not None]
         known = self._summaries.values()

@@ -19,6 +19,7 @@ FEATURE = Feature(
         FleetPlaces(
             feed_parts=value_in(".pools.feed", "FEED_PARTS"),
             alarms=function_in(".pools.opening", "alarms"),
+            host_nodes=function_in(".pools.paths", "host_nodes"),
         ),
         ServicePlaces(
             api_routers=value_in(".pools.api", "ROUTERS"),

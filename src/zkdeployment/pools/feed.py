@@ -13,13 +13,14 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.overview import level_changes, node_changes, pool_overviews, session_changes
 from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot, TenantSession
 from zkdeployment.pools.store.store import EndedRecords, decode_record, record_path
 from zkdeployment.publishing.store.documents import document_path
-from zkdeployment.zookeeper import paths
+from zkdeployment.service.users.user_store import USERS
 from zkdeployment.zookeeper.nodes import Node, unpack
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
@@ -41,10 +42,10 @@ _MOST_ENDED = 1000
 _DOCUMENT: DocumentKey = (POOLS.name, ())
 
 #: The nodes whose children are read.
-_DIRECTORIES = (paths.POOL_NODES, paths.POOL_SESSIONS, paths.POOL_FILLING, paths.USERS)
+_DIRECTORIES = (pool_paths.NODES, pool_paths.SESSIONS, pool_paths.FILLING, USERS)
 
 #: The nodes whose children hold all information in their names.
-_LISTS = (paths.POOL_CLAIMS, paths.POOL_WORKERS)
+_LISTS = (pool_paths.CLAIMS, pool_paths.WORKERS)
 
 
 class PoolAssembly:
@@ -67,11 +68,11 @@ class PoolAssembly:
     def reading(self) -> PoolReading:
         """Return the reading: the same object if nothing in it has changed."""
         configuration = self._decoded.value(document_path(_DOCUMENT), "", _configuration)
-        nodes = self._all(paths.POOL_NODES, _node)
-        sessions = [session for session in self._all(paths.POOL_SESSIONS, _session) if session.is_active]
+        nodes = self._all(pool_paths.NODES, _node)
+        sessions = [session for session in self._all(pool_paths.SESSIONS, _session) if session.is_active]
         ended = [self._decoded.value(path, path, _session) for path in self._ended_paths()]
-        filling = self._all(paths.POOL_FILLING, _filling)
-        users = self._all(paths.USERS, _user)
+        filling = self._all(pool_paths.FILLING, _filling)
+        users = self._all(USERS, _user)
         claims, workers = map(self._nodes.children, _LISTS)
         parts = (configuration, claims, workers, *nodes, *sessions, *ended, *filling, *users)
         if len(parts) != len(self._parts) or any(map(_differ, parts, self._parts)):
@@ -93,9 +94,9 @@ class PoolAssembly:
 
     def _ended_paths(self) -> list[str]:
         """Return the paths of the sessions that have ended since the last reading."""
-        present = set(self._nodes.children(paths.POOL_SESSIONS))
+        present = set(self._nodes.children(pool_paths.SESSIONS))
         gone = (number for number in self._reading.snapshot.sessions if str(number) not in present)
-        return [record_path(paths.POOL_SESSIONS_ENDED, number) for number in gone]
+        return [record_path(pool_paths.SESSIONS_ENDED, number) for number in gone]
 
     def _all(self, directory: str, decode: Callable[[str, Node], T | None]) -> list[T]:
         values = (
@@ -134,7 +135,7 @@ class _EndedSessions:
     def get(self, active: frozenset[int]) -> tuple[TenantSession, ...]:
         """Return the newest sessions that have ended, newest first; ``active`` are the ids of the active ones."""
         if self._read is None or self._read[0] != active:
-            records = EndedRecords(self._session, paths.POOL_SESSIONS_ENDED).newest(_MOST_ENDED)
+            records = EndedRecords(self._session, pool_paths.SESSIONS_ENDED).newest(_MOST_ENDED)
             found = (_session(path, node) for path, node in records)
             self._read = active, tuple(ended for ended in found if ended is not None)
         return self._read[1]
@@ -157,15 +158,15 @@ def _configuration(_name: str, node: Node) -> PoolConfiguration | None:
 
 
 def _node(name: str, node: Node) -> PoolNode | None:
-    return decode_record(f"{paths.POOL_NODES}/{name}", node, PoolNode, stamp=node.version)
+    return decode_record(f"{pool_paths.NODES}/{name}", node, PoolNode, stamp=node.version)
 
 
 def _session(name: str, node: Node) -> TenantSession | None:
-    return decode_record(f"{paths.POOL_SESSIONS}/{name}", node, TenantSession, stamp=node.version)
+    return decode_record(f"{pool_paths.SESSIONS}/{name}", node, TenantSession, stamp=node.version)
 
 
 def _filling(name: str, node: Node) -> tuple[str, FillingRecord] | None:
-    record = decode_record(f"{paths.POOL_FILLING}/{name}", node, FillingRecord, stamp=node.version)
+    record = decode_record(f"{pool_paths.FILLING}/{name}", node, FillingRecord, stamp=node.version)
     return None if record is None else (name, record)
 
 

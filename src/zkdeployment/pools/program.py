@@ -14,6 +14,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.cli.process import arm_failpoints
 from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.daemon.pool_worker import NodeTasks, PoolWorker, TaskRuns
 from zkdeployment.pools.documents import AnsibleMechanism, Mechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import (
@@ -30,7 +31,6 @@ from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPlaybookLog, ZooKeeperPools
 from zkdeployment.publishing.keys.publish_key import PublishKey
 from zkdeployment.publishing.keys.ssh_signatures import LEASES, PublisherKeysFile
-from zkdeployment.zookeeper.paths import POOLS
 from zkdeployment.zookeeper.servers import AclEntry
 from zkdeployment.zookeeper.session import Session
 
@@ -78,7 +78,7 @@ def build_pool_worker(settings: Settings) -> Iterator[tuple[PoolWorker, Control]
         name=f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
         connect=session.open,
         connection=lambda: session.link,
-        pulse=partial(session.get, POOLS),
+        pulse=partial(session.get, pool_paths.POOLS),
         session_timeout=_SESSION,
         interval=pools.interval,
         clock=clock,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zkdeployment
-from zkdeployment.agent.adapters import AgentAdapters
+from zkdeployment.agent.adapters import AgentAdapters, no_lease
 from zkdeployment.agent.checkouts.places import CheckoutPlaces
 from zkdeployment.agent.daemon.agent import Agent
 from zkdeployment.agent.daemon.deployment import HostCommands
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.adapters import HostLeases, PackageManager
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
-    from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.machine.files import JsonFile
@@ -268,7 +267,6 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
     """
     environment, clock = _environment(settings), SystemClock()
     packages = packages or _package_manager(settings, tick)
-    publications, leases = _trusted(settings, session, run.path)
     return AgentAdapters(
         session=session,
         fleet=ZooKeeperFleet(session, memory=run.session, lock_delay=settings.lock_delay),
@@ -291,8 +289,10 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
         mailer=SmtpMailer(settings.mailto, server=settings.smtp),
         outdated=_PROGRAM.outdated,
         address=settings.address,
-        trusted=publications,
-        trusted_lease=leases,
+        trusted=_trusted(settings, session, run.path),
+        lease=_host_leases().reader(session, settings.root, settings.publishers)
+        if settings.leasable
+        else no_lease,
     )
 
 
@@ -307,20 +307,15 @@ def _package_manager(settings: Settings, tick: Callable[[], None]) -> PackageMan
     return Dnf(settings.root, settings.repositories, tick=tick)
 
 
-def _trusted(
-    settings: Settings, session: Session, run: Path
-) -> tuple[TrustedPublications | None, Callable[..., Lease | None] | None]:
-    """Return the readers of signed publications and leases for a host with publishers; others do not load them."""
+def _trusted(settings: Settings, session: Session, run: Path) -> TrustedPublications | None:
+    """Return the reader of signed publications for a host with publishers; others do not load it."""
     if settings.publishers is None:
-        return None, None
+        return None
     with late_import():
         from zkdeployment.programs.host_trust import trusted_publications  # noqa: PLC0415
-    publications = trusted_publications(
+    return trusted_publications(
         settings.publishers, session, root=settings.root, run=run, minimum=settings.minimum_sequence
     )
-    if not settings.leasable:
-        return publications, None
-    return publications, _host_leases().trusted(settings.publishers, session, settings.root)
 
 
 def _telemetry(metrics: Path | None, session: Session) -> AgentEvents:

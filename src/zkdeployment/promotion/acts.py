@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import NotFoundError, RefusedError, TreeError
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.promotion.documents import FLEETS
-from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, MoveOutcome
-from zkdeployment.publishing.acts.commits import CommitOrder
-from zkdeployment.publishing.acts.rollback import rollback_changes
+from zkdeployment.promotion.documents import FLEETS, Fleets
+from zkdeployment.promotion.records import PROMOTION_ROLLBACK_TRAILER, BranchMove, MoveOutcome, PromotionEntry
+from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
+from zkdeployment.publishing.acts.rollback import RollbackOrder, rollback_changes
 from zkdeployment.publishing.rules.review import check_change
 from zkdeployment.publishing.section import ChangeBasis
 from zkdeployment.strategies.views import RolloutProgressState
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zkdeployment.promotion.branches import FleetBranches
-    from zkdeployment.promotion.documents import Fleets
-    from zkdeployment.promotion.records import PromotionEntry
-    from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOutcome, FileChanges
-    from zkdeployment.publishing.acts.rollback import RollbackOrder
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 _SUCCESS = RolloutProgressState.SUCCESS.value

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.cluster import is_commit, short
 from zkdeployment.base.errors import SourceError, without_passwords
-from zkdeployment.base.source_files import TREE_SUFFIXES
+from zkdeployment.base.source_files import TREE_SUFFIXES, SourceFile
 from zkdeployment.promotion.records import (
     PROMOTION_ROLLBACK_TRAILER,
     BranchMove,
@@ -24,6 +24,7 @@ from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import (
     DENIED,
+    GitOutput,
     GitTimeoutError,
     failure_cause,
     ssh_variables,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.sources.git.command import GitOutput
 
 V = TypeVar("V")
 

@@ -19,9 +19,12 @@ from zkdeployment.base.errors import SourceError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.text import listing
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.promotion.documents import promotion_in_force
+from zkdeployment.promotion.documents import Fleets, Promotion, promotion_in_force
 from zkdeployment.promotion.records import (
+    BranchMove,
     BranchTip,
+    FleetReport,
+    FleetStanding,
     FleetState,
     MoveOutcome,
     PromoterReport,
@@ -31,6 +34,7 @@ from zkdeployment.promotion.records import (
 from zkdeployment.promotion.rules import (
     FleetFacts,
     MainBranch,
+    NextPromotion,
     PromotionFacts,
     first_observation,
     halt_reason,
@@ -43,7 +47,7 @@ from zkdeployment.promotion.rules import (
     wanted_dry_runs,
     wanted_moves,
 )
-from zkdeployment.strategies.daemon import RolloutDaemon
+from zkdeployment.strategies.daemon import LeaderAdapters, RolloutDaemon
 from zkdeployment.strategies.progress import advance, start, supersede
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors
@@ -53,13 +57,9 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.promotion.branches import FleetBranches
-    from zkdeployment.promotion.documents import Fleets, Promotion
-    from zkdeployment.promotion.records import BranchMove, FleetReport, FleetStanding
-    from zkdeployment.promotion.rules import NextPromotion
     from zkdeployment.promotion.services import FleetServices
     from zkdeployment.promotion.store import PromoterStore, PromotionSnapshot
     from zkdeployment.publishing.records import CommitSummary
-    from zkdeployment.strategies.daemon import LeaderAdapters
     from zkdeployment.strategies.state import RolloutState
 
 #: Seconds between two cycles: at most without any change, and while services have not answered yet.

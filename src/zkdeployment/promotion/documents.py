@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from zkdeployment.base.errors import without_passwords
 from zkdeployment.base.host import Facts
 from zkdeployment.base.names import NameKind
-from zkdeployment.base.source_files import Severity
-from zkdeployment.documents.forms import TEXT, list_form, mapping_form, name_form, text_form
+from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.documents.forms import TEXT, Fault, list_form, mapping_form, name_form, text_form
 from zkdeployment.documents.kinds import DocumentKind
 from zkdeployment.strategies.documents import (
     LABEL,
@@ -31,17 +31,14 @@ from zkdeployment.strategies.documents import (
     window_from_json,
 )
 from zkdeployment.strategies.queries import variables_in
-from zkdeployment.strategies.strategy import MemberKind, OnFailure, unmatched_selectors
+from zkdeployment.strategies.strategy import MemberKind, OnFailure, Strategy, Window, unmatched_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.base.source_files import Problem
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.documents.forms import Fault
     from zkdeployment.documents.yaml_values import Way
     from zkdeployment.publishing.places import ReviewRule
-    from zkdeployment.strategies.strategy import Strategy, Window
 
 FLEETS_SCHEMA = "zkdeployment/Fleets/v1"
 PROMOTION_SCHEMA = "zkdeployment/Promotion/v1"

@@ -9,8 +9,17 @@ from urllib.parse import unquote
 from zkdeployment.base.act import Act
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
-from zkdeployment.promotion.records import PromoterReport, PromotionEntry, withholding
-from zkdeployment.promotion.store import newest_first, record_of, standings_of, state_of
+from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, withholding
+from zkdeployment.promotion.store import (
+    FLEETS,
+    HISTORY,
+    REPORT,
+    WITHHELD,
+    newest_first,
+    record_of,
+    standings_of,
+    state_of,
+)
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.views import describe_rollout, rollout_state
 from zkdeployment.zookeeper import paths
@@ -21,7 +30,6 @@ from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.promotion.records import FleetStanding
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.nodes import Node
 
@@ -61,12 +69,12 @@ class _PromotionAssembly:
 
     def wanted(self) -> Iterator[Read]:
         """Yield the nodes of promotions, as far as the nodes read so far show them."""
-        yield from map(Read, (paths.PROMOTIONS, paths.PROMOTION_FLEETS, paths.PROMOTER_REPORT))
+        yield from map(Read, (paths.PROMOTIONS, FLEETS, REPORT))
         if (current := self._current) is not None:
             yield Read(current)
-        for directory in (paths.PROMOTION_HISTORY, paths.PROMOTION_WITHHELD, paths.PROMOTERS):
+        for directory in (HISTORY, WITHHELD, paths.PROMOTERS):
             yield Read(directory, children=True)
-        for directory in (paths.PROMOTION_HISTORY, paths.PROMOTION_WITHHELD):
+        for directory in (HISTORY, WITHHELD):
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
         yield from map(Read, self._promoters)
 
@@ -74,17 +82,17 @@ class _PromotionAssembly:
         """Return the reading: the same object if nothing in it has changed."""
         withheld = {
             unquote(name): act
-            for name in self._nodes.children(paths.PROMOTION_WITHHELD)
-            if (act := self._value(f"{paths.PROMOTION_WITHHELD}/{name}", _act)) is not None
+            for name in self._nodes.children(WITHHELD)
+            if (act := self._value(f"{WITHHELD}/{name}", _act)) is not None
         }
         history = tuple(
             entry
-            for name in newest_first(self._nodes.children(paths.PROMOTION_HISTORY))
-            if (entry := self._value(f"{paths.PROMOTION_HISTORY}/{name}", _entry)) is not None
+            for name in newest_first(self._nodes.children(HISTORY))
+            if (entry := self._value(f"{HISTORY}/{name}", _entry)) is not None
         )
         state = None if self._current is None else self._value(self._current, _state)
-        standings = self._value(paths.PROMOTION_FLEETS, standings_of) or {}
-        report = self._value(paths.PROMOTER_REPORT, _report)
+        standings = self._value(FLEETS, standings_of) or {}
+        report = self._value(REPORT, _report)
         leading = (self._nodes.node(path) for path in self._promoters)
         node = next((node for node in leading if node is not None), None)
         promoter = None if node is None else contender("", node).identity

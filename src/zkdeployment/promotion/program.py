@@ -10,9 +10,9 @@ import click
 
 from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
-from zkdeployment.base.daemon.control import obey_signals
+from zkdeployment.base.daemon.control import Control, obey_signals
 from zkdeployment.cli.leader import leader_adapters
-from zkdeployment.config.settings import load
+from zkdeployment.config.settings import Settings, load
 from zkdeployment.promotion.branches import FleetBranches
 from zkdeployment.promotion.daemon import Promoter
 from zkdeployment.promotion.services import FleetServices, ServiceClient
@@ -23,9 +23,6 @@ from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from zkdeployment.base.daemon.control import Control
-    from zkdeployment.config.settings import Settings
 
 
 @contextlib.contextmanager

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.base.host import RESTART
+from zkdeployment.base.host import RESTART, Facts
 from zkdeployment.promotion.records import (
     BranchMove,
     BranchTip,
+    DryRun,
     FleetReport,
     FleetStanding,
     FleetState,
@@ -25,20 +26,16 @@ from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.permission import Phase, PhaseReport
 from zkdeployment.strategies.phases import awaited
 from zkdeployment.strategies.progress import dismiss, has_failed, withdraw
-from zkdeployment.strategies.state import Directive, Ending, RolloutObservation
+from zkdeployment.strategies.state import Directive, Ending, RolloutAct, RolloutObservation, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.strategy import Group, Selector, is_open, members, next_opening
+from zkdeployment.strategies.strategy import Group, Selector, Strategy, is_open, members, next_opening
 from zkdeployment.strategies.views import rollout_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.act import Act
-    from zkdeployment.base.host import Facts
     from zkdeployment.promotion.documents import Fleet, Fleets, Promotion
-    from zkdeployment.promotion.records import DryRun
-    from zkdeployment.strategies.state import RolloutAct, RolloutState
-    from zkdeployment.strategies.strategy import Strategy
 
 
 #: Seconds between two records of the time at which a service last answered, if nothing else has changed.

@@ -22,6 +22,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import read_secret
 from zkdeployment.base.machine.http import (
     EncryptionError,
+    HttpAnswer,
     HttpClient,
     HttpError,
     RedirectError,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.base.machine.http import HttpAnswer
     from zkdeployment.promotion.streams import EventStreams
 
 #: Seconds that a service has for a report, for a dry run, which may resolve packages, and for an act.

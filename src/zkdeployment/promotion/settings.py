@@ -12,6 +12,7 @@ from zkdeployment.config.forms import (
     POSITIVE_SECONDS,
     REQUIRED,
     TEXT,
+    Section,
     SectionSettings,
     checked,
     setting,
@@ -19,8 +20,6 @@ from zkdeployment.config.forms import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from zkdeployment.config.forms import Section
 
 
 @dataclass(frozen=True, kw_only=True)

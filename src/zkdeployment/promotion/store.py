@@ -16,28 +16,30 @@ from zkdeployment.base.errors import RefusedError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.promotion.records import FleetStanding, PromoterReport, PromotionEntry, withholding
-from zkdeployment.strategies.state import RolloutAct
+from zkdeployment.strategies.state import Directive, RolloutAct, RolloutState
 from zkdeployment.strategies.store.acts import NewActs, read_new_acts, record_act
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state, encode_state
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode, pack, unpack
-from zkdeployment.zookeeper.transactions import Create, Delete, Set, commit_afresh
+from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from zkdeployment.strategies.state import Directive, RolloutState
     from zkdeployment.strategies.store.leadership import FencedLead
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Check, Operation
+
+HISTORY = f"{paths.PROMOTION}/history"
+FLEETS = f"{paths.PROMOTION}/fleets"
+WITHHELD = f"{paths.PROMOTION}/withheld"
+REPORT = f"{paths.PROMOTION}/report"
 
 #: The entries of the history that are kept.
 HISTORY_LIMIT = 100
 
-_NODES = (paths.PROMOTION, paths.PROMOTIONS, paths.PROMOTION_HISTORY, paths.PROMOTION_WITHHELD)
+_NODES = (paths.PROMOTION, paths.PROMOTIONS, HISTORY, WITHHELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +96,13 @@ def read_promotion(
         standings=read_standings(session, watch),
         withheld=read_withheld(session, watch_orders),
         history=history,
-        report=record_of(session.get(paths.PROMOTER_REPORT, watch), PromoterReport),
+        report=record_of(session.get(REPORT, watch), PromoterReport),
     )
 
 
 def read_standings(session: Session, watch: Callable[[object], None] | None = None) -> dict[str, FleetStanding]:
     """Return the standings of all fleets by name, in the order of their document."""
-    node = session.get(paths.PROMOTION_FLEETS, watch)
+    node = session.get(FLEETS, watch)
     return {} if node is None else standings_of(node)
 
 
@@ -115,7 +117,7 @@ def standings_of(node: Node) -> dict[str, FleetStanding]:
 
 def read_withheld(session: Session, watch: Callable[[object], None] | None = None) -> dict[str, Act]:
     """Return the acts by which operators withhold fleets, as ``withholding`` takes them."""
-    names = sorted(session.children(paths.PROMOTION_WITHHELD, watch) or ())
+    names = sorted(session.children(WITHHELD, watch) or ())
     nodes = session.get_many(_withheld_path(unquote(name)) for name in names)
     return {
         unquote(name): Act.from_json(node.properties)
@@ -129,7 +131,7 @@ def read_history(session: Session, watch: Callable[[object], None] | None = None
 
     ``watch`` is called once when an entry is added, or when the newest one changes.
     """
-    names = newest_first(session.children(paths.PROMOTION_HISTORY, watch) or ())
+    names = newest_first(session.children(HISTORY, watch) or ())
     newest = [session.get(_history_path(name), watch) for name in names[:1]]
     nodes = [*newest, *session.get_many(map(_history_path, names[1:]))]
     return tuple(entry for node in nodes if (entry := record_of(node, PromotionEntry)) is not None)
@@ -274,18 +276,18 @@ class PromoterStore:
 
     def write_standings(self, standings: Iterable[FleetStanding]) -> None:
         """Replace the standings of all fleets, unless nothing changed."""
-        self._write("fleets", paths.PROMOTION_FLEETS, pack([standing.to_json() for standing in standings]))
+        self._write("fleets", FLEETS, pack([standing.to_json() for standing in standings]))
 
     def write_report(self, report: PromoterReport) -> None:
         """Replace the report of the promoter."""
-        self._write("report", paths.PROMOTER_REPORT, pack(report.to_json()))
+        self._write("report", REPORT, pack(report.to_json()))
 
     def tidy(self, current: str) -> None:
         """Remove the records of all promotions but the current one, and the oldest entries of the history."""
         for name in self._session.children(paths.PROMOTIONS) or ():
             if name != current:
                 self.lead.commit_in_batches("tidy", self._removals(name))
-        entries = sorted(self._session.children(paths.PROMOTION_HISTORY) or (), key=_order, reverse=True)
+        entries = sorted(self._session.children(HISTORY) or (), key=_order, reverse=True)
         self.lead.commit_in_batches("tidy", (Delete(_history_path(name)) for name in entries[HISTORY_LIMIT:]))
 
     def _removals(self, name: str) -> Iterator[Operation]:
@@ -315,11 +317,11 @@ class PromoterStore:
 
 
 def _withheld_path(branch: str) -> str:
-    return f"{paths.PROMOTION_WITHHELD}/{quote(branch, safe='')}"
+    return f"{WITHHELD}/{quote(branch, safe='')}"
 
 
 def _history_path(promotion: str) -> str:
-    return f"{paths.PROMOTION_HISTORY}/{promotion}"
+    return f"{HISTORY}/{promotion}"
 
 
 def _order(promotion: str) -> tuple[int, int]:

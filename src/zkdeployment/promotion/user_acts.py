@@ -5,24 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.act import ActRight
+from zkdeployment.base.act import Act, ActRight
 from zkdeployment.promotion import store
 from zkdeployment.promotion.views.fleets import describe_stopped, with_withheld
-from zkdeployment.service.act import EmergencyAct, RecordedAct, given
+from zkdeployment.service.act import Actor, EmergencyAct, PlannedAct, RecordedAct, Visit, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
 from zkdeployment.strategies.progress import has_failed
-from zkdeployment.strategies.state import Directive
+from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
-    from zkdeployment.base.act import Act
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.promotion.feed import PromotionReading
     from zkdeployment.promotion.store import PromotionSnapshot
-    from zkdeployment.service.act import Actor, PlannedAct, Visit
     from zkdeployment.service.views.frame import ActLink
-    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus
 
 #: The page with the links to the forms.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -17,8 +17,6 @@ from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import is_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from zkdeployment.base.json_values import Properties
 
 #: The beginning of the names of labels. Prometheus drops such labels unless relabelling gives them other names.

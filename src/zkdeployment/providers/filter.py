@@ -12,6 +12,7 @@ import os
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote
 
 import click
 
@@ -75,6 +76,11 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.servers import Servers
 
 
+def lock_path(output: str) -> str:
+    """Return the lock of the filters that keep the list at ``output``."""
+    return f"{paths.OURS}/filters/{quote(output, safe='')}"
+
+
 class ZooKeeperFilter:
     """The list at ``output`` of the instances at ``source``, through one session.
 
@@ -102,7 +108,7 @@ class ZooKeeperFilter:
         self._list = FollowedNodes(session, changed)
         self._reach = reach
         identity = f"{socket.gethostname()} (process {os.getpid()})"
-        self._lock = ContenderLock(session, paths.filter_path(output), identity)
+        self._lock = ContenderLock(session, lock_path(output), identity)
         self._leads = False
         self._node: Node | None = None
 

@@ -15,7 +15,7 @@ from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine import process
 from zkdeployment.sandbox import layout, samples
 from zkdeployment.sandbox import processes as process_cleanup
-from zkdeployment.sandbox.layout import Layout, SandboxDescription, SandboxService
+from zkdeployment.sandbox.layout import HostLayout, Layout, SandboxDescription, SandboxService
 from zkdeployment.sandbox.members import (
     SandboxDaemon,
     add_user,
@@ -29,14 +29,12 @@ from zkdeployment.sandbox.members import (
 from zkdeployment.sandbox.nagios import SandboxNagios
 from zkdeployment.sandbox.processes import Deadline
 from zkdeployment.sandbox.repositories import Branch, RpmRepository
-from zkdeployment.sandbox.zookeeper import free_port, servers, start_ensemble
+from zkdeployment.sandbox.zookeeper import ZooKeeperServer, free_port, servers, start_ensemble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Host
-    from zkdeployment.sandbox.layout import HostLayout
-    from zkdeployment.sandbox.zookeeper import ZooKeeperServer
 
 #: A part of a sandbox that can be stopped and started by its name.
 SandboxMember: TypeAlias = "SandboxDaemon | SandboxNagios | ZooKeeperServer"

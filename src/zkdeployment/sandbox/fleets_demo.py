@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine import process
+from zkdeployment.promotion.store import FLEETS, HISTORY, REPORT
 from zkdeployment.sandbox.demo import DemoError, DemoScenario, main
 from zkdeployment.sandbox.fleets import push_samples, start_fleets
 from zkdeployment.strategies.views import RolloutProgressState
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.session import Session
 
@@ -93,7 +93,7 @@ class FleetsScenario(DemoScenario):
         bad = self.push("hello 9.9", version="9.9")
         self.wait(lambda: self.result(bad) == RolloutProgressState.FAILED.value, "the promotion fails")
         canary, *others = self.fleets
-        standing = next(each for each in self.record(paths.PROMOTION_FLEETS) if each["name"] == canary)
+        standing = next(each for each in self.record(FLEETS) if each["name"] == canary)
         reason = standing["problem"]
         self.check("9.9" in reason, f"{canary} is {standing['state']}: {reason}")
         self.check(self.tip(canary) == bad, f"the branch of {canary} has {bad[:12]}")
@@ -155,9 +155,9 @@ class FleetsScenario(DemoScenario):
 
     def newest(self) -> Any:
         """Return the newest entry in the history of promotions; an empty list before there is one."""
-        names = self.session.children(paths.PROMOTION_HISTORY) or ()
+        names = self.session.children(HISTORY) or ()
         newest = max(names, key=lambda name: [*map(int, name.split("-"))], default="")
-        return self.record(f"{paths.PROMOTION_HISTORY}/{newest}") if newest else []
+        return self.record(f"{HISTORY}/{newest}") if newest else []
 
     def result(self, revision: str) -> str:
         """Return the result of the newest promotion; empty unless it is one of this revision and has ended."""
@@ -185,7 +185,7 @@ class FleetsScenario(DemoScenario):
         deadline = time.monotonic() + _TIMEOUT
         while not condition():
             if time.monotonic() > deadline:
-                report, fleets = map(self.record, (paths.PROMOTER_REPORT, paths.PROMOTION_FLEETS))
+                report, fleets = map(self.record, (REPORT, FLEETS))
                 raise DemoError(
                     f"expected: {awaited}, within {_TIMEOUT} s; the promoter reports: {report}; the fleets:"
                     f" {fleets}"

@@ -14,9 +14,9 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ProgramError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.sandbox.layout import log_tail
 from zkdeployment.sandbox.processes import VARIABLE, BackgroundProcess, Deadline
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.servers import Servers
 from zkdeployment.zookeeper.session import Session
 
@@ -133,7 +133,7 @@ def wait_working(zookeeper: str, worker: SandboxDaemon) -> None:
             worker,
             "the worker of host pools",
             "was registered",
-            lambda: bool(session.children(paths.POOL_WORKERS)),
+            lambda: bool(session.children(pool_paths.WORKERS)),
         )
 
 

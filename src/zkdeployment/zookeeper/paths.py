@@ -35,8 +35,6 @@ OUTPUTS = f"{OURS}/output"
 LIVE_OUTPUTS = f"{OURS}/live-output"
 STRATEGY = f"{OURS}/strategy"
 DOCUMENTS = f"{OURS}/documents"
-INTENTS = f"{OURS}/intents"
-FORMER_INTENTS = f"{OURS}/former-intents"
 WITHHELD = f"{OURS}/withheld"
 LEFT = f"{OURS}/left"
 GROUPS = f"{OURS}/groups"
@@ -45,39 +43,9 @@ ROLLOUTS = f"{OURS}/rollouts"
 PROMOTION = f"{OURS}/promotion"
 PROMOTERS = f"{PROMOTION}/promoters"
 PROMOTIONS = f"{PROMOTION}/promotions"
-PROMOTION_HISTORY = f"{PROMOTION}/history"
-PROMOTION_FLEETS = f"{PROMOTION}/fleets"
-PROMOTION_WITHHELD = f"{PROMOTION}/withheld"
-PROMOTER_REPORT = f"{PROMOTION}/report"
-USERS = f"{OURS}/users"
-LOGINS = f"{OURS}/logins"
-LOGIN_SESSIONS = f"{LOGINS}/sessions"
-LOGIN_THROTTLE = f"{LOGINS}/throttle"
-FAILED_LOGINS = f"{LOGINS}/failed"
 WEBHOOKS = f"{OURS}/webhooks"
 COMMIT_STATUSES = f"{OURS}/commit-statuses"
 TRACES = f"{OURS}/traces"
-FILTERS = f"{OURS}/filters"
-CHECKS = f"{OURS}/checks"
-CHECK_INSTANCES = f"{CHECKS}/instances"
-CHECK_SYSTEMS = f"{CHECKS}/systems"
-CHECKS_DUE = f"{CHECKS}/due"
-CHECKS_CHANGED = f"{CHECKS}/changed"
-CHECKS_UNWRITTEN = f"{CHECKS}/unwritten"
-POOLS = f"{OURS}/pools"
-POOL_NODES = f"{POOLS}/nodes"
-POOL_NODES_DONE = f"{POOLS}/done"
-POOL_SESSIONS = f"{POOLS}/sessions"
-POOL_SESSIONS_ENDED = f"{POOLS}/ended"
-POOL_TENANTS = f"{POOLS}/tenants"
-POOL_CLAIMS = f"{POOLS}/claims"
-POOL_CHANGES = f"{POOLS}/changes"
-POOL_FILLING = f"{POOLS}/filling"
-POOL_WAITING = f"{POOLS}/waiting"
-POOL_HOSTS = f"{POOLS}/hosts"
-POOL_WORKERS = f"{POOLS}/workers"
-POOL_RUNS = f"{POOLS}/runs"
-POOL_LEASES = f"{POOLS}/leases"
 
 #: The form of a sequence: a time in seconds since the epoch, or a higher number.
 _DIGITS = 10
@@ -169,26 +137,6 @@ def sequences(names: Iterable[str]) -> list[int]:
 def rollout_path(rollout: str, root: str = ROLLOUTS) -> str:
     """Return the path of a rollout below ``root``; ``rollout`` is ``SEQUENCE-ATTEMPT``."""
     return f"{root}/{rollout}"
-
-
-def user_path(name: str) -> str:
-    """Return the path of a user; the name must be valid."""
-    return f"{USERS}/{name}"
-
-
-def filter_path(output: str) -> str:
-    """Return the lock of the filters that keep the list at ``output``."""
-    return f"{FILTERS}/{quote(output, safe='')}"
-
-
-def lease_path(host_id: str) -> str:
-    """Return the path of a host's lease."""
-    return f"{POOL_LEASES}/{quote(host_id, safe='')}"
-
-
-def check_system_path(system: str) -> str:
-    """Return the path of a monitoring system; its children are indexes of its instances, and their results."""
-    return f"{CHECK_SYSTEMS}/{quote(system, safe='')}"
 
 
 def grants_path(rollout: str) -> str:

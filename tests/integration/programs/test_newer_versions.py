@@ -7,10 +7,12 @@ import pytest
 from support.pools.builders import make_node
 from support.waiting import ManualClock
 from zkdeployment.base.act import Act
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.monitoring_system import SystemContact
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
 from zkdeployment.fleet.store.audit import ZooKeeperActLog
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.rules.node import NodeEvent
 from zkdeployment.pools.rules.snapshot import PoolChange
 from zkdeployment.pools.store.leases import ZooKeeperLeases
@@ -19,9 +21,9 @@ from zkdeployment.publishing.records import PublicationRecord, PublicationReques
 from zkdeployment.publishing.store.history import folded
 from zkdeployment.publishing.store.requests import answer_request, asking, read_request, write_refusal
 from zkdeployment.service.users.key_hashes import KeyHasher
-from zkdeployment.service.users.login_store import record_failed_login
+from zkdeployment.service.users.login_store import FAILED_LOGINS, record_failed_login
 from zkdeployment.service.users.user import NewUser, Role
-from zkdeployment.service.users.user_store import ZooKeeperUsers
+from zkdeployment.service.users.user_store import USERS, ZooKeeperUsers, user_path
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode, pack, unpack
 from zkdeployment.zookeeper.transactions import Set
@@ -47,7 +49,7 @@ def test_the_record_of_a_node_of_a_pool(session):
     store = ZooKeeperPools(session)
     node = make_node(1, pool="web")
     store.commit(PoolChange(nodes=(node,)), store.read())
-    path = f"{paths.POOL_NODES}/1"
+    path = f"{pool_paths.NODES}/1"
     session.commit(Set(path, pack({**unpack(session.get(path).data), "later": [1]})))
     read = store.read()
     store.commit(PoolChange(nodes=(read.nodes[1].after(NodeEvent.RESERVED, 2, session=3),)), read)
@@ -59,20 +61,20 @@ def test_the_record_of_a_node_of_a_pool(session):
 def test_the_record_of_a_user_and_the_counter_of_users(session, add, change):
     users = ZooKeeperUsers(session, (), KeyHasher(), ManualClock())
     users.add(NewUser(name="ci", role=Role.TENANT, node_quota=2), ACT)
-    add(paths.user_path("ci"))
-    add(paths.USERS)
+    add(user_path("ci"))
+    add(USERS)
     getattr(users, change)("ci", ACT)
     users.add(NewUser(name="qa", role=Role.TENANT), ACT)
-    assert session.get(paths.user_path("ci")).properties["later"] == [1]
-    assert session.get(paths.USERS).properties == {"last_id": 2, "later": [1]}
+    assert session.get(user_path("ci")).properties["later"] == [1]
+    assert session.get(USERS).properties == {"last_id": 2, "later": [1]}
 
 
 def test_the_lease_of_a_host(session, add):
     leases = ZooKeeperLeases(session)
     leases.give("h1", "ci-web", ())
-    add(paths.lease_path("h1"))
+    add(pool_paths.lease_path("h1"))
     leases.give("h1", "spare", ())
-    assert session.get(paths.lease_path("h1")).properties == {
+    assert session.get(pool_paths.lease_path("h1")).properties == {
         "role": "spare",
         "number": 2,
         "keys": [],
@@ -84,12 +86,12 @@ def test_the_contact_and_the_callback_of_a_monitoring_system(session, add):
     systems = ZooKeeperMonitoringSystems(session)
     systems.set_callback("nagios", "https://nagios.example.com/poke")
     systems.note_contact("nagios", SystemContact(fetched=1.0))
-    add(paths.check_system_path("nagios"))
-    add(f"{paths.check_system_path('nagios')}/contact")
+    add(check_paths.system_path("nagios"))
+    add(f"{check_paths.system_path('nagios')}/contact")
     systems.set_callback("nagios", None)
     systems.note_contact("nagios", SystemContact(fetched=100.0))
-    assert session.get(paths.check_system_path("nagios")).properties == {"later": [1]}
-    assert session.get(f"{paths.check_system_path('nagios')}/contact").properties["later"] == [1]
+    assert session.get(check_paths.system_path("nagios")).properties == {"later": [1]}
+    assert session.get(f"{check_paths.system_path('nagios')}/contact").properties["later"] == [1]
 
 
 def test_acts_failed_logins_and_refusals_in_lists(session, add):
@@ -101,9 +103,9 @@ def test_acts_failed_logins_and_refusals_in_lists(session, add):
 
     failed = FailedLogin(1.0, "ann", "192.0.2.1", LoginProblem.WRONG)
     record_failed_login(session, (), failed)
-    add(paths.FAILED_LOGINS, "failed")
+    add(FAILED_LOGINS, "failed")
     record_failed_login(session, (), failed)
-    assert [one.get("later") for one in session.get(paths.FAILED_LOGINS).properties["failed"]] == [[1], None]
+    assert [one.get("later") for one in session.get(FAILED_LOGINS).properties["failed"]] == [[1], None]
 
     write_refusal(session, Refusal("r1", ("wrong",), 1.0))
     add(paths.REFUSALS, "refusals")

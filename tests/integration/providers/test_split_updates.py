@@ -17,8 +17,8 @@ from support.manual import MANUAL, blocks
 from support.waiting import wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.providers import select
+from zkdeployment.providers.filter import lock_path
 from zkdeployment.providers.instance import Provider
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contenders
 from zkdeployment.zookeeper.session import Session
 
@@ -41,7 +41,7 @@ class Service:
         self.session._client.delete(f"{SOURCE}/{address}")
 
     def filters(self):
-        return contenders(self.session, paths.filter_path(OUTPUT))
+        return contenders(self.session, lock_path(OUTPUT))
 
 
 @pytest.fixture

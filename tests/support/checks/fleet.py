@@ -16,6 +16,7 @@ from support.web.servers import WebServer
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.daemon.check_daemon import CheckDaemon, CheckJob
 from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
@@ -97,7 +98,7 @@ class CheckedFleet:
 
     def indexed(self, system: str, index: str) -> list[str]:
         """Return the instances in an index of a monitoring system."""
-        return self.session.children(f"{paths.check_system_path(system)}/{index}") or []
+        return self.session.children(f"{check_paths.system_path(system)}/{index}") or []
 
     @contextmanager
     def lead(self, number: int = 1) -> Iterator[str]:

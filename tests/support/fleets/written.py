@@ -16,6 +16,7 @@ from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.publication import Origin, next_sequence
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.base.stop import FailureOutput, Stop
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.instance import CheckChange
 from zkdeployment.checks.store.instances import encode_changes
 from zkdeployment.intents.store.records import intent_operations, read_intent_nodes
@@ -236,7 +237,7 @@ class WrittenFleet:
     def change_check(self, service: str, host: str) -> None:
         """Note that a check of a service on a host changed its state, as a coordinator does."""
         change = CheckChange(f"check-of-{host}", "http", service, 0, host, "nagios1", "PENDING", "DEPLOYED")
-        self._put(paths.CHECKS_CHANGED, json.loads(encode_changes((change,))))
+        self._put(check_paths.CHANGED, json.loads(encode_changes((change,))))
 
     def _put(self, path: str, properties: Mapping[str, object]) -> None:
         data = json.dumps(properties).encode()

@@ -11,6 +11,7 @@ from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.documents.yaml_values import parse_yaml, typed_values
 from zkdeployment.fleet.daemon_failures import FailureRecord
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.daemon.pool_worker import NodeTasks, PoolWorker, TaskRuns
 from zkdeployment.pools.documents import FORM, AnsibleMechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
@@ -23,8 +24,7 @@ from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.publishing.store.documents import document_path
 from zkdeployment.service.users.user import Role, User
-from zkdeployment.service.users.user_store import UserRecord, encode_user
-from zkdeployment.zookeeper import paths
+from zkdeployment.service.users.user_store import UserRecord, encode_user, user_path
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Create, Set
 
@@ -62,7 +62,7 @@ class PoolFleet:
     def add_tenant(self, number: int, key: str | None = KEY, **values: Any) -> User:
         """Add or replace a tenant."""
         user = User(id=number, name=f"tenant{number}", role=Role.TENANT, created_at=0.0, ssh_key=key, **values)
-        self._put(paths.user_path(user.name), encode_user(UserRecord(user, "")))
+        self._put(user_path(user.name), encode_user(UserRecord(user, "")))
         return user
 
     def add_nodes(self, count: int, **data: Any) -> None:
@@ -143,7 +143,7 @@ class TestWorker:
             name=name,
             connect=self.session.open,
             connection=lambda: self.session.link,
-            pulse=lambda: self.session.get(paths.POOLS),
+            pulse=lambda: self.session.get(pool_paths.POOLS),
             session_timeout=session_timeout,
             interval=interval,
             clock=clock,

@@ -1,4 +1,4 @@
-"""The fleet as an agent reads it and writes to it: cluster version, lease, and the result of its host."""
+"""The fleet as an agent reads it and writes to it: cluster version, and the result of its host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from zkdeployment.agent.files.run_directory import JoinedRoles
-from zkdeployment.agent.rules.lease import lease_from_properties
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequests
 from zkdeployment.agent.store.service_locks import (
@@ -20,7 +19,6 @@ from zkdeployment.agent.store.service_locks import (
 )
 from zkdeployment.base.cluster import Cluster, ClusterEvent, succeeding
 from zkdeployment.base.deployment import HostResult
-from zkdeployment.base.errors import TreeError
 from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from zkdeployment.agent.files.run_directory import SessionFile
-    from zkdeployment.agent.rules.lease import Lease
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Deployment, DeploymentFailure, DesiredState
     from zkdeployment.base.host import Host, Identity
@@ -69,16 +66,6 @@ if TYPE_CHECKING:
     from zkdeployment.strategies.permission import RolloutPart
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-
-
-def decode_lease(path: str, node: Node | None) -> Lease | None:
-    """Return the lease in a node; raises ``TreeError`` if the node is not a lease."""
-    if node is None:
-        return None
-    try:
-        return lease_from_properties(node.properties)
-    except ValueError as error:
-        raise TreeError(f"{path} is not a lease: {error}; correct the node or delete it") from error
 
 
 class ZooKeeperFleet(HostRegistration):
@@ -242,15 +229,6 @@ class ZooKeeperFleet(HostRegistration):
             outline = read_outline(session, sequence)
             grant = Grant("", Phase.DEPLOY) if outline is not None and outline.ended_well else None
         return Permission(rollout_id, grant, reports)
-
-    def lease(self, identity: Identity) -> Lease | None:
-        """Read the lease of this host; ``None`` without one. Raises ``TreeError`` for a malformed one."""
-        path = paths.lease_path(identity.id)
-        return decode_lease(path, self._session.get(path))
-
-    def watch_lease(self, identity: Identity, changed: Callable[[], None]) -> None:
-        """Call ``changed`` (which must not block) whenever the lease of this host may have changed."""
-        self._session.watch(paths.lease_path(identity.id), changed)
 
     def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
         """Record the outcome of a phase, and the host's node, in one transaction.

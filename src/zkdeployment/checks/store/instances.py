@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.errors import ConflictError, LockLostError, TreeError, error_message
 from zkdeployment.base.log import get_logger
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.instance import CheckChange, CheckInstance, LastCheckChanges, state_changes
 from zkdeployment.checks.rules.overview import is_failed
 from zkdeployment.checks.rules.workflow import is_open, life_cycle_turn
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
 from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError
 
@@ -120,19 +120,19 @@ _LONGEST = 300
 
 def record_unwritten(session: Session, reasons: Mapping[str, str]) -> None:
     """Record the reasons for which buckets were not written, by bucket; raises ``UnreachableError``."""
-    node = session.get(paths.CHECKS_UNWRITTEN)
+    node = session.get(check_paths.UNWRITTEN)
     data = encode(
         {bucket: reason[:_LONGEST] for bucket, reason in islice(sorted(reasons.items()), _MOST_UNWRITTEN)}
     )
     if node is None and reasons:
-        session.ensure(paths.CHECKS_UNWRITTEN, data)
+        session.ensure(check_paths.UNWRITTEN, data)
     elif node is not None and node.data != data:
-        session.commit(Set(paths.CHECKS_UNWRITTEN, data))
+        session.commit(Set(check_paths.UNWRITTEN, data))
 
 
 def read_unwritten(session: Session) -> Mapping[str, str]:
     """Return the recorded reasons by bucket."""
-    return unwritten_in(session.get(paths.CHECKS_UNWRITTEN))
+    return unwritten_in(session.get(check_paths.UNWRITTEN))
 
 
 def unwritten_in(node: Node | None) -> Mapping[str, str]:
@@ -152,7 +152,7 @@ if TYPE_CHECKING:
     #: Receives the reasons for which instances of a bucket were not written, by identifier.
     ReasonsUnwritten: TypeAlias = Callable[[Mapping[str, str]], None]
 
-_DIRECTORIES = (paths.CHECK_INSTANCES, paths.CHECKS_CHANGED)
+_DIRECTORIES = (check_paths.INSTANCES, check_paths.CHANGED)
 
 #: The number of buckets that are read, and then written, together.
 _WINDOW = 32
@@ -198,7 +198,7 @@ class ZooKeeperCheckInstances:
 
         Raises ``TreeError`` if a bucket is damaged, unless damaged ones are skipped.
         """
-        names = iter(self._session.children(paths.CHECK_INSTANCES) or ())
+        names = iter(self._session.children(check_paths.INSTANCES) or ())
         while some := [*islice(names, _WINDOW)]:
             nodes = self._session.get_many(_path(bucket) for bucket in some)
             for bucket, node in zip(some, nodes, strict=True):
@@ -224,7 +224,7 @@ class ZooKeeperCheckInstances:
 
     def due(self) -> Sequence[str]:
         """Return the instances that the next turn of the life cycle changes."""
-        return self._session.children(paths.CHECKS_DUE) or ()
+        return self._session.children(check_paths.DUE) or ()
 
     def change(
         self, instances: Collection[str], change: InstanceChange, unwritten: ReasonsUnwritten | None = None
@@ -299,7 +299,7 @@ class ZooKeeperCheckInstances:
             for operation in self._entries(*changes[instance], instance, verify=verify)
         ]
         states = state_changes(changes[instance] for instance in changed)
-        entries += [Set(paths.CHECKS_CHANGED, encode_changes(states))] if states else []
+        entries += [Set(check_paths.CHANGED, encode_changes(states))] if states else []
         self._ensure([*_DIRECTORIES, *(entry.path.rpartition("/")[0] for entry in entries)])
         return changes, self._begin(_replacing(_path(bucket), node, kept), *entries)
 
@@ -368,25 +368,25 @@ def _indexes(instance: CheckInstance | None) -> set[str]:
         _flagged(instance.system): instance.update_available,
         _open(instance.system): is_open(instance),
         _failed(instance.system): is_failed(instance),
-        paths.CHECKS_DUE: life_cycle_turn(instance, 0.0) != instance,
+        check_paths.DUE: life_cycle_turn(instance, 0.0) != instance,
     }
     return {index for index, belongs in indexes.items() if belongs}
 
 
 def _path(bucket: str) -> str:
-    return f"{paths.CHECK_INSTANCES}/{bucket}"
+    return f"{check_paths.INSTANCES}/{bucket}"
 
 
 def _flagged(system: str) -> str:
-    return f"{paths.check_system_path(system)}/flagged"
+    return f"{check_paths.system_path(system)}/flagged"
 
 
 def _open(system: str) -> str:
-    return f"{paths.check_system_path(system)}/open"
+    return f"{check_paths.system_path(system)}/open"
 
 
 def _failed(system: str) -> str:
-    return f"{paths.check_system_path(system)}/failed"
+    return f"{check_paths.system_path(system)}/failed"
 
 
 def _nothing() -> None:

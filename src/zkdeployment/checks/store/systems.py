@@ -13,10 +13,10 @@ from urllib.parse import unquote
 
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.base.records import unknown_keys
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact, SystemLease, lease_after
 from zkdeployment.checks.rules.overview import DroppedResult, with_report
 from zkdeployment.checks.store.instances import by_bucket, decode_values
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, pack
 from zkdeployment.zookeeper.transactions import Create, Set
 
@@ -42,15 +42,15 @@ class ZooKeeperMonitoringSystems:
 
     def callbacks(self) -> Mapping[str, str | None]:
         """Return the callback of each known monitoring system; ``None`` for a system that polls."""
-        names = self._session.children(paths.CHECK_SYSTEMS) or ()
-        nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}" for name in names)
+        names = self._session.children(check_paths.SYSTEMS) or ()
+        nodes = self._session.get_many(f"{check_paths.SYSTEMS}/{name}" for name in names)
         return {
             unquote(name): callback_in(node) for name, node in zip(names, nodes, strict=True) if node is not None
         }
 
     def set_callback(self, system: str, callback: str | None) -> None:
         """Record the callback of a monitoring system."""
-        path = paths.check_system_path(system)
+        path = check_paths.system_path(system)
         node = self._session.get(path)
         others = {} if node is None else unknown_keys(node.properties, {"callback"})
         data = encode({**others} if callback is None else {**others, "callback": callback})
@@ -61,8 +61,8 @@ class ZooKeeperMonitoringSystems:
 
     def contacts(self) -> Mapping[str, SystemContact]:
         """Return the last contact of each monitoring system that has made one."""
-        names = self._session.children(paths.CHECK_SYSTEMS) or ()
-        nodes = self._session.get_many(f"{paths.CHECK_SYSTEMS}/{name}/contact" for name in names)
+        names = self._session.children(check_paths.SYSTEMS) or ()
+        nodes = self._session.get_many(f"{check_paths.SYSTEMS}/{name}/contact" for name in names)
         return {
             unquote(name): SystemContact.from_json(node.properties)
             for name, node in zip(names, nodes, strict=True)
@@ -71,7 +71,7 @@ class ZooKeeperMonitoringSystems:
 
     def note_contact(self, system: str, contact: SystemContact) -> None:
         """Record a contact of a monitoring system; times that are ``None`` stay unchanged."""
-        path = f"{paths.check_system_path(system)}/contact"
+        path = f"{check_paths.system_path(system)}/contact"
         node = self._session.get(path)
         known = SystemContact() if node is None else SystemContact.from_json(node.properties)
         if not _is_later(contact.fetched, known.fetched) and not _is_later(contact.reported, known.reported):
@@ -116,7 +116,7 @@ class ZooKeeperMonitoringSystems:
         known = self._leases.get(system)
         if known is not None and known.holder == bridge and lease_after(known, bridge, now) is known:
             return known  # no other bridge can have acquired the lease in the meantime
-        path = f"{paths.check_system_path(system)}/lease"
+        path = f"{check_paths.system_path(system)}/lease"
         for _ in range(_ATTEMPTS):
             node = self._session.get(path)
             held = None if node is None else SystemLease.if_valid(node.properties)
@@ -154,14 +154,14 @@ class ZooKeeperMonitoringSystems:
 
     def record_drift(self, system: str, dropped: Mapping[str, str], kept: Collection[str], now: float) -> None:
         """Record the configurations of dropped results, and the instances whose results count."""
-        path = f"{paths.check_system_path(system)}/drift"
+        path = f"{check_paths.system_path(system)}/drift"
         if dropped or self._session.get(path) is not None:
             self._change(path, lambda held: _drift_to_json(with_report(_drift_in(held), dropped, kept, now)))
 
     def drift(self) -> Mapping[str, Mapping[str, DroppedResult]]:
         """Return the records of dropped results by monitoring system and instance."""
-        names = self._session.children(paths.CHECK_SYSTEMS) or ()
-        places = [f"{paths.CHECK_SYSTEMS}/{name}/drift" for name in names]
+        names = self._session.children(check_paths.SYSTEMS) or ()
+        places = [f"{check_paths.SYSTEMS}/{name}/drift" for name in names]
         nodes = self._session.get_many(places)
         return {
             unquote(name): _drift_in(decode_values(path, node))
@@ -213,8 +213,8 @@ def _is_later(time: float | None, known: float | None) -> bool:
 
 
 def _removal(system: str) -> str:
-    return f"{paths.check_system_path(system)}/removal"
+    return f"{check_paths.system_path(system)}/removal"
 
 
 def _results(system: str) -> str:
-    return f"{paths.check_system_path(system)}/results"
+    return f"{check_paths.system_path(system)}/results"

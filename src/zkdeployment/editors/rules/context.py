@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.host import is_host_name
-from zkdeployment.base.inventory import version_key
+from zkdeployment.base.inventory import KnownHost, version_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.base.deployment import Assignment
-    from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.json_values import Properties
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.tree.values import Tree

@@ -10,13 +10,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zkdeployment.documents.kinds import known_kinds
+from zkdeployment.documents.kinds import DocumentKind, known_kinds
 from zkdeployment.editors.rules.completion import Proposal, ProposalKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from zkdeployment.documents.kinds import DocumentKind
     from zkdeployment.editors.rules.context import TreeContext
 
 _LINE = re.compile(

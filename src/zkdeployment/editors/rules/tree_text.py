@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.tree.links import resolve
-from zkdeployment.tree.parse import LIMITS, LineKind, LineReader
+from zkdeployment.tree.parse import LIMITS, Line, LineKind, LineReader
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from zkdeployment.base.json_values import Lookup
-    from zkdeployment.tree.parse import Line
 
 #: The property whose value is a list of paths of services.
 DEPLOY_AFTER = "deploy_after"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from zkdeployment.agent.store.role_locks import requests_of
 from zkdeployment.agent.store.service_locks import works_of
 from zkdeployment.base.errors import RefusedError
+from zkdeployment.base.features import installed
+from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.fleet.views.departures import check_departure, host_id_of
 from zkdeployment.zookeeper import paths
@@ -46,7 +48,8 @@ def forget_hosts(
 def _removing(session: Session, host_id: str) -> Iterator[Operation]:
     """Yield the removals of a host's records, such as its inventory, its lease and its requests for locks."""
     known_path = f"{paths.INVENTORY}/{host_id}"
-    rest = [paths.out_of_service_path(host_id), paths.lease_path(host_id), paths.maintenance_path(host_id)]
+    rest = [paths.out_of_service_path(host_id), paths.maintenance_path(host_id)]
+    rest += [path for places in installed(FleetPlaces) for path in places.host_nodes(host_id)]
     registered, known, *left = session.get_many([f"{paths.HOSTS}/{host_id}", known_path, *rest])
     if registered is not None:
         raise RefusedError(f"{host_id} is registered: stop its agent first, if it is to be gone for good")

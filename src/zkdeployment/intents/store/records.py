@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
+INTENTS = f"{paths.OURS}/intents"
+FORMER_INTENTS = f"{paths.OURS}/former-intents"
+
 #: Bytes of one part, so that two parts fit into one transaction with its other operations.
 _PART = 256 * 1024
 
@@ -113,7 +116,7 @@ def read_governance(session: Session, left: Iterable[LeftService]) -> IntentGove
     The last transaction of a publication writes the intents. Raises ``TreeError`` if an index is damaged, because
     without the index the services of its intent would be deployed.
     """
-    names = session.children(paths.INTENTS) or []
+    names = session.children(INTENTS) or []
     nodes = zip(names, session.get_many(map(_path, names)), strict=True)
     intents = (_governing(name, node) for name, node in nodes if node is not None and node.data)
     return IntentGovernance(tuple(intents), tuple(left))
@@ -134,7 +137,7 @@ def read_awaiting_records(session: Session) -> tuple[IntentRecord, ...]:
 
     The other records are not read beyond their indexes.
     """
-    names = session.children(paths.INTENTS) or []
+    names = session.children(INTENTS) or []
     nodes = zip(names, session.get_many(map(_path, names)), strict=True)
     indexes = [index for name, node in nodes if node is not None and (index := _index(name, node)) is not None]
     awaiting = [index for index in indexes if _awaits_final_status(index)]
@@ -161,7 +164,7 @@ def _read_nodes(
     session: Session, subject: IntentSubject | None
 ) -> tuple[dict[str, tuple[Node, dict[str, Any]]], dict[str, Node | None]]:
     """Return indexes by name, and the parts that they name by path (``None``: removed in the meantime)."""
-    names = session.children(paths.INTENTS) or [] if subject is None else [subject_name(subject)]
+    names = session.children(INTENTS) or [] if subject is None else [subject_name(subject)]
     indexes = {
         name: (node, index)
         for name, node in zip(names, session.get_many(map(_path, names)), strict=True)
@@ -256,7 +259,7 @@ def read_intent_nodes(
     session: Session, changed: Collection[IntentSubject], kept: Collection[IntentSubject]
 ) -> IntentNodes:
     """Return the nodes that a change affects: those of ``changed`` intents, and of all that are not ``kept``."""
-    (withheld, left), (listed,) = session.look([paths.WITHHELD, paths.LEFT], [paths.INTENTS])
+    (withheld, left), (listed,) = session.look([paths.WITHHELD, paths.LEFT], [INTENTS])
     names = {subject_name(subject) for subject in changed}
     names |= set(listed or ()) - {subject_name(subject) for subject in kept}
     found = [_path(name) for name in sorted(names)]
@@ -278,7 +281,7 @@ def intent_operations(
     those that left governance; ``withheld`` is ``None`` if both stay. Raises ``ConflictError`` if a record changed
     since it was read.
     """
-    parts: list[Operation] = [] if nodes.exists or not records else [Create(paths.INTENTS)]
+    parts: list[Operation] = [] if nodes.exists or not records else [Create(INTENTS)]
     indexes: list[Operation] = []
     if withheld is not None:
         indexes += (*withheld_operations(withheld, nodes.withheld), *left_operations(left, nodes.left))
@@ -381,7 +384,7 @@ class _RecordEncoder:
 
 
 def _path(name: str) -> str:
-    return f"{paths.INTENTS}/{name}"
+    return f"{INTENTS}/{name}"
 
 
 #: The most kept removed intents, and the most bytes of one.
@@ -412,9 +415,9 @@ def archive_operations(session: Session, removed: Mapping[str, Sequence[Instance
     kept = {name: instances for name, instances in removed.items() if instances}
     if not kept:
         return
-    listed = session.children(paths.FORMER_INTENTS)
+    listed = session.children(FORMER_INTENTS)
     if listed is None:
-        yield Create(paths.FORMER_INTENTS)
+        yield Create(FORMER_INTENTS)
     names = sorted({*(listed or ()), *kept})
     nodes = dict(zip(names, session.get_many(map(_former_path, names)), strict=True))
     for name, instances in kept.items():
@@ -447,7 +450,7 @@ def _history(node: Node | None) -> tuple[InstanceHistory, ...]:
 
 
 def _former_path(name: str) -> str:
-    return f"{paths.FORMER_INTENTS}/{name}"
+    return f"{FORMER_INTENTS}/{name}"
 
 
 class ZooKeeperIntents:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from zkdeployment.agent.adapters import AgentAdapters, HostLeases
@@ -28,6 +27,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import JsonFile
 from zkdeployment.pools.host.ssh_access import AuthorizedKeys
 from zkdeployment.pools.host.tenant_traces import HostTraces
+from zkdeployment.pools.paths import lease_path
 from zkdeployment.pools.rules.host_lease import (
     HostBaseline,
     VerifiedLease,
@@ -146,7 +146,7 @@ class LeaseFollower(HostRole):
             self._changed.set()
             wake()
 
-        self._adapters.fleet.watch_lease(self._host.identity, changed)
+        self._adapters.session.watch(lease_path(self._host.identity.id), changed)
 
     @property
     def is_outdated(self) -> bool:
@@ -332,7 +332,11 @@ class LeaseFollower(HostRole):
 
     def _present_keys(self) -> tuple[str, ...]:
         """Return the keys of the lease at this moment; empty for a lease that ``read`` will refuse."""
-        read = partial(self._adapters.present_lease, self._host.identity)
+
+        def read() -> Lease | None:
+            self._adapters.session.sync()
+            return self._adapters.lease(self._host.identity)
+
         try:
             lease = self._reporting.retry_until_reachable(read)
         except LEASE_ERRORS:
@@ -385,10 +389,18 @@ def lease_follower(
     return LeaseFollower(adapters, reporting, AuthorizedKeys(root), traces, idle_role=idle_role)
 
 
-def trusted_leases(publishers: Path, session: Session, root: Path) -> Callable[..., Lease | None]:
-    """Return the reader of leases signed by ``publishers``, for the host with this root."""
+def lease_reader(session: Session, root: Path, publishers: Path | None) -> Callable[..., Lease | None]:
+    """Return the reader of leases for the host with this root; with ``publishers``, they must have signed them."""
+    leases = ZooKeeperSignedLeases(session)
+
+    def believed(identity: Identity, *, remembers: bool = True) -> Lease | None:  # noqa: ARG001  nothing to compare
+        found = leases.read(identity.id)
+        return None if found is None else found.lease
+
+    if publishers is None:
+        return believed
     return TrustedLeases(
-        ZooKeeperSignedLeases(session),
+        leases,
         PublisherKeysFile(
             publishers, LEASES, "the lease of this host is not signed by one of the publishers of this host"
         ),
@@ -409,4 +421,4 @@ def end_leases(root: Path, run: RunDirectory, record: LeaseRecord, role: str | N
 
 
 #: The functions with which host pools lease a host.
-HOST_LEASES = HostLeases(follow=lease_follower, trusted=trusted_leases, end=end_leases)
+HOST_LEASES = HostLeases(follow=lease_follower, reader=lease_reader, end=end_leases)

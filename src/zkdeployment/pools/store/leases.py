@@ -6,12 +6,12 @@ import threading
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from zkdeployment.agent.rules.lease import Lease
-from zkdeployment.agent.store.fleet import decode_lease
+from zkdeployment.agent.rules.lease import Lease, lease_from_properties
 from zkdeployment.base.errors import ProgramError, TreeError, UnreachableError, UntrustedError
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import unknown_keys
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.rules.host_lease import (
     LeaseObservation,
     RecordedLease,
@@ -83,6 +83,16 @@ _PROPERTIES = frozenset({"role", "number", "keys", "signature"})
 _ATTEMPTS = 20
 
 
+def decode_lease(path: str, node: Node | None) -> Lease | None:
+    """Return the lease in a node; raises ``TreeError`` if the node is not a lease."""
+    if node is None:
+        return None
+    try:
+        return lease_from_properties(node.properties)
+    except ValueError as error:
+        raise TreeError(f"{path} is not a lease: {error}; correct the node or delete it") from error
+
+
 class ZooKeeperSignedLeases:
     """The leases with their signatures, through one session."""
 
@@ -91,7 +101,7 @@ class ZooKeeperSignedLeases:
 
     def read(self, host_id: str) -> SignedLease | None:
         """Read the lease of a host; ``None`` if it has none. Raises ``TreeError`` for a malformed one."""
-        path = paths.lease_path(host_id)
+        path = pool_paths.lease_path(host_id)
         return _decode_signed(path, self._session.get(path))
 
 
@@ -118,7 +128,7 @@ class ZooKeeperLeases:
         if self._has_renewed or self._keys is None:
             return
         records = recorded()
-        for name in self._session.children(paths.POOL_LEASES) or ():
+        for name in self._session.children(pool_paths.LEASES) or ():
             try:
                 if not self._renew(self._keys, unquote(name), records.get(unquote(name))):
                     return  # another worker changed the lease: the next call continues
@@ -128,7 +138,7 @@ class ZooKeeperLeases:
 
     def _renew(self, keys: LeaseKeys, host_id: str, record: RecordedLease | None) -> bool:
         """Sign one lease if necessary; return false after a concurrent change."""
-        path = paths.lease_path(host_id)
+        path = pool_paths.lease_path(host_id)
         node = self._session.get(path)
         if node is None:
             return True
@@ -161,8 +171,8 @@ class ZooKeeperLeases:
         lease without a valid signature is ignored. Raises ``ProgramError`` if a host without a lease would keep
         its role, or if the session has ended, and ``TreeError`` if the present lease is malformed.
         """
-        self._session.ensure(paths.POOL_LEASES)
-        path = paths.lease_path(host_id)
+        self._session.ensure(pool_paths.LEASES)
+        path = pool_paths.lease_path(host_id)
         for _ in range(_ATTEMPTS):
             node, host, active = self._session.get_many([path, f"{paths.HOSTS}/{host_id}", _active(session)])
             if session is not None and active is None:
@@ -202,7 +212,7 @@ class ZooKeeperLeases:
 
     def observe(self, host_id: str) -> LeaseObservation:
         """Return the present state of a host and its lease; raises ``TreeError`` if the lease is malformed."""
-        path = paths.lease_path(host_id)
+        path = pool_paths.lease_path(host_id)
         lease, host, cluster = self._session.get_many([path, f"{paths.HOSTS}/{host_id}", paths.HOSTS])
         return LeaseObservation(
             lease=decode_lease(path, lease),
@@ -221,7 +231,7 @@ class ZooKeeperLeases:
 
 def _active(session: int | None) -> str:
     """Return the path of the record that a session has while it is active."""
-    return f"{paths.POOL_SESSIONS}/{session}"
+    return f"{pool_paths.SESSIONS}/{session}"
 
 
 def _guard(session: int | None) -> tuple[Operation, ...]:

@@ -8,10 +8,11 @@ from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Host
 from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, RoleMechanism, pools_in_force
 from zkdeployment.pools.rules.work import PoolSources
 from zkdeployment.publishing.store.documents import document_path
-from zkdeployment.service.users.user_store import decode_user
+from zkdeployment.service.users.user_store import USERS, decode_user, user_path
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.reads import Read
@@ -55,10 +56,10 @@ class ZooKeeperPoolSources:
     def _wanted(self) -> Iterator[Read]:
         """Yield all reads to follow; hosts only if a pool has hosts as nodes."""
         yield Read(_DOCUMENT)
-        yield Read(paths.POOL_CHANGES)
-        yield Read(paths.POOL_CLAIMS, children=True)
-        yield Read(paths.USERS, children=True)
-        yield from (Read(paths.user_path(name)) for name in self._users())
+        yield Read(pool_paths.CHANGES)
+        yield Read(pool_paths.CLAIMS, children=True)
+        yield Read(USERS, children=True)
+        yield from (Read(user_path(name)) for name in self._users())
         if any(isinstance(pool.mechanism, RoleMechanism) for pool in self._configuration.pools.values()):
             yield Read(paths.HOSTS, children=True)
             yield from (Read(f"{paths.HOSTS}/{name}") for name in self._nodes.children(paths.HOSTS))
@@ -74,10 +75,10 @@ class ZooKeeperPoolSources:
         return pools_in_force(PublishedDocuments({_KEY: content if isinstance(content, dict) else {}}))
 
     def _users(self) -> Iterator[str]:
-        return (name for name in self._nodes.children(paths.USERS) if is_name(NameKind.USER, name))
+        return (name for name in self._nodes.children(USERS) if is_name(NameKind.USER, name))
 
     def _tenants(self) -> dict[int, User]:
-        records = (decode_user(name, self._nodes.node(paths.user_path(name))) for name in self._users())
+        records = (decode_user(name, self._nodes.node(user_path(name))) for name in self._users())
         return {record.user.id: record.user for record in records if record is not None}
 
     def _hosts(self) -> dict[str, Host]:

@@ -22,6 +22,7 @@ from zkdeployment.base.json_values import readable
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import turn
 from zkdeployment.base.records import Record
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
 from zkdeployment.pools.rules.node import PoolNode
 from zkdeployment.pools.rules.results import PlaybookRun
@@ -100,7 +101,7 @@ class ChangeSignal:
                 fired, version = self._fired, self._version
             if version is not None:
                 return fired, version
-            node = self._session.get(paths.POOL_CHANGES, watch=self._fire)
+            node = self._session.get(pool_paths.CHANGES, watch=self._fire)
             version = 0 if node is None else node.version
             with self._condition:
                 if self._fired == fired and node is not None:
@@ -211,9 +212,9 @@ def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str
     """
     used = {node.host for node in read.nodes.values()} | registered_hosts(session)
     described = {node.pool for node in read.nodes.values()} | set(pools)
-    leases, fillings = session.look((), (paths.POOL_LEASES, paths.POOL_FILLING))[1]
-    ownerless = [f"{paths.POOL_LEASES}/{name}" for name in leases or () if unquote(name) not in used]
-    ownerless += [f"{paths.POOL_FILLING}/{name}" for name in fillings or () if name not in described]
+    leases, fillings = session.look((), (pool_paths.LEASES, pool_paths.FILLING))[1]
+    ownerless = [f"{pool_paths.LEASES}/{name}" for name in leases or () if unquote(name) not in used]
+    ownerless += [f"{pool_paths.FILLING}/{name}" for name in fillings or () if name not in described]
     removed = 0
     for path, node in zip(ownerless, session.get_many(ownerless), strict=True):
         if node is not None and node.modified < before:
@@ -229,17 +230,17 @@ Ended: TypeAlias = "PoolNode | TenantSession"
 _ATTEMPTS = 50
 
 _DIRECTORIES = (
-    paths.POOL_NODES,
-    paths.POOL_NODES_DONE,
-    paths.POOL_SESSIONS,
-    paths.POOL_TENANTS,
-    paths.POOL_SESSIONS_ENDED,
-    paths.POOL_CLAIMS,
-    paths.POOL_CHANGES,
-    paths.POOL_FILLING,
-    paths.POOL_HOSTS,
-    paths.POOL_WORKERS,
-    paths.POOL_WAITING,
+    pool_paths.NODES,
+    pool_paths.NODES_DONE,
+    pool_paths.SESSIONS,
+    pool_paths.TENANTS,
+    pool_paths.SESSIONS_ENDED,
+    pool_paths.CLAIMS,
+    pool_paths.CHANGES,
+    pool_paths.FILLING,
+    pool_paths.HOSTS,
+    pool_paths.WORKERS,
+    pool_paths.WAITING,
 )
 
 
@@ -249,8 +250,8 @@ class ZooKeeperPools:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._signal = ChangeSignal(session)
-        self._done = EndedRecords(session, paths.POOL_NODES_DONE)
-        self._ended = EndedRecords(session, paths.POOL_SESSIONS_ENDED)
+        self._done = EndedRecords(session, pool_paths.NODES_DONE)
+        self._ended = EndedRecords(session, pool_paths.SESSIONS_ENDED)
         self._has_directories = False
 
     def configuration(self) -> PoolConfiguration:
@@ -263,16 +264,16 @@ class ZooKeeperPools:
         # these.
         filling, guards = self._read_guards()
         claims, hosts, workers, waiting, nodes = self._session.look(
-            (), (paths.POOL_CLAIMS, paths.POOL_HOSTS, paths.POOL_WORKERS, paths.POOL_WAITING, paths.POOL_NODES)
+            (), (pool_paths.CLAIMS, pool_paths.HOSTS, pool_paths.WORKERS, pool_paths.WAITING, pool_paths.NODES)
         )[1]
         # A request that gets nodes in between is read as waiting; a process that takes its nodes finds them
         # changed.
-        requests = self._read_some(paths.POOL_WAITING, _numbers(waiting), WaitingRequest)
+        requests = self._read_some(pool_paths.WAITING, _numbers(waiting), WaitingRequest)
         own = self._owned(_numbers(claims))
-        found = self._read_some(paths.POOL_NODES, _numbers(nodes), PoolNode)
+        found = self._read_some(pool_paths.NODES, _numbers(nodes), PoolNode)
         # The sessions are read after the nodes, so the state of a node is never newer than that of its session.
-        numbers = _numbers(self._session.children(paths.POOL_SESSIONS))
-        active = self._read_some(paths.POOL_SESSIONS, numbers, TenantSession)
+        numbers = _numbers(self._session.children(pool_paths.SESSIONS))
+        active = self._read_some(pool_paths.SESSIONS, numbers, TenantSession)
         return PoolSnapshot(
             {node.id: node for node in found},
             {session.id: session for session in active if session.is_active},
@@ -287,16 +288,16 @@ class ZooKeeperPools:
 
     def node(self, number: int) -> PoolNode | None:
         """Return a node, which may be done; ``None`` if it does not exist."""
-        return self._find((paths.POOL_NODES, number), record_path(paths.POOL_NODES_DONE, number), PoolNode)
+        return self._find((pool_paths.NODES, number), record_path(pool_paths.NODES_DONE, number), PoolNode)
 
     def session(self, number: int) -> TenantSession | None:
         """Return a session, which may have ended; ``None`` if it does not exist."""
-        ended = record_path(paths.POOL_SESSIONS_ENDED, number)
-        return self._find((paths.POOL_SESSIONS, number), ended, TenantSession)
+        ended = record_path(pool_paths.SESSIONS_ENDED, number)
+        return self._find((pool_paths.SESSIONS, number), ended, TenantSession)
 
     def waiting(self, number: int) -> WaitingRequest | None:
         """Return a request that waits for nodes, or whose wait ended recently; ``None`` for an unknown id."""
-        found = self._read_some(paths.POOL_WAITING, [number], WaitingRequest)
+        found = self._read_some(pool_paths.WAITING, [number], WaitingRequest)
         return found[0] if found else None
 
     def wait_for_change(self, timeout: float) -> bool:
@@ -310,13 +311,13 @@ class ZooKeeperPools:
         No other process has the name.
         """
         self._ensure_directories()
-        path = f"{paths.POOL_WORKERS}/{quote(worker, safe='')}"
+        path = f"{pool_paths.WORKERS}/{quote(worker, safe='')}"
         node = self._session.get(path)
         if node is not None and node.owner != self._session.id:  # from an earlier session of this process
             self._session.commit(Delete(path, node.version))
             node = None
         if node is None:
-            self._session.commit(Create(path, ephemeral=True), Set(paths.POOL_CHANGES, b""))
+            self._session.commit(Create(path, ephemeral=True), Set(pool_paths.CHANGES, b""))
 
     def history(self, since: float) -> tuple[TenantSession, ...]:
         """Return the sessions that ended at ``since`` or later, in the order of their ids."""
@@ -343,19 +344,19 @@ class ZooKeeperPools:
         """Return new ids for nodes and sessions; unused ids are lost."""
         self._ensure_directories()
         for _ in range(_ATTEMPTS):
-            counter = self._session.get(paths.POOLS)
+            counter = self._session.get(pool_paths.POOLS)
             last = counter.properties.get("last_id", 0) if counter is not None else 0
             if counter is None or not isinstance(last, int):
                 raise TreeError(
-                    f"{paths.POOLS} has no valid last_id; set it to the largest id of a node or a session"
+                    f"{pool_paths.POOLS} has no valid last_id; set it to the largest id of a node or a session"
                 )
             data = encode({**counter.properties, "last_id": last + count})
             try:
-                self._session.commit(Set(paths.POOLS, data, counter.version))
+                self._session.commit(Set(pool_paths.POOLS, data, counter.version))
             except TransactionError:
                 continue
             return range(last + 1, last + 1 + count)
-        raise ConflictError(f"{paths.POOLS} is changed all the time; try again")
+        raise ConflictError(f"{pool_paths.POOLS} is changed all the time; try again")
 
     def commit(self, change: PoolChange, read: PoolSnapshot) -> None:
         """Write a change that was decided on ``read``.
@@ -379,36 +380,36 @@ class ZooKeeperPools:
             raise
 
     def _operations(self, change: PoolChange, read: PoolSnapshot) -> Iterator[Operation]:
-        yield Set(paths.POOL_CHANGES, b"")
+        yield Set(pool_paths.CHANGES, b"")
         yield from self._guarding(change, read)
         yield from (
-            _written(f"{paths.POOL_FILLING}/{pool}", record) for pool, record in sorted(change.filling.items())
+            _written(f"{pool_paths.FILLING}/{pool}", record) for pool, record in sorted(change.filling.items())
         )
         written = {node.id for node in change.nodes}
         claimed = (read.nodes[number] for number in sorted(change.claimed - written) if number in read.nodes)
         for node in (*change.nodes, *claimed):
-            yield from _writing(node, paths.POOL_NODES, paths.POOL_NODES_DONE)
+            yield from _writing(node, pool_paths.NODES, pool_paths.NODES_DONE)
             if node.stamp is None and node.host is not None:
                 yield self._naming_host(node.host, node.id, read)
-        yield from (Delete(_path(paths.POOL_NODES, node.id), _version(node)) for node in change.deleted)
+        yield from (Delete(_path(pool_paths.NODES, node.id), _version(node)) for node in change.deleted)
         for session in change.sessions:
-            yield from _writing(session, paths.POOL_SESSIONS, paths.POOL_SESSIONS_ENDED)
+            yield from _writing(session, pool_paths.SESSIONS, pool_paths.SESSIONS_ENDED)
         for session in change.dropped:
-            yield Delete(_path(paths.POOL_SESSIONS, session.id), _version(session))
+            yield Delete(_path(pool_paths.SESSIONS, session.id), _version(session))
         for request in change.waiting:
-            yield _written(_path(paths.POOL_WAITING, request.id), request)
+            yield _written(_path(pool_paths.WAITING, request.id), request)
         yield from (
-            Delete(_path(paths.POOL_WAITING, request.id), _version(request)) for request in change.answered
+            Delete(_path(pool_paths.WAITING, request.id), _version(request)) for request in change.answered
         )
-        yield from (Create(_path(paths.POOL_CLAIMS, number), ephemeral=True) for number in sorted(change.claimed))
-        yield from (Delete(_path(paths.POOL_CLAIMS, number)) for number in sorted(change.released))
+        yield from (Create(_path(pool_paths.CLAIMS, number), ephemeral=True) for number in sorted(change.claimed))
+        yield from (Delete(_path(pool_paths.CLAIMS, number)) for number in sorted(change.released))
 
     def _naming_host(self, host: str, number: int, read: PoolSnapshot) -> Operation:
         """Return the operation that records a host as a node, so that two processes never make two nodes of it.
 
         A damaged record is written anew.
         """
-        path, data = f"{paths.POOL_HOSTS}/{quote(host, safe='')}", encode({"node": number})
+        path, data = f"{pool_paths.HOSTS}/{quote(host, safe='')}", encode({"node": number})
         record = self._session.get(path)
         if (None if record is None else _named_node(record)) != read.hosts.get(host):
             raise ConflictError(f"{path} has changed; read again and retry")
@@ -430,15 +431,15 @@ class ZooKeeperPools:
             numbers = sorted(number for number, owner in after.items() if owner == tenant)
             if numbers == sorted(number for number, owner in active.items() if owner == tenant):
                 continue
-            path, data = _path(paths.POOL_TENANTS, tenant), encode({"sessions": [*numbers]})
+            path, data = _path(pool_paths.TENANTS, tenant), encode({"sessions": [*numbers]})
             version = read.tenants.get(tenant)
             yield Create(path, data) if version is None else Set(path, data, version)
 
     def _read_guards(self) -> tuple[dict[str, FillingRecord], dict[int, int]]:
         """Return the records of filling, and the versions of the tenants' guards."""
-        pools, tenants = self._session.look((), (paths.POOL_FILLING, paths.POOL_TENANTS))[1]
-        fillings = [f"{paths.POOL_FILLING}/{name}" for name in pools or ()]
-        guards = [_path(paths.POOL_TENANTS, number) for number in _numbers(tenants)]
+        pools, tenants = self._session.look((), (pool_paths.FILLING, pool_paths.TENANTS))[1]
+        fillings = [f"{pool_paths.FILLING}/{name}" for name in pools or ()]
+        guards = [_path(pool_paths.TENANTS, number) for number in _numbers(tenants)]
         nodes = dict(zip((*fillings, *guards), self._session.get_many((*fillings, *guards)), strict=True))
         filling = {  # a damaged record is written anew
             name: decode_record(path, node, FillingRecord, stamp=node.version) or FillingRecord(stamp=node.version)
@@ -454,7 +455,7 @@ class ZooKeeperPools:
 
     def _owned(self, claims: Sequence[int]) -> frozenset[int]:
         """Return the claims that this session has made."""
-        nodes = self._session.get_many(_path(paths.POOL_CLAIMS, number) for number in claims)
+        nodes = self._session.get_many(_path(pool_paths.CLAIMS, number) for number in claims)
         return frozenset(
             number
             for number, node in zip(claims, nodes, strict=True)
@@ -463,7 +464,7 @@ class ZooKeeperPools:
 
     def _read_hosts(self, names: Sequence[str]) -> dict[str, int]:
         """Return the ids of the nodes of hosts of the fleet, by the ids of the hosts."""
-        nodes = self._session.get_many(f"{paths.POOL_HOSTS}/{name}" for name in names)
+        nodes = self._session.get_many(f"{pool_paths.HOSTS}/{name}" for name in names)
         found = ((name, _named_node(node)) for name, node in zip(names, nodes, strict=True) if node)
         return {unquote(name): number for name, number in found if number is not None}
 
@@ -539,7 +540,7 @@ class ZooKeeperSessionUses:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._ended = EndedRecords(session, paths.POOL_SESSIONS_ENDED)
+        self._ended = EndedRecords(session, pool_paths.SESSIONS_ENDED)
         self._known: dict[str, SessionUse | None] = {}  # the uses by ended sessions, whose records never change
         self._lock = threading.Lock()
 
@@ -549,8 +550,8 @@ class ZooKeeperSessionUses:
         Raises ``UnreachableError``.
         """
         # The active sessions come first, so a session that ends in between is read twice, never missed.
-        names = self._session.children(paths.POOL_SESSIONS) or ()
-        found = [f"{paths.POOL_SESSIONS}/{name}" for name in names]
+        names = self._session.children(pool_paths.SESSIONS) or ()
+        found = [f"{pool_paths.SESSIONS}/{name}" for name in names]
         nodes = zip(found, self._session.get_many(found), strict=True)
         active = [_use(path, node) for path, node in nodes if node is not None]
         uses = {use.session: use for use in (*active, *self._read_ended()) if use is not None}
@@ -585,7 +586,7 @@ class ZooKeeperPlaybookLog:
 
     def runs(self, node: int) -> Sequence[PlaybookRun]:
         """Return the runs that are kept for a node, the first one first; raises ``UnreachableError``."""
-        found = [f"{paths.POOL_RUNS}/{number}" for number in self._numbers()]
+        found = [f"{pool_paths.RUNS}/{number}" for number in self._numbers()]
         records = zip(found, self._session.get_many(found), strict=True)
         decoded = (decode_record(path, record, PlaybookRun) for path, record in records if record is not None)
         return [run for run in decoded if run is not None and node in run.nodes]
@@ -593,16 +594,16 @@ class ZooKeeperPlaybookLog:
     def add(self, run: PlaybookRun, take_id: Callable[[], int]) -> None:
         """Record a run with an id of its own, and remove the oldest runs; failures are only logged."""
         try:
-            self._session.ensure(paths.POOL_RUNS)
+            self._session.ensure(pool_paths.RUNS)
             numbered = replace(run, id=take_id())
-            path = f"{paths.POOL_RUNS}/{numbered.id}"
+            path = f"{pool_paths.RUNS}/{numbered.id}"
             self._session.commit(Create(path, pack(numbered.to_json()), acl=self._acl))
             for number in self._numbers()[:-_KEPT]:
                 with suppress(TransactionError):  # another worker removes it
-                    self._session.commit(Delete(f"{paths.POOL_RUNS}/{number}"))
+                    self._session.commit(Delete(f"{pool_paths.RUNS}/{number}"))
         except ZkdeploymentError as error:
             get_logger().warning("playbook-run-not-recorded", nodes=run.nodes, reason=error_message(error))
 
     def _numbers(self) -> list[int]:
-        names = self._session.children(paths.POOL_RUNS) or ()
+        names = self._session.children(pool_paths.RUNS) or ()
         return sorted(int(name) for name in names if name.isdecimal())

@@ -19,17 +19,14 @@ from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import VerbGroup
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.promotion.opening import configured_promotion, open_main
-from zkdeployment.promotion.records import FleetState
-from zkdeployment.promotion.store import read_promotion
-from zkdeployment.promotion.views.fleets import explain_fleet, fleets_status
+from zkdeployment.promotion.records import FleetStanding, FleetState
+from zkdeployment.promotion.store import PromotionSnapshot, read_promotion
+from zkdeployment.promotion.views.fleets import FleetsStatus, explain_fleet, fleets_status
 from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
-    from zkdeployment.promotion.records import FleetStanding
     from zkdeployment.promotion.settings import PromoteSettings
-    from zkdeployment.promotion.store import PromotionSnapshot
-    from zkdeployment.promotion.views.fleets import FleetsStatus
     from zkdeployment.zookeeper.servers import Servers
 
 _NOT_CONVERGED = 4

@@ -13,7 +13,7 @@ from zkdeployment.cli.act_verbs import act_verb, completing, directive_verb
 from zkdeployment.cli.options import output_option, zookeeper_options
 from zkdeployment.cli.rollout_display import show_rollout
 from zkdeployment.cli.terminal import echo
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.promotion.records import withholding
 from zkdeployment.promotion.store import read_promotion, read_standings, read_withheld
 from zkdeployment.promotion.user_acts import (
@@ -25,17 +25,14 @@ from zkdeployment.promotion.user_acts import (
     ResumePromotion,
     WithholdFleet,
 )
-from zkdeployment.promotion.views.fleets import fleets_status, waiting_for_reset
+from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status, waiting_for_reset
 from zkdeployment.strategies.store.records import read_leader
 from zkdeployment.strategies.strategy import MemberKind
-from zkdeployment.strategies.views import rollout_status
+from zkdeployment.strategies.views import RolloutStatus, rollout_status
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
-    from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.promotion.views.fleets import FleetsStatus
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.views import RolloutStatus
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -11,28 +11,22 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import Delivery
-from zkdeployment.promotion.views.fleets import fleets_status, waiting_for_reset
+from zkdeployment.promotion.views.fleets import FleetsStatus, fleets_status, waiting_for_reset
 from zkdeployment.promotion.views.ways import FLEET_TONES, RevisionWays, fleet_groups, reverted, revision_ways
 from zkdeployment.service.views.fleet import HostLink, Tone
-from zkdeployment.service.views.frame import moment
-from zkdeployment.service.views.history import StripBar, shown_figures
-from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row, undecided_groups
-from zkdeployment.strategies.picture import picture
+from zkdeployment.service.views.frame import ActLink, Moment, moment
+from zkdeployment.service.views.history import Figure, StripBar, shown_figures
+from zkdeployment.service.views.rollouts import ROLLOUT_TONES, GroupRow, group_row, undecided_groups
+from zkdeployment.strategies.picture import RolloutPicture, picture
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.views import RolloutProgressState, rollout_status
+from zkdeployment.strategies.views import GroupStatus, RolloutProgressState, RolloutStatus, rollout_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zkdeployment.promotion.feed import PromotionReading
     from zkdeployment.promotion.records import FleetStanding, PromotionEntry
-    from zkdeployment.promotion.views.fleets import FleetsStatus
-    from zkdeployment.service.views.frame import ActLink, Moment
-    from zkdeployment.service.views.history import Figure
-    from zkdeployment.service.views.rollouts import GroupRow
-    from zkdeployment.strategies.picture import RolloutPicture
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
 #: The most fleets on the wall, of fleets that a sentence names, and of promotions in the list and in the strip.
 #: With more than a few fleets on the wall, those that need no attention are small. The page of a promotion has a

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.text import counted
-from zkdeployment.promotion.records import FleetState
+from zkdeployment.promotion.records import FleetStanding, FleetState, PromotionEntry
 from zkdeployment.promotion.views.fleets import worst_first
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.rollouts import ROLLOUT_TONES
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.promotion.feed import PromotionReading
-    from zkdeployment.promotion.records import FleetStanding, PromotionEntry
     from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
 #: The most revisions with a row of their own, and of fleets in one state that a cell names.

@@ -9,13 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.host import idle_role
+from zkdeployment.base.host import Identity, idle_role
 from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from zkdeployment.base.host import Identity
 
 #: The sample packages: name and version.
 PACKAGES = (("hello", "1.0"), ("hello", "1.1"), ("worker", "2.0"))

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
+LOGINS = f"{paths.OURS}/logins"
+LOGIN_SESSIONS = f"{LOGINS}/sessions"
+LOGIN_THROTTLE = f"{LOGINS}/throttle"
+FAILED_LOGINS = f"{LOGINS}/failed"
+
 #: The number of attempts to write while other services write to the same nodes.
 _THROTTLE_ATTEMPTS = 10
 
@@ -108,7 +113,7 @@ class LoginThrottle:
     ) -> bool:
         """Apply ``change`` to the count of an address; return whether it was applied in time."""
         key = _digest(throttled_address(address))
-        path = f"{paths.LOGIN_THROTTLE}/{key[:_NODE_DIGITS]}"
+        path = f"{LOGIN_THROTTLE}/{key[:_NODE_DIGITS]}"
         for _ in range(_THROTTLE_ATTEMPTS):
             node = self._session.get(path)
             counts = _decode_counts(node)
@@ -121,7 +126,7 @@ class LoginThrottle:
                     self._writing(path, node, counts if after is None else {**counts, key: after}, now)
                 )
             except ConflictError:
-                make_parents(self._session, self._acl, paths.LOGIN_THROTTLE)
+                make_parents(self._session, self._acl, LOGIN_THROTTLE)
                 continue
             return True
         return False
@@ -135,7 +140,7 @@ class LoginThrottle:
 def make_parents(session: Session, acl: tuple[AclEntry, ...], path: str) -> None:
     """Create ``/zkdeployment/logins`` and the node at ``path`` below it, if they are missing."""
     session.ensure(paths.OURS)
-    for missing in _missing(session, [paths.LOGINS, path]):
+    for missing in _missing(session, [LOGINS, path]):
         try:
             session.commit(Create(missing, acl=acl))
         except ConflictError:
@@ -172,19 +177,19 @@ _ATTEMPTS = 3
 
 def read_failed_logins(session: Session) -> tuple[FailedLogin, ...]:
     """Return the latest failed logins, oldest first."""
-    return tuple(map(FailedLogin.from_json, _recorded(session.get(paths.FAILED_LOGINS))))
+    return tuple(map(FailedLogin.from_json, _recorded(session.get(FAILED_LOGINS))))
 
 
 def record_failed_login(session: Session, acl: tuple[AclEntry, ...], failed: FailedLogin) -> None:
     """Record a failed login; the oldest ones are dropped."""
     for _ in range(_ATTEMPTS):
-        node = session.get(paths.FAILED_LOGINS)
+        node = session.get(FAILED_LOGINS)
         data = encode({"failed": [*[*_recorded(node), failed.to_json()][-_KEPT:]]})
         try:
             if node is None:
-                make_parents(session, acl, paths.FAILED_LOGINS)
+                make_parents(session, acl, FAILED_LOGINS)
                 continue
-            session.commit(Set(paths.FAILED_LOGINS, data, node.version))
+            session.commit(Set(FAILED_LOGINS, data, node.version))
         except ConflictError:
             continue
         return
@@ -215,7 +220,7 @@ class LoginSessions:
 
     def begin(self, user: User, now: float) -> str:
         """Create a login session and return its token; remove expired ones and the oldest of too many."""
-        make_parents(self._session, self._acl, paths.LOGIN_SESSIONS)
+        make_parents(self._session, self._acl, LOGIN_SESSIONS)
         self._make_room(user, now)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         path = _path(token)
@@ -246,11 +251,11 @@ class LoginSessions:
             self._remove(_path(token))
 
     def _make_room(self, user: User, now: float) -> None:
-        names = self._session.children(paths.LOGIN_SESSIONS) or []
-        nodes = self._session.get_many(f"{paths.LOGIN_SESSIONS}/{name}" for name in names)
+        names = self._session.children(LOGIN_SESSIONS) or []
+        nodes = self._session.get_many(f"{LOGIN_SESSIONS}/{name}" for name in names)
         sessions = {name: _decode_login_session(node) for name, node in zip(names, nodes, strict=True)}
         for name in sessions_to_end(sessions, user.name, now):
-            self._remove(f"{paths.LOGIN_SESSIONS}/{name}")
+            self._remove(f"{LOGIN_SESSIONS}/{name}")
 
     def _remove(self, path: str) -> None:
         with contextlib.suppress(ConflictError):  # another service removed it
@@ -263,7 +268,7 @@ def _late(seconds: float) -> UnreachableError:
 
 
 def _path(token: str) -> str:
-    return f"{paths.LOGIN_SESSIONS}/{hashlib.sha256(token.encode('ascii')).hexdigest()}"
+    return f"{LOGIN_SESSIONS}/{hashlib.sha256(token.encode('ascii')).hexdigest()}"
 
 
 def _is_token(token: str) -> bool:

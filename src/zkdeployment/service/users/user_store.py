@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
+USERS = f"{paths.OURS}/users"
+
+
+def user_path(name: str) -> str:
+    """Return the path of a user; the name must be valid."""
+    return f"{USERS}/{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class UserRecord(Record):
     """A user and the hash of its key, which is empty for users that log in elsewhere.
@@ -76,8 +84,8 @@ class ZooKeeperUserReader:
 
     def users(self) -> tuple[User, ...]:
         """Return all users, retired ones included, by id."""
-        names = [name for name in self._session.children(paths.USERS) or () if is_name(NameKind.USER, name)]
-        nodes = self._session.get_many(paths.user_path(name) for name in names)
+        names = [name for name in self._session.children(USERS) or () if is_name(NameKind.USER, name)]
+        nodes = self._session.get_many(user_path(name) for name in names)
         records = (decode_user(name, node) for name, node in zip(names, nodes, strict=True))
         return tuple(sorted((record.user for record in records if record is not None), key=lambda user: user.id))
 
@@ -94,7 +102,7 @@ class ZooKeeperUserReader:
         """Return a user with the hash of its key; without ``cached`` the node is always read."""
         if not is_name(NameKind.USER, name):
             return None
-        path = paths.user_path(name)
+        path = user_path(name)
         return decode_user(name, self._nodes.get(path) if cached else self._session.get(path))
 
 
@@ -195,10 +203,10 @@ class ZooKeeperUsers(ZooKeeperUserReader):
         return self.update(name, lambda user: replace(user, role=external.role), act)
 
     def _create(self, new: NewUser, key_hash: str, identity: str | None, act: Act) -> User:
-        path = paths.user_path(new.name)
+        path = user_path(new.name)
 
         def adding() -> _Change:
-            counter, taken = self._session.get_many([paths.USERS, path])
+            counter, taken = self._session.get_many([USERS, path])
             if taken is not None:
                 raise RefusedError(
                     f"there is a user {new.name} already, or there was one; expected a name that was never used:"
@@ -229,12 +237,12 @@ class ZooKeeperUsers(ZooKeeperUserReader):
 
     def _counting(self, counter: Node | None, number: int) -> Operation:
         if counter is not None:
-            return Set(paths.USERS, encode({**counter.properties, _LAST_ID: number}), counter.version)
+            return Set(USERS, encode({**counter.properties, _LAST_ID: number}), counter.version)
         self._session.ensure(paths.OURS)
-        return Create(paths.USERS, encode({_LAST_ID: number}), acl=self._acl)
+        return Create(USERS, encode({_LAST_ID: number}), acl=self._acl)
 
     def _change(self, name: str, change: Callable[[UserRecord], UserRecord], act: Act) -> User:
-        path = paths.user_path(name)
+        path = user_path(name)
 
         def changing() -> _Change:
             node = self._session.get(path) if is_name(NameKind.USER, name) else None
@@ -260,7 +268,7 @@ class ZooKeeperUsers(ZooKeeperUserReader):
                 if not self._was_made(change):
                     raise
             # The watch does this, too, but possibly only after this method has returned.
-            self._nodes.forget(paths.user_path(change.record.user.name))
+            self._nodes.forget(user_path(change.record.user.name))
             return change.record
         raise ConflictError(
             f"the user was not changed: others changed users during each of {_ATTEMPTS} attempts; try again"

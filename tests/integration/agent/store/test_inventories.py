@@ -16,6 +16,7 @@ from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.store.forgetting import forget_hosts
+from zkdeployment.pools.paths import lease_path
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 
@@ -95,7 +96,7 @@ def test_a_host_that_is_out_of_service_is_listed_until_it_is_forgotten(session, 
     ZooKeeperLeases(session).give(identity.id, "web", ())
     forget(session, identity.id)
     assert reader.snapshot().out_of_service == {}
-    assert fleet.lease(identity) is None
+    assert client.exists(lease_path(identity.id)) is None
 
 
 def test_forgetting_a_host_removes_its_requests_for_the_locks_of_all_roles(session, client):

@@ -17,10 +17,10 @@ from support.forks import run_forked
 from support.service import DESCRIBED, RunningService, running_service
 from support.waiting import wait_until
 from support.zookeeper import sent_requests, write_node
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER
 from zkdeployment.service.users.user import Role
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -229,9 +229,9 @@ def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknow
             assert "shop-quorum" in page
             assert "rollout_failed: no such plugin" in page
             assert "refused" in page
-    assert [path for requests in sent for path in _paths(requests) if f"{paths.CHECK_INSTANCES}/" in path] == []
+    assert [path for requests in sent for path in _paths(requests) if f"{check_paths.INSTANCES}/" in path] == []
 
-    contact = f"{paths.check_system_path('nagios1')}/contact"
+    contact = f"{check_paths.system_path('nagios1')}/contact"
     reported = time.time() - STALE_AFTER - 1
     write_node(client, contact, {"fetched": reported, "reported": reported})
     wait_until(lambda: _by_id(site.get("/instances"), site)[1]["result"]["state"] == "unknown", "the silence")

@@ -14,6 +14,7 @@ from support.waiting import ManualClock, wait_until
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules import workflow
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.publishing.store.hosts import write_inventory
@@ -165,4 +166,4 @@ def test_coordinators_killed_at_each_write_have_the_result_of_one_that_was_not_k
                 case.daemon.run_cycle()
             assert case.system.attempts == attempts, number  # nothing is poked for ever
             for index in ("flagged", "open"):
-                assert case.session.children(f"{paths.check_system_path('nagios1')}/{index}") == [], number
+                assert case.session.children(f"{check_paths.system_path('nagios1')}/{index}") == [], number

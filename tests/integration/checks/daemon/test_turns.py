@@ -16,13 +16,13 @@ from support.forks import ForkedProgram
 from support.waiting import wait_until
 from zkdeployment.base.daemon.failpoints import VARIABLE
 from zkdeployment.base.errors import TreeError
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.instance import CheckState, InstanceKey
 from zkdeployment.checks.rules.workflow import KEPT_VERSIONS
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.sources import ZooKeeperCheckSources
 from zkdeployment.checks.views.wanted import CheckError, check_errors, instances_of
 from zkdeployment.strategies.store.records import read_leader
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_a_bucket_that_cannot_be_written_delays_no_other_and_is_recorded(fleet: 
     fleet.publish(documents, web=80)
     fleet.report("web")
     keys = {host: InstanceKey("tcp", "/shop/web", 0, host).id for host in fleet.hosts}
-    damaged = f"{paths.CHECK_INSTANCES}/{keys['h1'][:3]}"
+    damaged = f"{check_paths.INSTANCES}/{keys['h1'][:3]}"
     fleet.session.ensure(damaged, b"nonsense")
     instances = ZooKeeperCheckInstances(fleet.session)
     with fleet.daemon() as daemon:
@@ -176,7 +176,7 @@ def test_a_push_that_changes_one_service_reads_and_writes_only_its_instances(fle
 
 def buckets(fleet: CheckedFleet) -> list[str]:
     """Return the paths of all buckets."""
-    return [f"{paths.CHECK_INSTANCES}/{name}" for name in fleet.session.children(paths.CHECK_INSTANCES) or ()]
+    return [f"{check_paths.INSTANCES}/{name}" for name in fleet.session.children(check_paths.INSTANCES) or ()]
 
 
 def test_a_turn_that_fails_is_reported_once_and_tried_again_after_growing_pauses(

@@ -11,6 +11,7 @@ import pytest
 from support.waiting import wait_until
 from support.zookeeper import connected, renew_session, sent_requests
 from zkdeployment.checks import feed as readings
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.feed import PAUSE, CheckReadings
 from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
@@ -18,7 +19,6 @@ from zkdeployment.checks.rules.overview import listed_part
 from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, want
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
-from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
     from zkdeployment.checks.rules.findings import CheckReading
@@ -96,7 +96,7 @@ def test_nothing_is_read_while_nothing_changed_and_then_only_the_changed_bucket(
 
     changed = checks.ids[7]
     checks.store.change([changed], lambda _, found: found and delete(found, 6.0))
-    bucket = f"{paths.CHECK_INSTANCES}/{changed[:3]}"
+    bucket = f"{check_paths.INSTANCES}/{changed[:3]}"
     second = checks.read()
     assert second.instances[changed].deleted
     assert second.instances[checks.ids[8]] is first.instances[checks.ids[8]]
@@ -155,14 +155,14 @@ def test_after_a_lost_session_everything_is_read_but_not_decoded_again(checks: C
     second = checks.read()
     assert second.instances[checks.ids[0]].deleted
     assert second.instances[checks.ids[1]] is first.instances[checks.ids[1]]
-    assert decoded == [f"{paths.CHECK_INSTANCES}/{checks.ids[0][:3]}"]
+    assert decoded == [f"{check_paths.INSTANCES}/{checks.ids[0][:3]}"]
 
 
 def test_a_damaged_bucket_hides_no_other_and_its_recorded_reason_is_shown(checks: Checks, zookeeper: str):
-    bucket = f"{paths.CHECK_INSTANCES}/{checks.ids[0][:3]}"
+    bucket = f"{check_paths.INSTANCES}/{checks.ids[0][:3]}"
     others = {found for found in checks.ids if not bucket.endswith(found[:3])}
     with connected(zookeeper) as client:
         client.set(bucket, b"{")
-        client.create(paths.CHECKS_UNWRITTEN, b'{"006": "it is damaged", "007": 1}')
+        client.create(check_paths.UNWRITTEN, b'{"006": "it is damaged", "007": 1}')
         wait_until(lambda: checks.read().instances.keys() == others, "the reading without the bucket")
     assert checks.read().summary.unwritten == {"006": "it is damaged"}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from zkdeployment.base.errors import LockLostError, TreeError
+from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.rules.instance import CheckInstance, InstanceKey
 from zkdeployment.checks.rules.workflow import WantedConfiguration, delete, life_cycle_turn, want
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.zookeeper.session import Session
 
-SYSTEM = paths.check_system_path("nagios1")
+SYSTEM = check_paths.system_path("nagios1")
 
 
 def instance(number: int) -> CheckInstance:
@@ -88,8 +89,8 @@ def test_entries_that_are_missing_or_left_over_are_put_right(session: Session):
     store = ZooKeeperCheckInstances(session)
     (own,) = add(store, instance(1))
     session.commit(Delete(f"{SYSTEM}/flagged/{own}"))
-    session.ensure(paths.CHECKS_DUE)
-    session.commit(Create(f"{paths.CHECKS_DUE}/{own}"))
+    session.ensure(check_paths.DUE)
+    session.commit(Create(f"{check_paths.DUE}/{own}"))
     store.change([own], lambda _, found: found and delete(found, 6.0))
     store.change([own], lambda _, found: found and life_cycle_turn(found, 7.0))
     assert entries(session, "flagged") == entries(session, "open") == list(store.due()) == []
@@ -98,12 +99,12 @@ def test_entries_that_are_missing_or_left_over_are_put_right(session: Session):
 def test_an_instance_that_does_not_change_is_not_written(session: Session):
     store = ZooKeeperCheckInstances(session)
     (own,) = add(store, instance(1))
-    node = session.get(f"{paths.CHECK_INSTANCES}/{own[:3]}")
+    node = session.get(f"{check_paths.INSTANCES}/{own[:3]}")
     assert node is not None
     outcome = store.change([own, instance(2).id], lambda _, found: found)
     assert outcome[own][0] == outcome[own][1] == instance(1)
     assert outcome[instance(2).id] == (None, None)
-    after = session.get(f"{paths.CHECK_INSTANCES}/{own[:3]}")
+    after = session.get(f"{check_paths.INSTANCES}/{own[:3]}")
     assert after is not None
     assert after.version == node.version
 
@@ -123,7 +124,7 @@ def test_only_the_leader_changes_instances(session: Session):
 def test_a_damaged_bucket_is_an_error_with_advice(session: Session):
     store = ZooKeeperCheckInstances(session)
     (own,) = add(store, instance(1))
-    path = f"{paths.CHECK_INSTANCES}/{own[:3]}"
+    path = f"{check_paths.INSTANCES}/{own[:3]}"
     for data in (b"garbage", b"{}", b'[{"key": 5}]'):
         session.commit(Set(path, data))
         with pytest.raises(TreeError, match="delete the node, and they are made anew"):

@@ -16,7 +16,7 @@ from zkdeployment.cli.operator_options import new_act
 from zkdeployment.fleet.failed_logins import FailedLogin, LoginProblem
 from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
 from zkdeployment.publishing.records import ForcedBy, SyncOptions
-from zkdeployment.service.users.login_store import record_failed_login
+from zkdeployment.service.users.login_store import FAILED_LOGINS, record_failed_login
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
@@ -119,7 +119,7 @@ def test_the_audit_lists_acts_with_the_guards_that_they_override_and_failed_logi
     publishing.sync()
     with Session(zookeeper) as session:
         login = FailedLogin(time.time(), "eve", "192.0.2.9", LoginProblem.WRONG)
-        session.ensure(paths.FAILED_LOGINS)
+        session.ensure(FAILED_LOGINS)
         record_failed_login(session, (), login)
     assert invoke("stop", "-z", zookeeper).returncode == 0
     late = invoke("resume", "--latest", "--allow-mass-removal", "--timeout", "0", "-z", zookeeper)

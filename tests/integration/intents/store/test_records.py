@@ -11,7 +11,7 @@ from zkdeployment.base.errors import ConflictError
 from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import IntentContent
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord
-from zkdeployment.intents.store.records import ZooKeeperIntents, intent_operations, read_intent_nodes
+from zkdeployment.intents.store.records import INTENTS, ZooKeeperIntents, intent_operations, read_intent_nodes
 from zkdeployment.publishing.store.assignments import read_withheld
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import Set
@@ -83,7 +83,7 @@ def test_an_intent_that_is_gone_leaves_no_node(session, intents):
     write(session, kept=[CLUSTER_RECORD])
     assert intents.records() == (CLUSTER_RECORD,)
     assert intents.record(SHOP.subject) is None
-    assert len(session.children(paths.INTENTS)) == 1
+    assert len(session.children(INTENTS)) == 1
 
 
 def test_a_writer_that_dies_before_the_index_leaves_the_former_record_and_the_next_one_completes(session, intents):
@@ -96,8 +96,8 @@ def test_a_writer_that_dies_before_the_index_leaves_the_former_record_and_the_ne
     assert intents.record(SHOP.subject) == GROUP_RECORD
     other = replace(known, content=replace(CONTENT, nodes={"/front": {"version": "3"}}))
     write(session, other)
-    (node,) = session.children(paths.INTENTS)
-    parts = session.children(f"{paths.INTENTS}/{node}")
+    (node,) = session.children(INTENTS)
+    parts = session.children(f"{INTENTS}/{node}")
     assert intents.records() == (other,)
     assert sorted(part.split("-")[0] for part in parts) == ["content", "content", "final", "instance", "instance"]
 
@@ -134,9 +134,9 @@ def test_large_values_are_written_in_several_parts(session, intents):
 )
 def test_a_damaged_record_is_omitted(session, intents, data):
     write(session, GROUP_RECORD, CLUSTER_RECORD)
-    for name in session.children(paths.INTENTS):
+    for name in session.children(INTENTS):
         if ":" in name and "ams" in name:
-            session.commit(Set(f"{paths.INTENTS}/{name}", data))
+            session.commit(Set(f"{INTENTS}/{name}", data))
     assert [record.intent.subject for record in intents.records()] == [SHOP.subject]
 
 

@@ -12,6 +12,7 @@ import pytest
 from support.builders import make_user
 from support.pools.builders import make_node
 from zkdeployment.base.errors import ConflictError
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
@@ -19,7 +20,6 @@ from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolChan
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.store import ZooKeeperPools, remove_ownerless
 from zkdeployment.service.users.user import Role, TenantLimits
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Set
 
@@ -175,7 +175,7 @@ def test_of_two_workers_that_fill_a_pool_one_is_overtaken(store):
 
 def test_a_damaged_record_of_filling_is_written_anew(store, session):
     store.commit(PoolChange(filling={"web": FillingRecord()}), store.read())
-    session.commit(Set(f"{paths.POOL_FILLING}/web", b'{"unknown": 1}'))
+    session.commit(Set(f"{pool_paths.FILLING}/web", b'{"unknown": 1}'))
     record = FillingRecord(values={"fill-level": 2})
     read = store.read()
     store.commit(PoolChange(filling={"web": replace(record, stamp=read.filling["web"].stamp)}), read)
@@ -263,7 +263,7 @@ def test_records_of_hosts_and_pools_that_are_gone_are_pruned(store, session, cli
     assert store.prune(99) == 0
     assert remove_ownerless(session, store.read(), {"described"}, later) == 2
     assert store.read().filling.keys() == {"web", "described"}
-    assert session.children(paths.POOL_LEASES) == ["h%2F1", "h2"]
+    assert session.children(pool_paths.LEASES) == ["h%2F1", "h2"]
     assert (store.prune(later), store.read().filling.keys()) == (1, {"web"})
 
 

@@ -13,9 +13,9 @@ from support.pools.builders import POOLS_DOCUMENT, SSH_KEY, add_tenant
 from support.service import running_service
 from support.waiting import wait_until
 from zkdeployment.base.errors import UnreachableError
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.feed import pools_of
 from zkdeployment.service.users.user import Role
-from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import pack
 
 if TYPE_CHECKING:
@@ -265,11 +265,11 @@ def test_a_bad_record_does_not_break_the_lists(service: RunningService, admin, c
         {"retired_at": {}},
     ]
     for place, fields in enumerate(bad, start=number + 1):
-        client.create(f"{paths.POOL_NODES}/{place}", pack({"id": place, **known, **fields}))
+        client.create(f"{pool_paths.NODES}/{place}", pack({"id": place, **known, **fields}))
     session = {"id": 500, "tenant": 1, "specs": [], "nodes": [], "leased": [], "created_at": 1}
     for place, ends in enumerate((1e300, "never", -1e300), start=500):
-        client.create(f"{paths.POOL_SESSIONS}/{place}", pack({**session, "id": place, "expires_at": ends}))
-    client.set(paths.POOL_CHANGES, b"")
+        client.create(f"{pool_paths.SESSIONS}/{place}", pack({**session, "id": place, "expires_at": ends}))
+    client.set(pool_paths.CHANGES, b"")
     nodes = service.client.get("/api/v1/nodes", auth=admin)
     assert nodes.status_code == 200, nodes.text
     assert {"good.example.com", "deep.example.com"} <= {node["hostname"] for node in nodes.json()["nodes"]}
