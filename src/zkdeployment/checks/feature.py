@@ -24,6 +24,8 @@ FEATURE = Feature(
         ServicePlaces(
             api_routers=value_in(".checks.api.checks", "ROUTERS"),
             page_routers=value_in(".checks.pages", "ROUTERS"),
+            main_pages=value_in(".checks.pages", "MAIN_PAGES"),
+            template_packages=("zkdeployment.checks",),
             service_page=function_in(".checks.pages", "service_page"),
             finding_body=value_in(".checks.rules.overview", "CheckInstanceView"),
             retire_user=function_in(".checks.opening", "retire_monitoring"),

@@ -11,6 +11,7 @@ from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import read_or, show_page
 from zkdeployment.service.pages.services import ServiceVisit
+from zkdeployment.service.views.frame import MainPage
 from zkdeployment.service.views.service import PagePart
 
 router = APIRouter(include_in_schema=False)
@@ -38,3 +39,4 @@ def service_page(visit: ServiceVisit) -> tuple[PagePart, ...]:
 
 
 ROUTERS = (router,)
+MAIN_PAGES = (MainPage("Checks", "/checks", "c", 30),)

@@ -25,6 +25,8 @@ FEATURE = Feature(
             acts=value_in(".intents.user_acts", "ACTS"),
             api_routers=value_in(".intents.api", "ROUTERS"),
             page_routers=value_in(".intents.pages", "ROUTERS"),
+            main_pages=value_in(".intents.pages", "MAIN_PAGES"),
+            template_packages=("zkdeployment.intents",),
             service_page=function_in(".intents.pages", "service_page"),
             state=function_in(".intents.requests", "service_state"),
         ),

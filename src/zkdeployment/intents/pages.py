@@ -24,6 +24,7 @@ from zkdeployment.service.dependencies import Adapters, ServerAdapters
 from zkdeployment.service.pages.live_page import Known, last_known, read_or, show_page, view_address
 from zkdeployment.service.pages.services import ServiceVisit
 from zkdeployment.service.users.user import Right
+from zkdeployment.service.views.frame import MainPage
 from zkdeployment.service.views.service import PagePart
 
 router = APIRouter(include_in_schema=False)
@@ -121,3 +122,4 @@ def service_page(visit: ServiceVisit) -> tuple[PagePart, ...]:
 
 
 ROUTERS = (router,)
+MAIN_PAGES = (MainPage("Intents", "/intents", "i", 20),)

@@ -24,6 +24,8 @@ FEATURE = Feature(
         ServicePlaces(
             api_routers=value_in(".pools.api", "ROUTERS"),
             page_routers=value_in(".pools.pages", "ROUTERS"),
+            main_pages=value_in(".pools.pages", "MAIN_PAGES"),
+            template_packages=("zkdeployment.pools",),
             state=function_in(".pools.service_requests", "service_state"),
             parts=function_in(".pools.opening", "service_parts"),
             metrics=function_in(".pools.feed", "metrics"),

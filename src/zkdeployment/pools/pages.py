@@ -19,7 +19,7 @@ from zkdeployment.service.act_routes import forms
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import Known, last_known, show_page
 from zkdeployment.service.users.user import Right
-from zkdeployment.service.views.frame import last_value, page_number
+from zkdeployment.service.views.frame import MainPage, last_value, page_number
 
 router = APIRouter(include_in_schema=False)
 
@@ -79,3 +79,4 @@ acts_router = forms(f"{PAGE}/acts", Tenant, lambda: ACTS, back=PAGE)
 
 
 ROUTERS = (router, usage_router, acts_router)
+MAIN_PAGES = (MainPage("Pools", "/pools", "p", 40, Right.READ_POOLS),)

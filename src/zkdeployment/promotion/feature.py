@@ -22,6 +22,8 @@ FEATURE = Feature(
             acts=value_in(".promotion.user_acts", "ACTS"),
             api_routers=value_in(".promotion.api", "ROUTERS"),
             page_routers=value_in(".promotion.pages", "ROUTERS"),
+            main_pages=value_in(".promotion.pages", "MAIN_PAGES"),
+            template_packages=("zkdeployment.promotion",),
         ),
         VerbPlaces(
             {

@@ -12,10 +12,12 @@ from zkdeployment.promotion.views.page import PageActs, fleets_view, revision_vi
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import show_page
+from zkdeployment.service.views.frame import MainPage
 
 router = APIRouter(include_in_schema=False)
 
 ROUTERS = (router,)
+MAIN_PAGES = (MainPage("Fleets", "/fleets", "f", 60),)
 
 
 @router.get("/fleets")

@@ -13,6 +13,8 @@ FEATURE = Feature(
         ServicePlaces(
             acts=value_in(".rollouts.acts", "ACTS"),
             page_routers=value_in(".rollouts.pages", "ROUTERS"),
+            main_pages=value_in(".rollouts.pages", "MAIN_PAGES"),
+            template_packages=("zkdeployment.rollouts",),
         ),
         VerbPlaces(
             {

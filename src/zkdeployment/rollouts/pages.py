@@ -8,6 +8,7 @@ from zkdeployment.rollouts.views import rollout_view
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import retry_acts, show_page
+from zkdeployment.service.views.frame import MainPage
 
 router = APIRouter(include_in_schema=False)
 
@@ -31,3 +32,4 @@ def show_rollout(request: Request, adapters: Adapters, user: Reader) -> Response
 
 
 ROUTERS = (router,)
+MAIN_PAGES = (MainPage("Rollout", "/rollout", "r", 50),)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from zkdeployment.service.pages.services import ServiceVisit
     from zkdeployment.service.users.user import User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
+    from zkdeployment.service.views.frame import MainPage
     from zkdeployment.service.views.service import PagePart
 
 
@@ -32,6 +33,8 @@ class ServicePlaces:
     #: The other operations of the API that need a login, and the pages of the service.
     api_routers: Callable[[], Sequence[APIRouter]] = tuple
     page_routers: Callable[[], Sequence[APIRouter]] = tuple
+    #: The pages among them that have a tab.
+    main_pages: Callable[[], Sequence[MainPage]] = tuple
     #: Packages with a folder ``templates`` for these pages.
     template_packages: tuple[str, ...] = ()
     #: Values that the service keeps for these routers, by the names of attributes of the application's state.

@@ -34,6 +34,7 @@ from zkdeployment.service.pages.live_page import (
     failure_acts,
     is_fragment,
     last_known,
+    main_pages,
     read_or,
     read_withheld,
     show_page,
@@ -142,7 +143,7 @@ def show_found(
         cached.status,
         read_targets(request, adapters),
         last.read(Known.HISTORY, lambda: adapters.feed.history(RECENT), ()),
-        page_frame("/find", user, now=adapters.clock.now()).tabs,
+        page_frame("/find", user, now=adapters.clock.now(), main_pages=main_pages()).tabs,
         fleet_acts(cached.fleet, "/", user) if cached.connected else (),
         waiting=unpublished_commits(cached.fleet, cached.reading.syncer),
     )

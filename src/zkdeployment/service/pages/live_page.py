@@ -26,7 +26,7 @@ from zkdeployment.service.access.identity import session_user
 from zkdeployment.service.acts import RollBackFleet, decision_acts, fleet_acts, retry_link, rollback_link
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.views.fleet import fleet_verdict
-from zkdeployment.service.views.frame import author_name, moment, page_frame
+from zkdeployment.service.views.frame import MAIN_PAGES, MainPage, author_name, moment, page_frame
 from zkdeployment.service.views.services import WithheldReading
 
 if TYPE_CHECKING:
@@ -231,6 +231,12 @@ def show_page(  # noqa: PLR0913  the facts that all pages show
     return HTMLResponse(render(template, **layout, **values), status)
 
 
+@cache
+def main_pages() -> tuple[MainPage, ...]:
+    """Return the pages with a tab, of the service and of all features."""
+    return (*MAIN_PAGES, *(page for places in installed(ServicePlaces) for page in places.main_pages()))
+
+
 def _frame(
     request: Request, adapters: ServerAdapters, user: User, cached: CachedFleet, events: str, address: str
 ) -> PageFrame:
@@ -243,6 +249,7 @@ def _frame(
         address.partition("?")[0],
         user,
         now=now,
+        main_pages=main_pages(),
         events=events,
         token=cookies.form_token(request),
         connected=cached.connected,

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 from zkdeployment.base.durations import ago, ahead
@@ -15,7 +16,7 @@ from zkdeployment.base.text import counted
 from zkdeployment.service.users.user import Right
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from zkdeployment.fleet.views.status import Column
@@ -269,24 +270,28 @@ def page_address(address: str, page: int, **values: str) -> str:
     return with_query(address, {**values, "page": str(page) if page > 1 else ""})
 
 
-#: The tabs in their order, each with the key that opens it after ``g``.
-_TABS = (
-    ("Fleet", "/", "h"),
-    ("Services", "/services", "s"),
-    ("Intents", "/intents", "i"),
-    ("Checks", "/checks", "c"),
-    ("Pools", "/pools", "p"),
-    ("Rollout", "/rollout", "r"),
-    ("Fleets", "/fleets", "f"),
-    ("History", "/history", "y"),
-    ("Locks", "/locks", "l"),
-    ("Plan", "/plan", "n"),
+class MainPage(NamedTuple):
+    """A page with a tab: its name, its path, the key that opens it after ``g``, and its place among the tabs.
+
+    Users with ``right`` see the tab.
+    """
+
+    name: str
+    path: str
+    key: str
+    place: int
+    right: Right = Right.READ_FLEET
+
+
+#: The tabs of the service itself; features add theirs at places in between.
+MAIN_PAGES = (
+    MainPage("Fleet", "/", "h", 0),
+    MainPage("Services", "/services", "s", 10),
+    MainPage("History", "/history", "y", 70),
+    MainPage("Locks", "/locks", "l", 80),
+    MainPage("Plan", "/plan", "n", 90),
+    MainPage("Audit", "/audit", "a", 100, Right.READ_AUDIT),
 )
-
-_AUDIT = ("Audit", "/audit", "a")
-
-#: The tab of users who may not read the fleet.
-_POOLS = (("Pools", "/pools", "p"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +334,7 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     user: User | None,
     *,
     now: float,
+    main_pages: Iterable[MainPage] = MAIN_PAGES,
     events: str = "",
     token: str = "",
     connected: bool = True,
@@ -339,11 +345,10 @@ def page_frame(  # noqa: PLR0913  the facts that all pages show
     """Return the frame of the page at ``path``, for a user, or for a visitor who is not logged in."""
     if user is None:
         return PageFrame(now)
-    offered = _TABS if user.may(Right.READ_FLEET) else _POOLS
-    offered = (*offered, _AUDIT) if user.may(Right.READ_AUDIT) else offered
+    offered = [page for page in sorted(main_pages, key=attrgetter("place")) if user.may(page.right)]
     return PageFrame(
         now=now,
-        tabs=tuple(Tab(name, href, _is_current(href, path), key) for name, href, key in offered),
+        tabs=tuple(Tab(page.name, page.path, _is_current(page.path, path), page.key) for page in offered),
         events=events,
         user=user.name,
         role=user.role.value,

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
+from zkdeployment.service.pages.live_page import main_pages
 from zkdeployment.service.users.user import Role
 from zkdeployment.service.views.fleet import FleetVerdict, Tone
 from zkdeployment.service.views.frame import ActLink, deadline, moment, page_frame
@@ -18,16 +19,17 @@ ANN = make_user("ann", Role.OPERATOR)
     [("/", "Fleet"), ("/hosts/h1", "Fleet"), ("/services/shop/web", "Services"), ("/acts/stop", None)],
 )
 def test_the_tab_of_a_page_is_marked(path, tab):
-    frame = page_frame(path, ANN, now=NOW)
+    frame = page_frame(path, ANN, now=NOW, main_pages=main_pages())
 
     assert [each.name for each in frame.tabs if each.current] == ([] if tab is None else [tab])
     assert (frame.user, frame.role) == ("ann", "operator")
 
 
 def test_each_role_has_the_tabs_of_the_pages_that_it_may_read():
-    tabs = {
-        role: [tab.name for tab in page_frame("/pools", replace(ANN, role=role), now=NOW).tabs] for role in Role
-    }
+    tabs = {}
+    for role in Role:
+        frame = page_frame("/pools", replace(ANN, role=role), now=NOW, main_pages=main_pages())
+        tabs[role] = [tab.name for tab in frame.tabs]
     assert tabs[Role.TENANT] == ["Pools"]
     assert (tabs[Role.VIEWER][0], tabs[Role.VIEWER][-1]) == ("Fleet", "Plan")
     assert tabs[Role.ADMIN] == tabs[Role.OPERATOR] == [*tabs[Role.VIEWER], "Audit"]

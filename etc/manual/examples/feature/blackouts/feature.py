@@ -10,7 +10,11 @@ FEATURE = Feature(
     (
         DocumentPlaces(kinds=value_in("blackouts.documents", "DOCUMENT_KINDS")),
         LeaderPlaces(function_in("blackouts.criterion", "blackout_criterion")),
-        ServicePlaces(page_routers=value_in("blackouts.pages", "ROUTERS"), template_packages=("blackouts",)),
+        ServicePlaces(
+            page_routers=value_in("blackouts.pages", "ROUTERS"),
+            main_pages=value_in("blackouts.pages", "MAIN_PAGES"),
+            template_packages=("blackouts",),
+        ),
         VerbPlaces({"blackouts": LazyVerb("blackouts.verbs", "Show the blackouts of rollouts.")}),
     ),
 )

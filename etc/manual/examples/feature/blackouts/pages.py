@@ -8,6 +8,7 @@ from zkdeployment.publishing.store.documents import read_published_documents
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters
 from zkdeployment.service.pages.live_page import show_page
+from zkdeployment.service.views.frame import MainPage
 
 router = APIRouter(include_in_schema=False)
 
@@ -20,3 +21,4 @@ def show_blackouts(request: Request, adapters: Adapters, user: Reader) -> Respon
 
 
 ROUTERS = (router,)
+MAIN_PAGES = (MainPage("Blackouts", "/blackouts", "b", 65),)
