@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 #: Seconds that the check and the reload of a load balancer may take, each.
 _LIMIT = 60.0
 
-#: Seconds until the file is compared with the list again: at most, and after a failure.
+#: The most seconds until the file is compared with the list again, and the seconds after a failure.
 _MOST_SECONDS = 15.0
 _RETRY = 1.0
 

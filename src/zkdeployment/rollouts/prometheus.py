@@ -27,7 +27,7 @@ _MOST_SECRET = 1 << 16
 
 _MOST_REDIRECTS = 3
 
-#: A token, and the name and the value of a header. The client of HTTP would show other ones in its errors.
+#: A token, and the name and the value of a header. Errors of the HTTP client would show invalid values.
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")

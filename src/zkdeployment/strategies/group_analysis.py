@@ -58,8 +58,8 @@ class MetricRequest:
 
     ``hosts`` are those of the group, ``others`` the hosts outside of it that do not have the revision, both by id.
     ``kind`` is what they are. The query is evaluated at ``time`` in seconds since the epoch, or else at present.
-    A request ``is_ahead`` if only the values of its variables are needed, for the value before the deploy phase,
-    whose request has them as ``variables``.
+    A request that ``is_ahead`` only finds the values of variables. The request for the measurement before the
+    deploy phase then has them as ``variables``.
     """
 
     key: MetricKey

@@ -44,7 +44,7 @@ class NotAvailableError(PackageError):
 
 
 class HiddenError(NotAvailableError):
-    """Only repositories' packages that dnf's settings hide satisfy a request; no package was changed."""
+    """Only packages that dnf's settings hide would satisfy a request; no package was changed."""
 
 
 class UnsolvableError(PackageError):

@@ -67,7 +67,7 @@ class FirstRuns:
     def take(
         self, results: Mapping[str, NagiosResult]
     ) -> tuple[list[ObjectChange], list[tuple[ObjectChange, str]]]:
-        """Return the rollouts whose plugins ran, and those whose plugins could not, with the reasons; drop both.
+        """Return and drop the rollouts whose plugins ran, and those whose plugins could not run, with the reasons.
 
         ``results`` are the results of the present definitions, by instance.
         """

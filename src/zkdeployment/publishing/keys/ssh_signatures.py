@@ -67,7 +67,7 @@ def sign_text(key: Path, namespace: str, text: str | Callable[[], str]) -> str:
 def verify_text(allowed: Path, namespace: str, text: str, signature: str, *, name: str | None = None) -> KeyOwner:
     """Return the signer of a text; ``allowed`` is a file of keys in ssh-keygen's format of allowed signers.
 
-    If the key belongs to several names, or to a pattern, the owner gets ``name`` if that is one of them. Raises
+    The owner of a key of several names, or of a pattern, has the one given as ``name`` if it matches. Raises
     ``RefusedError`` with the reason if the signature is not valid or made by another key, and
     ``ConfigurationError`` if the file cannot be read.
     """

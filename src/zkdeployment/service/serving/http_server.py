@@ -28,7 +28,7 @@ BODY_LIMIT = 60.0
 #: The files that the service needs beside its connections: at least this number, and this part of all files.
 _OTHER_FILES, _OTHER_PART = 64, 4
 
-#: The most connections, also if more files may be open.
+#: The most connections, even if the system permits more open files.
 _MOST = 10_000
 
 
