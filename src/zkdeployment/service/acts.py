@@ -217,12 +217,11 @@ seconds."""
         from zkdeployment.fleet.views.history import PACE, duration_sentence  # noqa: PLC0415  verbs start faster without it
 
         snapshot, status = found
-        left = _left(snapshot, status)
-        duration = duration_sentence(left, visit.adapters.feed.history(PACE))
+        left, governed = _left(snapshot, status), snapshot.strategy is not None  # unlike a stopped fleet
+        duration = duration_sentence(left, visit.adapters.feed.history(PACE), governed=governed)
         failed = _count(status, "failed")
         risk = f"{counted(failed, 'host', ',')} {'is' if failed == 1 else 'are'} likely to fail again."
-        more = (*((duration,) if left and duration else ()), *((risk,) if failed else ()))
-        return replace(form, consequences=(*form.consequences, *more))
+        return replace(form, consequences=(*form.consequences, *filter(None, (duration, risk if failed else ""))))
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> ResumedFleet:
         """End the stop or the hold; raises what ``resume_latest`` and ``resume`` raise."""
@@ -616,12 +615,12 @@ the strategy of that revision, too; without it, the present one stays in force. 
             return replace(form, objection="The tip of the branch has this tree already: nothing would change.")
         planned = visit.state.planner.plan_files(adapters, outcome.files, "the rollback")
         changing = len(planned.forecast.with_outlook(Outlook.CHANGES))
-        duration = duration_sentence(changing, adapters.feed.history(PACE))
+        duration = duration_sentence(changing, adapters.feed.history(PACE), governed=planned.forecast.governed)
         strategy = _sentence(governing_strategy(outcome, commits))
         undone = tuple(f"{short(each.id)} {each.subject} ({each.author})" for each in outcome.undone)
         return replace(
             form,
-            consequences=(*form.consequences, f"{strategy}.", *((duration,) if changing and duration else ())),
+            consequences=(*form.consequences, f"{strategy}.", *filter(None, (duration,))),
             details=(
                 ActDetail(f"It undoes {counted(len(undone), 'commit')}", undone),
                 ActDetail("Changes of the files", tuple(outcome.diff.splitlines()[:_MOST_LINES])),

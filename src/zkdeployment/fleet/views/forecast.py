@@ -139,6 +139,11 @@ class Forecast:
         return tuple(host for host in self.hosts if host.outlook is outlook)
 
     @property
+    def governed(self) -> bool:
+        """Whether hosts deploy in the order of a strategy."""
+        return self.order is not None
+
+    @property
     def changes(self) -> bool:
         """Whether anything changes; with a changed tree, hosts with unknown plans count as changed."""
         tree = bool(self.change or self.strategy or self.documents) and (

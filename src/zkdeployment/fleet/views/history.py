@@ -235,19 +235,30 @@ REFUSED = 20
 PACE = 10
 
 
-def duration_sentence(hosts: int, records: Iterable[PublicationRecord | PublicationSummary]) -> str:
-    """Return the time that hosts take at the pace of the last publications; empty if these show none.
+def time_at_pace(hosts: int, seconds_per_host: float, *, governed: bool) -> str:
+    """Return the time that hosts take at a pace, as text; empty without hosts, and if a strategy governs them.
+
+    Under a strategy, no time is predicted: groups, bake times and decisions of operators determine when the hosts
+    begin.
+    """
+    return age(hosts * seconds_per_host) if hosts and not governed else ""
+
+
+def duration_sentence(
+    hosts: int, records: Iterable[PublicationRecord | PublicationSummary], *, governed: bool
+) -> str:
+    """Return the time that hosts take at the pace of the last publications; empty if it cannot be predicted.
 
     ``records`` are newest first. The pace is the median of their times from the publication to its last host, per
-    host.
+    host. ``governed`` as for ``time_at_pace``.
     """
     paces = [
         (record.ended - record.time) / record.done
         for record in records
         if record.done and record.ended is not None and record.ended > record.time
     ]
-    if not paces:
-        return ""
+    time = time_at_pace(hosts, median(paces), governed=governed) if paces else ""
     verb = "takes" if hosts == 1 else "take"
-    time = age(hosts * median(paces))
-    return f"{counted(hosts, 'host', ',')} {verb} about {time} at the pace of the last publications."
+    return (
+        f"{counted(hosts, 'host', ',')} {verb} about {time} at the pace of the last publications." if time else ""
+    )

@@ -289,7 +289,7 @@ def show_plan(
 ) -> Response:
     """Return the page with the plan of a branch or a commit, or with the form that asks for one."""
     revision, view, mistake, missing, status = revision.strip(), None, "", "", 200
-    revision_id = revision
+    comparison = None
     cached, recent = adapters.feed.snapshot(), read_or(adapters.feed.summaries, ())
     syncer = cached.reading.syncer
     if adapters.read_revision is None:
@@ -298,7 +298,7 @@ def show_plan(
         try:
             found = planner_of(request).plan(adapters, revision)
             view = plan_view(found.forecast, found.warnings, found.packages, found.lines, recent)
-            revision_id = str(found.forecast.revision)
+            comparison = compare_with_past(str(found.forecast.revision), recent, governed=found.forecast.governed)
         except TreeError as error:
             view = refused_plan(str(error))
         except SourceError as error:
@@ -315,7 +315,7 @@ def show_plan(
         mistake=mistake,
         missing=missing,
         suggestions=() if revision or syncer is None else syncer.waiting,
-        comparison=compare_with_past(revision_id, recent),
+        comparison=comparison,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
 from zkdeployment.base.text import counted, listing
+from zkdeployment.fleet.views.history import time_at_pace
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late
 from zkdeployment.fleet.views.snapshot import UNAFFECTED
@@ -364,11 +365,7 @@ def _unpublished(
 
 
 def deployment_pace(hosts: Iterable[HostStatus], snapshot: FleetSnapshot, now: float) -> str:
-    """Return the pace at which hosts finish, and the time that the others need at this pace; empty at the end.
-
-    Under a strategy, no time is predicted: groups, bake times and decisions of operators determine when the other
-    hosts begin.
-    """
+    """Return the pace at which hosts finish, and the predicted time of the others, if any; empty at the end."""
     window = min(_RECENT, max(1.0, now - (snapshot.changed or 0.0)))
     left = recent = 0
     for host in hosts:
@@ -380,9 +377,8 @@ def deployment_pace(hosts: Iterable[HostStatus], snapshot: FleetSnapshot, now: f
     if not recent:
         return f"No host finished in the last {age(window)}."
     pace = f"{count_text(recent, 'host')} finished in the last {age(window)}"
-    return (
-        f"{pace}." if snapshot.governed else f"{pace}; the others take {age(left * window / recent)} at this pace."
-    )
+    time = time_at_pace(left, window / recent, governed=snapshot.governed)
+    return f"{pace}; the others take {time} at this pace." if time else f"{pace}."
 
 
 _UNAFFECTED = f"{UNAFFECTED[:1].upper()}{UNAFFECTED[1:]}."

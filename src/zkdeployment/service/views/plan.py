@@ -91,10 +91,13 @@ class PlanComparison:
     rows: tuple[tuple[str, str, str], ...]
 
 
-def compare_with_past(revision: str, recent: Sequence[PublicationSummary]) -> PlanComparison | None:
+def compare_with_past(
+    revision: str, recent: Sequence[PublicationSummary], *, governed: bool
+) -> PlanComparison | None:
     """Return the comparison for a published revision, ``None`` for another one; ``recent`` are newest first.
 
-    The expected duration is that at the pace of the publications before it.
+    The expected duration is that at the pace of the publications before it. ``governed``: the revision has a
+    strategy.
     """
     place = next((place for place, each in enumerate(recent) if str(each.revision) == revision), None)
     if place is None:
@@ -106,7 +109,8 @@ def compare_with_past(revision: str, recent: Sequence[PublicationSummary]) -> Pl
         ("Failures", "none", count_text(found.failed, "host") if found.failed else "none"),
     ]
     if not found.is_repetition:
-        expected = duration_sentence(found.expected, before) or "unknown: no earlier publication shows a pace"
+        why = "a strategy determines when hosts begin" if governed else "no earlier publication shows a pace"
+        expected = duration_sentence(found.expected, before, governed=governed) or f"unknown: {why}"
         taken = "no host has finished yet" if found.ended is None else age(max(0.0, found.ended - found.time))
         rows.append(("Duration", expected, taken))
     return PlanComparison(publication_page(found.sequence), tuple(rows))
@@ -188,7 +192,7 @@ def plan_view(
         order=tuple(_order(prediction)),
         nodes=tuple(_nodes(prediction)),
         checks=tuple(additions),
-        duration=duration_sentence(changing, recent[:PACE]) if changing else "",
+        duration=duration_sentence(changing, recent[:PACE], governed=prediction.governed),
         map=_map(prediction),
     )
 

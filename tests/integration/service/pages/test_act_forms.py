@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -148,6 +149,18 @@ def test_a_fleet_is_stopped_resumed_and_held(stage: Stage):
     stage.submit(stage.open("/", "Resume"), "Resume the fleet", {"reason": ""}, back="/")
     stage.submit(stage.open("/", "Hold"), "Hold the fleet", {"reason": "rack 7"}, back="/")
     assert stage.acts() == [("stop", "web loses sessions"), ("resume", ""), ("hold", "rack 7")]
+
+
+def test_a_resumption_predicts_its_duration_only_without_a_strategy(stage: Stage):
+    fleet, old, pace = stage.fleet, stage.revisions[0], "1 host takes about 1 min at the pace"
+    done = HostResult("w1", "w1", time.time() + 90, 1.0)
+    fleet.publish(old, TREE.format("1.2"), results=[done])
+    stage.submit(stage.open("/", "Stop"), "Stop the fleet", {"reason": "broken"}, back="/")
+    assert pace in stage.open("/", "Resume").text
+    fleet.publish(old, TREE.format("1.2"), strategy=strategy(group("all", hosts="w0")), results=[done])
+    wait_until(lambda: stage.service.adapters.feed.snapshot().fleet.governed, "the strategy is read")
+    stage.submit(stage.open("/", "Stop"), "Stop the fleet", {"reason": "broken"}, back="/")
+    assert pace not in stage.open("/", "Resume").text
 
 
 def test_a_fleet_is_resumed_at_the_tip_of_the_branch(stage: Stage, tmp_path: Path):

@@ -60,6 +60,11 @@ def test_the_pace_of_the_last_publications_predicts_the_time_that_hosts_take():
 
     records = [record(40.0, 2), record(600.0, 3), record(60.0, 3)]
 
-    assert duration_sentence(116, records) == "116 hosts take about 38 min at the pace of the last publications."
-    assert duration_sentence(1, records) == "1 host takes about 20 s at the pace of the last publications."
-    assert duration_sentence(116, [record(0.0, 2), record(60.0, 0)]) == ""
+    def sentence(hosts, records, *, governed=False):
+        return duration_sentence(hosts, records, governed=governed)
+
+    assert sentence(116, records) == "116 hosts take about 38 min at the pace of the last publications."
+    assert sentence(1, records) == "1 host takes about 20 s at the pace of the last publications."
+    assert sentence(116, [record(0.0, 2), record(60.0, 0)]) == ""
+    assert sentence(0, records) == ""
+    assert sentence(116, records, governed=True) == ""  # groups, bakes and decisions determine the time

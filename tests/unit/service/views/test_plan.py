@@ -1,5 +1,7 @@
 """The page of the plan: the steps of hosts, the largest groups first, or why a tree would not be published."""
 
+import pytest
+
 from support.strategies import group, strategy
 from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.deployment import Assignment, HostResult
@@ -91,11 +93,14 @@ def test_the_order_of_the_rollout_is_shown():
     forecasted = prediction("a", "b", targets={"a": WEB, "b": WEB})
     hosts = [Host(host.identity, "r1") for host in forecasted.hosts]
 
-    found = plan_view(forecasted.with_strategy(StrategyChange(None, plan), order(plan, hosts, (), {})))
+    governed = forecasted.with_strategy(StrategyChange(None, plan), order(plan, hosts, (), {}))
+    found = plan_view(governed, recent=[published(2)])
 
     assert found.strategy
     assert [turn for turn, _ in found.order] == ["canaries", "others (critical, after canaries)"]
     assert found.order[0][1] == "a.example.com"
+    assert plan_view(forecasted, recent=[published(2)]).duration
+    assert not found.duration
 
 
 def test_a_tree_with_errors_would_not_be_published():
@@ -111,7 +116,8 @@ def published(sequence, *, seconds=100.0, done=2, error=None, since=0):
 
 
 def test_a_published_revision_is_compared_with_what_was_expected_of_it():
-    comparison = compare_with_past("r3", [published(4), published(3, seconds=300.0, error="boom"), published(2)])
+    recent = [published(4), published(3, seconds=300.0, error="boom"), published(2)]
+    comparison = compare_with_past("r3", recent, governed=False)
     assert comparison.href == "/history/3"
     assert comparison.rows == (
         ("Hosts", "2 hosts", "1 done"),
@@ -120,18 +126,22 @@ def test_a_published_revision_is_compared_with_what_was_expected_of_it():
     )
 
 
-def test_without_earlier_publications_the_expected_duration_is_unknown():
-    comparison = compare_with_past("r3", [published(3, done=0)])
-    assert comparison.rows[2] == (
-        "Duration",
-        "unknown: no earlier publication shows a pace",
-        "no host has finished yet",
-    )
+@pytest.mark.parametrize(
+    ("recent", "governed", "why"),
+    [
+        ([published(3, done=0)], False, "no earlier publication shows a pace"),
+        ([published(3, done=0), published(2)], True, "a strategy determines when hosts begin"),
+    ],
+)
+def test_without_a_pace_or_with_a_strategy_the_expected_duration_is_unknown(recent, governed, why):
+    comparison = compare_with_past("r3", recent, governed=governed)
+    assert comparison.rows[2] == ("Duration", f"unknown: {why}", "no host has finished yet")
 
 
 def test_a_revision_that_was_not_published_has_nothing_to_compare():
-    assert compare_with_past("r9", [published(3)]) is None
-    assert compare_with_past("r3", [published(3, since=2, done=0)]).rows[0][1] == "only documents change"
+    assert compare_with_past("r9", [published(3)], governed=False) is None
+    recent = [published(3, since=2, done=0)]
+    assert compare_with_past("r3", recent, governed=False).rows[0][1] == "only documents change"
 
 
 def test_the_map_of_many_hosts_has_a_line_for_each_row():
