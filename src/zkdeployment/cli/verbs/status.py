@@ -22,7 +22,7 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, 
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown
+from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown, describe_wanted
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import (
     ON_TERMINAL,
@@ -84,8 +84,13 @@ def render_table(status: FleetStatus) -> RenderableType:
         dispensable=[column.heading for column in ON_TERMINAL if column.dispensable],
         cut=True,
     )
+    wanted = [styled(sentence) for sentence in _wanted(status, time.time())]
     late = [styled(sentence, style="yellow") for sentence in describe_late_syncer(status, time.time())]
-    return Group(hosts, *lines, *rollout, styled(status.summary), *late)
+    return Group(hosts, *lines, *rollout, *wanted, styled(status.summary), *late)
+
+
+def _wanted(status: FleetStatus, now: float) -> list[str]:
+    return describe_wanted(status.publication, status.change, status.since, now)
 
 
 def _cell(column: Column, host: HostStatus) -> Text | str:
@@ -148,6 +153,7 @@ def render_screen(status: FleetStatus, height: int, width: int, now: float, prob
     if status.rollout is not None:
         lines.append(_line(status.rollout, "bold"))
     lines += [_line(describe_decision(each, now), "yellow") for each in status.decisions]
+    lines += [_line(sentence, "") for sentence in _wanted(status, now)]
     lines += [_line(sentence, "yellow") for sentence in describe_late_syncer(status, now)]
     rows, rest = most_important_hosts(status, max(1, height - _FRAME - len(lines)))
     names = min(max((len(host.name) for host in rows), default=0), width // 3)

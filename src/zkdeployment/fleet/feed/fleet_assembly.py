@@ -23,6 +23,7 @@ from zkdeployment.publishing.store.cluster import (
     published_revision,
     stop_of,
 )
+from zkdeployment.publishing.store.history import publication_of
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
 from zkdeployment.publishing.store.requests import current_refusal, report_of, request_of
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Published
     from zkdeployment.fleet.events.event import FleetEvent
-    from zkdeployment.publishing.records import SyncerReport
+    from zkdeployment.publishing.records import PublicationRecord, SyncerReport
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.shared_nodes import FollowedNodes
@@ -196,6 +197,7 @@ class FleetAssembly:
         for directory in _FOLLOWED:
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
         yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._absent_ids())
+        yield Read(paths.history_path(decode_published(self._nodes.node(paths.TARGETS)).sequence))
         current = current_id(self._nodes.node(paths.ROLLOUTS))
         if current is not None and "/" not in current:
             yield Read(paths.rollout_path(current))
@@ -215,6 +217,7 @@ class FleetAssembly:
             FleetSnapshot(
                 cluster=cluster,
                 published=published_revision(targets),
+                publication=self._decoded.value(paths.history_path(last.sequence), "", _publication),
                 since=last.effective_since,
                 refusal=current_refusal(self._nodes.node(paths.REFUSALS)),
                 changed=None if hosts is None else hosts.modified,
@@ -298,6 +301,11 @@ def _out_of_service(name: str, node: Node) -> tuple[str, str]:
 
 def _known_host(name: str, node: Node) -> KnownHost:
     return decode_inventory(name, node.data)
+
+
+def _publication(name: str, node: Node) -> PublicationRecord:
+    del name
+    return publication_of(node)
 
 
 def _rollout_state(name: str, node: Node) -> RolloutState | None:

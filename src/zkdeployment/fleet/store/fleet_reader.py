@@ -22,7 +22,7 @@ from zkdeployment.publishing.store.cluster import (
     read_stops,
 )
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
-from zkdeployment.publishing.store.history import read_history
+from zkdeployment.publishing.store.history import publication_of, read_history
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
@@ -63,9 +63,11 @@ class ZooKeeperFleetReader:
         )
         cluster = None if cluster_node is None else cluster_of(cluster_node)
         last = decode_published(targets)
+        publication = self._session.get(paths.history_path(last.sequence))
         return FleetSnapshot(
             cluster=cluster,
             published=published_revision(targets),
+            publication=None if publication is None else publication_of(publication),
             since=last.effective_since,
             refusal=current_refusal(refusals),
             changed=None if cluster_node is None else cluster_node.modified,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.cluster import ClusterState, Revision, is_named, short
 from zkdeployment.base.durations import age, ago
@@ -26,6 +26,25 @@ if TYPE_CHECKING:
         Refusal,
         SyncerReport,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView(Record):
+    """An operator's request for a publication; ``time`` is when ZooKeeper got it."""
+
+    by: str
+    reason: str
+    time: float
+    age_limit: float
+    error: str | None
+
+
+def request_body(request: PublicationRequest | None) -> dict[str, Any] | None:
+    """Return the JSON of an operator's request; ``None`` without one."""
+    if request is None:
+        return None
+    view = RequestView(request.by, request.reason, request.written, request.age_limit, request.error)
+    return view.to_json()
 
 
 def describe_request(request: PublicationRequest, now: float) -> str:
@@ -63,11 +82,52 @@ def publication_obstacles(snapshot: FleetSnapshot, commit: Revision) -> Iterator
 
 def describe_refusal(refusal: Refusal, now: float) -> str:
     """Return one line with the refused commit, the time and the first problem; ``now`` is in epoch seconds."""
-    author = refusal.author.partition(" <")[0]
-    by = f" by {author}" if author else ""
-    commit = f' "{refusal.subject}"{by}' if refusal.subject else by
-    head = f"the tip {short(refusal.revision)}{commit} is refused, {ago(refusal.time, now)}"
-    return f"{head}: {listing(refusal.problems, 1)}"
+    commit = describe_commit(refusal.revision, refusal.subject, refusal.author)
+    return f"the tip {commit} is refused, {ago(refusal.time, now)}: {listing(refusal.problems, 1)}"
+
+
+def describe_commit(revision: Revision, subject: str, author: str) -> str:
+    """Return a revision with the subject and the author of its commit, as far as they are known."""
+    name = author.partition(" <")[0]
+    return " ".join((short(revision), *([f'"{subject}"'] if subject else []), *([f"by {name}"] if name else [])))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedPublication(Record):
+    """The publication of the wanted revision at ``time``, in seconds since the epoch, and its commit.
+
+    The author and the subject are empty if the repository did not name them.
+    """
+
+    sequence: int
+    revision: Revision
+    time: float
+    author: str = ""
+    subject: str = ""
+
+    @classmethod
+    def of(cls, record: PublicationRecord | None, wanted: Revision | None) -> WantedPublication | None:
+        """Return the publication of the ``wanted`` revision; ``None`` if the last publication is another one."""
+        if record is None or str(record.revision) != str(wanted):
+            return None
+        author, subject = ("", "") if record.origin is None else (record.origin.author, record.origin.subject)
+        return cls(record.sequence, record.revision, record.time, author, subject)
+
+
+def describe_wanted(
+    publication: WantedPublication | None, change: str, since: float | None, now: float
+) -> list[str]:
+    """Return a line on the publication of the wanted revision and on the fleet's last change, or nothing.
+
+    ``change`` names the change at the time ``since``, as in ``FleetStatus``.
+    """
+    parts = []
+    if publication is not None:
+        commit = describe_commit(publication.revision, publication.subject, publication.author)
+        parts.append(f"{commit}, published {ago(publication.time, now)}")
+    if since is not None:
+        parts.append(f"{'this state began' if change == 'began' else change} {ago(since, now)}")
+    return ["; ".join(parts)] if parts else []
 
 
 #: The most known revisions that a sentence names.

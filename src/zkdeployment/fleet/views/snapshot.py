@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.stop import GroupStop, Stop
     from zkdeployment.fleet.daemon_failures import DaemonFailure
-    from zkdeployment.publishing.records import PublicationRequest, Refusal
+    from zkdeployment.publishing.records import PublicationRecord, PublicationRequest, Refusal
     from zkdeployment.strategies.state import RolloutState
 
 
@@ -115,11 +115,11 @@ class FleetSnapshot:
     """The fleet in ZooKeeper at one moment.
 
     ``cluster`` is ``None`` without the node ``/hosts``; ``changed`` is when that node was last written, in seconds
-    since the epoch. ``published`` is the last revision that was published completely. ``since`` is the sequence of
-    the last publication that changed anything for hosts; later ones changed only documents. ``hosts`` and
-    ``stops`` are sorted by host id. ``absent`` hosts are known but not registered. ``targets`` are the names of
-    the published targets. ``out_of_service`` maps the id of each host that released the lock of its role before it
-    finished to that role.
+    since the epoch. ``published`` is the last revision that was published completely, ``publication`` the record
+    of the last publication without the results of hosts. ``since`` is the sequence of the last publication that
+    changed anything for hosts; later ones changed only documents. ``hosts`` and ``stops`` are sorted by host id.
+    ``absent`` hosts are known but not registered. ``targets`` are the names of the published targets.
+    ``out_of_service`` maps the id of each host that released the lock of its role before it finished to that role.
 
     ``refusal`` is the refusal of the tip of the branch, if the syncer refuses to publish the tip. ``failures`` are
     the daemons whose cycles fail unexpectedly. ``group_stops`` are the stops of deployment intent groups, sorted
@@ -150,6 +150,7 @@ class FleetSnapshot:
     failures: tuple[DaemonFailure, ...] = ()
     group_stops: tuple[GroupStop, ...] = ()
     maintenance: Mapping[str, Maintenance] = field(default_factory=dict)
+    publication: PublicationRecord | None = None
 
     @property
     def identities(self) -> tuple[Identity, ...]:

@@ -15,7 +15,7 @@ from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import DaemonFailure
-from zkdeployment.fleet.views.requests import describe_silence
+from zkdeployment.fleet.views.requests import RequestView, WantedPublication, describe_silence, request_body
 from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
@@ -128,24 +128,6 @@ def all_have(hosts: Sequence[HostStatus], revision: str | None = None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestView(Record):
-    """An operator's request for a publication; ``time`` is when ZooKeeper got it."""
-
-    by: str
-    reason: str
-    time: float
-    age_limit: float
-    error: str | None
-
-
-def _request(request: PublicationRequest | None) -> dict[str, Any] | None:
-    if request is None:
-        return None
-    view = RequestView(request.by, request.reason, request.written, request.age_limit, request.error)
-    return view.to_json()
-
-
-@dataclass(frozen=True, slots=True)
 class GroupStopView(Record):
     """The stop of a deployment intent group: the failure of a host in the publication with this sequence."""
 
@@ -178,6 +160,10 @@ class FleetStatus(Record):
     ``unserved`` are the targets of the tree that no host serves. A fleet with such a target is not ``converged``,
     although it has ``deployed`` the wanted revision if all its hosts have it. ``decisions`` are those of operators
     for which the rollout waits. ``syncer`` is the last report of a syncer, for the status of the whole fleet.
+
+    ``publication`` is that of the wanted revision; ``None`` if that revision was set by hand or is not published
+    yet. ``since`` is the time of the fleet's last change, in seconds since the epoch, and ``change`` names it: the
+    state ``began`` with a stop or the first failure, or the revision was ``wanted`` by the last order to hosts.
     """
 
     cluster: Annotated[Cluster | None, APART]
@@ -191,7 +177,7 @@ class FleetStatus(Record):
     completed: Annotated[bool, APART] = True
     retry: Annotated[str, APART] = ""
     warnings: tuple[str, ...] = ()
-    request: Annotated[PublicationRequest | None, Key(write=_request, form=RequestView | None)] = None
+    request: Annotated[PublicationRequest | None, Key(write=request_body, form=RequestView | None)] = None
     refusal: Refusal | None = None
     failures: tuple[DaemonFailure, ...] = ()
     unserved: tuple[str, ...] = ()
@@ -199,6 +185,9 @@ class FleetStatus(Record):
     decisions: tuple[Decision, ...] = ()
     syncer: Annotated[SyncerReport | None, APART] = None
     group_stops: Annotated[tuple[GroupStop, ...], Key(write=_group_stops, form=tuple[GroupStopView, ...])] = ()
+    publication: WantedPublication | None = None
+    since: float | None = None
+    change: Annotated[Literal["began", "wanted"], APART] = "wanted"
 
     @shown("version")
     def _version(self) -> Revision | Literal[False] | None:
@@ -247,6 +236,7 @@ def fleet_status(
     deployed = is_running and all_have(hosts) and (completed or bool(names))
     unserved = () if names else unserved_targets(snapshot)
     stops, retry = stops_in_force(snapshot), describe_retry(snapshot)
+    change, since = _last_change(snapshot, known, stops)
     return FleetStatus(
         cluster=cluster,
         wanted=wanted,
@@ -267,7 +257,23 @@ def fleet_status(
         completed=completed,
         retry=retry,
         warnings=_warnings(snapshot),
+        publication=WantedPublication.of(snapshot.publication, wanted),
+        since=since,
+        change=change,
     )
+
+
+def _last_change(
+    snapshot: FleetSnapshot, hosts: Iterable[HostStatus], stops: Sequence[Stop]
+) -> tuple[Literal["began", "wanted"], float | None]:
+    """Return the word and the time of what brought the fleet into its state.
+
+    A stop or the first failure is the begin of the state. Otherwise, the time is that of the last order to hosts,
+    by a publication, a resume or by hand: hosts may begin later.
+    """
+    failures = [host.since for host in hosts if host.state is HostState.FAILED and host.since]
+    begin = stops[0].time if stops else min(failures, default=None)
+    return ("wanted", snapshot.changed) if begin is None else ("began", begin)
 
 
 def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:

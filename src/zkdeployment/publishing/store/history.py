@@ -206,6 +206,11 @@ def _results(session: Session, path: str, names: Collection[str]) -> tuple[dict[
     return results, {f"{path}/{name}": node for name, node in existing.items()}
 
 
+def publication_of(node: Node) -> PublicationRecord:
+    """Decode a publication's node without the results of hosts, which may be thousands."""
+    return replace(_record(node), results={})
+
+
 def _record(node: Node) -> PublicationRecord:
     """Decode a publication's node; an invalid node gives an empty record."""
     try:

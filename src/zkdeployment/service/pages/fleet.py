@@ -75,7 +75,6 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
         snapshot=cached.fleet,
         status=cached.status,
         locks=known.read(Known.LOCKS, feed.locks, ()),
-        records=known.read(Known.HISTORY, lambda: feed.history(RECENT), ()),
         syncer=cached.reading.syncer,
         stale=not cached.connected,
     )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Lock
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.publishing.records import CommitSummary, PublicationRecord, Refusal, SyncerReport
+    from zkdeployment.publishing.records import CommitSummary, Refusal, SyncerReport
     from zkdeployment.service.views.failures import FailureGroup
     from zkdeployment.service.views.frame import Moment
     from zkdeployment.service.views.host_map import Arrangement, HostMap
@@ -274,7 +274,7 @@ def fleet_verdict(
     progress = FleetProgress.of(status)
     halt = _halt(status, now)
     tone, headline, sentence = halt or deployment_verdict(snapshot, status)
-    change, since = _since(snapshot, status, is_halted=halt is not None)
+    change, since = status.change, status.since
     is_decided = halt is None and tone is Tone.HALTED and bool(status.decisions)
     if is_decided:
         change, since = "began", status.decisions[0].since
@@ -306,18 +306,6 @@ def fleet_verdict(
 def _counts(status: FleetStatus) -> Counter[HostState]:
     """Return the number of expected hosts in each state."""
     return Counter(host.state for host in status.hosts if host.expected)
-
-
-def _since(snapshot: FleetSnapshot, status: FleetStatus, *, is_halted: bool) -> tuple[str, float | None]:
-    """Return the word and the time of what brought the fleet into its state.
-
-    A stop or the first failure is the begin of the state. Otherwise, the time is that of the last order to hosts,
-    by a publication, a resume or by hand: hosts may begin later.
-    """
-    if is_halted and status.stops:
-        return "began", status.stops[0].time
-    failures = [host.since for host in status.hosts if host.state is HostState.FAILED and host.since]
-    return ("began", min(failures)) if failures else ("wanted", snapshot.changed)
 
 
 def unpublished_commits(snapshot: FleetSnapshot, syncer: SyncerReport | None) -> tuple[CommitSummary, ...]:
@@ -542,7 +530,7 @@ class FleetView:
 
 @dataclass(frozen=True, slots=True)
 class FrontPageData:
-    """The content of the front page: the snapshot with its status, and further records.
+    """The content of the front page: the snapshot with its status, the locks, and the report of the syncer.
 
     ``stale`` is whether ZooKeeper no longer confirms the snapshot.
     """
@@ -550,7 +538,6 @@ class FrontPageData:
     snapshot: FleetSnapshot
     status: FleetStatus
     locks: Sequence[Lock] = ()
-    records: Sequence[PublicationRecord] = ()
     syncer: SyncerReport | None = None
     stale: bool = False
 
@@ -573,7 +560,7 @@ def fleet_view(
     first = next((problem for problem in problems if problem.lines), None)
     return FleetView(
         verdict=fleet_verdict(data.snapshot, status, now, stale=data.stale, syncer=syncer),
-        wanted=_wanted(status, data.records, now),
+        wanted=_wanted(status, now),
         refused=_refused(status.refusal),
         output=() if first is None else first.lines,
         problems=tuple(replace(each, lines=()) if each is first else each for each in problems),
@@ -591,20 +578,14 @@ def _of_part(arrangement: Arrangement, query: HostQuery, hosts: Sequence[HostSta
     return hosts if found is None else found
 
 
-def _wanted(status: FleetStatus, records: Sequence[PublicationRecord], now: float) -> CommitLine | None:
+def _wanted(status: FleetStatus, now: float) -> CommitLine | None:
     if status.wanted is None:
         return None
-    name = str(status.wanted)
-    record = next((record for record in records if str(record.revision) == name), None)
-    origin = None if record is None else record.origin
-    return CommitLine(
-        name=short(name),
-        full_name=name,
-        subject="" if origin is None else origin.subject,
-        author="" if origin is None else author_name(origin.author),
-        published=None if record is None else moment(record.time, now),
-        href="" if record is None else publication_page(record.sequence),
-    )
+    name, found = str(status.wanted), status.publication
+    if found is None:
+        return CommitLine(short(name), name, "", "", published=None, href="")
+    author, page = author_name(found.author), publication_page(found.sequence)
+    return CommitLine(short(name), name, found.subject, author, published=moment(found.time, now), href=page)
 
 
 def _refused(refusal: Refusal | None) -> CommitLine | None:

@@ -63,6 +63,18 @@ def test_machine_readable_output_has_each_hosts_state_and_time(run, fleet, outpu
     assert document["hosts"][1]["since"] == pytest.approx(fleet.get("/hosts/h2")[1].mtime / 1000)
 
 
+def test_the_wanted_revision_is_shown_with_its_commit_and_since_when_it_is_wanted(run, fleet):
+    record = {"revision": "r1", "sequence": 7, "time": time.time() - 90, "subject": "Web 1.3"}
+    record |= {"author": "Jane Doe <jane@example.com>", "committed": 5.0}
+    write_node(fleet, "/zkdeployment/history/0000000007", record)
+    fleet.set("/zkdeployment/targets", b'{"version": "r1", "sequence": 7}')
+    _, out, _ = run()
+    document = json.loads(run("-o", "json")[1])
+    assert re.search(r'^r1 "Web 1.3" by Jane Doe, published 1 min ago; wanted \d+ s ago$', out, re.MULTILINE)
+    assert (document["publication"]["subject"], document["publication"]["sequence"]) == ("Web 1.3", 7)
+    assert document["since"] == pytest.approx(fleet.get("/hosts")[1].mtime / 1000)
+
+
 @pytest.mark.usefixtures("fleet")
 def test_a_host_that_exists_nowhere_is_unknown_not_fine(run):
     code, out, _ = run("h1", "h3")

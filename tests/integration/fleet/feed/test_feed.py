@@ -63,6 +63,9 @@ def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_n
     write_node(fleet_nodes, "/zkdeployment/targets/web%2Dserver", {})
     write_node(fleet_nodes, "/zkdeployment/stops/h2", {"host": "h2", "name": "h2", "step": "deploy", "time": 4})
     write_node(fleet_nodes, "/zkdeployment/request", {"id": "1", "by": "jim"})
+    write_node(
+        fleet_nodes, "/zkdeployment/history/0000000007", {"revision": "r1", "sequence": 7, "subject": "web"}
+    )
     write_node(fleet_nodes, "/zkdeployment/out-of-service/h2", {"role": "web"})
     write_node(fleet_nodes, "/zkdeployment/syncer", {"by": "s1", "said": "fine", "interval": 60})
     with Session(zookeeper) as session, following(zookeeper) as feed:
@@ -71,6 +74,7 @@ def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_n
         write_inventory(session, KnownHost(Identity("h3", "h3.example"), Inventory(), 5.0))
         wait_until(lambda: fleet_of(feed).absent, "the absent host")
         assert fleet_of(feed) == ZooKeeperFleetReader(session).snapshot()
+        assert fleet_of(feed).publication.sequence == 7
         assert feed.snapshot().reading.sequence == 7
         assert feed.snapshot().reading.syncer == ZooKeeperFleetReader(session).syncer_report()
 

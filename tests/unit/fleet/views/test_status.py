@@ -17,12 +17,12 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster, Retry, short
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
-from zkdeployment.base.publication import Published
+from zkdeployment.base.publication import Origin, Published
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import HostState, WaitVerdict, describe_unserved, wait_verdict
 from zkdeployment.fleet.views.status import fleet_status as judge
-from zkdeployment.publishing.records import Refusal
+from zkdeployment.publishing.records import PublicationRecord, Refusal
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged
 from zkdeployment.strategies.state import Ending
 
@@ -107,6 +107,40 @@ def test_hosts_are_sorted_by_name_and_show_their_steps():
     }
 
 
+PUBLICATION = PublicationRecord(
+    REVISION, 7.0, sequence=12, origin=Origin("Jane Doe <jane@example.com>", "Web 1.3", 6.0)
+)
+
+
+def test_the_publication_of_the_wanted_revision_is_shown_with_its_commit_but_not_that_of_another_one():
+    found = fleet_status(CLUSTER, [host()], published=REVISION, publication=PUBLICATION)
+    assert found.to_json()["publication"] == {
+        "sequence": 12,
+        "revision": REVISION,
+        "time": 7.0,
+        "author": "Jane Doe <jane@example.com>",
+        "subject": "Web 1.3",
+    }
+    by_hand = fleet_status(Cluster(OLD), [host()], published=REVISION, publication=PUBLICATION)
+    without_commit = fleet_status(CLUSTER, [], publication=replace(PUBLICATION, origin=None)).publication
+    assert by_hand.publication is None
+    assert (without_commit.author, without_commit.subject) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "hosts", "stops", "change"),
+    [
+        (CLUSTER, [host(since=50.0)], [], ("wanted", 40.0)),
+        (CLUSTER, [host(error="no", since=50.0), host("h2", error="no", since=45.0)], [], ("began", 45.0)),
+        (Cluster(None), [host(error="no", since=3.0)], [STOP], ("began", 5.0)),
+        (Cluster(None), [host()], [], ("wanted", 40.0)),
+    ],
+)
+def test_a_fleet_is_in_its_state_since_a_stop_or_a_failure_or_the_last_order(cluster, hosts, stops, change):
+    found = fleet_status(cluster, hosts, stops, changed=40.0)
+    assert (found.change, found.since) == change
+
+
 def test_the_fleet_as_json():
     status = fleet_status(Cluster(None), [host("h2", OLD, error="exit status 1")], [STOP], published=REVISION)
     assert json.loads(json.dumps(status.to_json())) == {
@@ -127,6 +161,8 @@ def test_the_fleet_as_json():
         "group_stops": [],
         "rollout": None,
         "warnings": [],
+        "publication": None,
+        "since": 5.0,
         "hosts": [status.hosts[0].to_json()],
     }
     assert fleet_status(None, []).to_json()["cluster"] is None
