@@ -16,6 +16,7 @@ from simulation.grant_checks import GrantChecks
 from simulation.group_stops import GOVERNED, SYSTEM, GroupStopChecks
 from simulation.live_trees import LiveTrees
 from simulation.machine import UNKNOWN
+from simulation.maintenance_checks import MaintenanceChecks
 from simulation.order_checks import OrderChecks
 from simulation.retry_checks import RetryChecks
 from simulation.signatures import verified_properties
@@ -75,6 +76,7 @@ class Checks:
         self.analyses = AnalysisChecks(world, self.fail)
         self.retries = RetryChecks(world, self.fail)
         self.groups = GroupStopChecks(world, self.fail)
+        self.maintenance = MaintenanceChecks(world, self.fail)
         self._grants = GrantChecks(world, self.fail, self._is_late)
 
     def fail(self, sentence: str) -> None:
@@ -100,6 +102,10 @@ class Checks:
         self._check_stop(call)
         if not (self._world.theme.signed or call.is_bracket or self._controller_of(call) is not None):
             self._grants.script_started(call)
+        if not (
+            call.is_bracket or self._controller_of(call) is not None
+        ):  # the work under a role's lock is completed
+            self.maintenance.script_started(call, lambda since: self._is_late(call, since))
         self.groups.script_started(call, self._commit(call.revision), lambda since: self._is_late(call, since))
         self.order.script_started(call, self._commit(call.revision))
         self.brackets.script_started(call, is_controlled=self._controller_of(call) is not None)
@@ -302,6 +308,7 @@ class Checks:
             self.retries.committed(changes)
         self.order.committed(changes)
         self.groups.committed(changes)
+        self.maintenance.committed(changes)
         self._check_work(changes)
         if self._world.theme.analyses:
             self.analyses.committed(changes)

@@ -51,7 +51,7 @@ _SUPERVISION = "zkdeployment.agent.daemon.deployment.Supervision"
 
 def no_lock_check() -> contextlib.AbstractContextManager[Any]:
     """Start scripts without a check of the lock and without a record of the work under it."""
-    return mock.patch.multiple(_LOCK, begin=lambda _self, _step, _stamp: None, check_lease=lambda _self: None)
+    return mock.patch.multiple(_LOCK, begin=lambda *_: None, check_lease=lambda _self: None)
 
 
 def _check_control(supervision: Any, changed: object = None, *, midway: bool = False) -> None:
@@ -442,6 +442,12 @@ def groups_from_markers() -> contextlib.AbstractContextManager[Any]:
     return mock.patch.object(plans, "read_groups", return_value={})
 
 
+def maintenance_ends_no_deployments() -> contextlib.AbstractContextManager[Any]:
+    """Let a deployment that began before the maintenance of its host continue."""
+    mandate = Cluster.mandate
+    return mock.patch.object(Cluster, "mandate", lambda self, name: mandate(replace(self, maintenance={}), name))
+
+
 def group_stops_ignored() -> contextlib.AbstractContextManager[Any]:
     """Run the steps of stopped groups."""
     return mock.patch("zkdeployment.agent.store.fleet.ZooKeeperFleet.stopped_groups", return_value=frozenset())
@@ -474,6 +480,7 @@ MUTATIONS = {
     "failed metrics ignored": Mutation(metrics_ignored, "analyses", first=10),
     "the stop of a group is ignored": Mutation(group_stops_ignored, "group stops"),
     "the groups of a publication are ignored": Mutation(groups_from_markers, "group stops", first=6),
+    "a host in maintenance begins a step": Mutation(maintenance_ends_no_deployments, "maintenance"),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=4),
     "a retry forgets the stops": Mutation(retries_forget_stops, "retries"),

@@ -16,6 +16,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.fleet.operator import operator_adapters
+from zkdeployment.fleet.views.maintenance import HostSelection
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import GuardOverrides, SyncOptions
 from zkdeployment.publishing.store.store import ZooKeeperPublications
@@ -192,6 +193,18 @@ class Operators:
                 self._change_service(plan.services[number], kind)
             plan.services[number].text = f"since {self._world.now:.3f}"
         self._push()
+
+    def _cordon(self) -> None:
+        """Put a machine into maintenance, mostly for some time; the machine may be in maintenance already."""
+        chance, act = self._world.chance, self._act_of("cordon")
+        machine = chance.choice(self._world.present_machines())
+        until = chance.choice([None, act.time + 5.0, act.time + 60.0, act.time + 600.0])
+        self._acts.maintenance.begin(HostSelection((machine.name,)), act, until=until)
+
+    def _uncordon(self) -> None:
+        """End the maintenance of a machine; sometimes there is none."""
+        for host_id in self._world.checks.maintenance.endless()[:1]:
+            self._acts.maintenance.end(HostSelection((host_id,)), self._act_of("uncordon"))
 
     def _direct(self) -> None:
         self._acts.rollouts.direct(self._world.chance.choice(list(Directive)), self._act_of("rollout"), "rest")
@@ -517,6 +530,7 @@ class Operators:
         world = self._world
         self._release_locks_of_lost_hosts()
         self._resume_group()
+        self._uncordon()
         rollout = self._acts.rollouts.rollout()
         if rollout is not None and rollout.paused and rollout.ending is None:
             self._acts.rollouts.direct(Directive.RESUME, self._act_of("rollout resume"))

@@ -46,6 +46,7 @@ FLEETS = {
     "--theme analyses --faults 1800": (6, 24),
     "--theme retries --faults 240": (8, 24),
     "--theme 'group stops' --faults 240": (8, 24),
+    "--theme maintenance --faults 240": (8, 24),
 }
 
 

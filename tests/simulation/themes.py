@@ -60,6 +60,8 @@ ACTS = {
     "import beside a retry": 0,
     "resume group": 0,
     "regroup": 0,
+    "cordon": 0,
+    "uncordon": 0,
 }
 
 
@@ -220,6 +222,12 @@ THEMES = {
         distances=(1.0, 20.0, 100.0),
         failing=0.15,
         group_stops=True,
+    ),
+    "maintenance": Theme(
+        acts={"push change": 60, "cordon": 40, "uncordon": 20, "by hand": 0},
+        faults={"clock step": 0},  # agents compare the end of a maintenance with their clocks
+        distances=(1.0, 20.0, 100.0),
+        failing=0.05,
     ),
     "strategies": Theme(acts={"strategy": 15, "by hand": 0, "missing version": 0}, failing=0.15, tolerant=True),
 }
