@@ -32,6 +32,7 @@ from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes, lat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.checks.rules.instance import CheckInstance, LastCheckChanges
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.zookeeper.session import Session
@@ -58,27 +59,28 @@ class CheckReadings:
         self._systems: Mapping[str, SystemRecord] = {}
         self._silent: frozenset[str] = frozenset()
 
-    def get(self, now: float) -> CheckReading:
+    def get(self, now: float, maintenance: Mapping[str, Maintenance]) -> CheckReading:
         """Return a reading with every change that watches reported before this call.
 
         Clients that call this method at the same time share a reading, or its failure. ``now`` is in seconds since
-        the epoch.
+        the epoch. ``maintenance`` is that of hosts, by host id.
         """
-        return self._shared.get(lambda: self._current(now))
+        return self._shared.get(lambda: self._current(now, maintenance))
 
-    def _current(self, now: float) -> CheckReading:
+    def _current(self, now: float, maintenance: Mapping[str, Maintenance]) -> CheckReading:
         """Return a reading that is not outdated; one thread calls this at a time."""
         reading = self._reading
-        if reading is None or self._nodes.are_stale or self._silent != silent_systems(self._systems, now):
+        is_current = reading is not None and reading.maintenance == maintenance and not self._nodes.are_stale
+        if reading is None or not is_current or self._silent != silent_systems(self._systems, now):
             time.sleep(max(0.0, self._free - time.monotonic()))
             self._reading = None
             try:
-                reading = self._reading = self._read(now)
+                reading = self._reading = self._read(now, maintenance)
             finally:
                 self._free = time.monotonic() + PAUSE
         return reading
 
-    def _read(self, now: float) -> CheckReading:
+    def _read(self, now: float, maintenance: Mapping[str, Maintenance]) -> CheckReading:
         if self._nodes.are_stale:
             self._nodes.refresh(self._wanted)
         instances: dict[str, CheckInstance] = {}
@@ -91,7 +93,9 @@ class CheckReadings:
         groups = [group for group in decoded if group is not None]
         self._decoded.forget()
         unwritten = unwritten_in(self._nodes.node(check_paths.UNWRITTEN))
-        return check_reading(instances, self._systems, now, unwritten, groups)
+        return check_reading(
+            instances, self._systems, now, unwritten=unwritten, groups=groups, maintenance=maintenance
+        )
 
     def _record(self, path: str) -> SystemRecord:
         """Return the records of the monitoring system whose node has this path."""
@@ -182,4 +186,4 @@ def check_reading_of(feed: ZooKeeperFeed) -> CheckReading:
 
     The first call reads all of them; later calls read only the changed ones, at most once a second.
     """
-    return feed.of_session(CheckReadings).get(time.time())
+    return feed.of_session(CheckReadings).get(time.time(), feed.snapshot().fleet.maintenance)

@@ -236,7 +236,7 @@ class RecordedResults(BaseModel):
 
 
 class HostsAtWork(BaseModel):
-    """The hosts that are in a deployment step: those in which checks may fail for a moment."""
+    """The hosts whose checks may fail: those in a deployment step or in maintenance."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
 from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, SYSTEM, CheckGroup
-from zkdeployment.checks.rules.findings import belongs_to, check_findings, group_states, known_results
-from zkdeployment.checks.rules.monitoring_system import REMOVAL_ALLOWED, CheckResult, SystemContact, is_stale
+from zkdeployment.checks.rules.findings import (
+    SummaryBasis,
+    SystemIndex,
+    SystemRecord,
+    belongs_to,
+    check_findings,
+    check_summary,
+    known_results,
+    silent_systems,
+)
+from zkdeployment.checks.rules.monitoring_system import REMOVAL_ALLOWED, CheckResult, SystemContact
 from zkdeployment.checks.rules.overview import (
-    CheckSummary,
     InstanceFilter,
-    SystemBacklog,
     check_drift,
     is_failed,
+    listed_part,
     selected,
-    unheard_since,
-    waiting_since,
 )
 from zkdeployment.checks.rules.spawning import CheckScope, CheckSnapshot, wanted_instances
 from zkdeployment.checks.rules.workflow import CheckRefusal, abandon, retry
@@ -30,9 +36,9 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.checks.nagios.batch import CheckAnswer, DeployedInstances, FetchedDetails
     from zkdeployment.checks.nagios.files import NagiosResult
-    from zkdeployment.checks.rules.findings import CheckFinding, CheckGroupState
+    from zkdeployment.checks.rules.findings import CheckFinding
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.checks.rules.overview import CheckDrift
+    from zkdeployment.checks.rules.overview import CheckDrift, CheckSummary
     from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
     from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
     from zkdeployment.fleet.store.audit import ZooKeeperActLog
@@ -80,28 +86,33 @@ class CheckAdapters:
 
         All instances are read only if a published monitoring system is silent.
         """
-        callbacks, contacts = self.systems.callbacks(), self.systems.contacts()
-        documents = self.fleet.documents()
+        contacts, documents = self.systems.contacts(), self.fleet.documents()
+        maintenance = self.fleet.maintenance(now)
+        systems = {
+            name: SystemRecord(callback, contacts.get(name, SystemContact()))
+            for name, callback in self.systems.callbacks().items()
+        }
+        indexes = {name: self._index(name) for name in systems}
         published = {found.name for found in documents.of(SYSTEM).values()}
-        silent = {name for name in published.intersection(callbacks) if is_stale(contacts.get(name), now)}
-        unheard: dict[str, list[CheckInstance]] = {name: [] for name in silent}
-        for found in self.instances.scan(skip_damaged=True) if silent else ():
-            if found.system in unheard:
-                unheard[found.system].append(found)
-        backlogs = (
-            replace(
-                self._backlog(name, callback, contacts.get(name)),
-                unheard_since=unheard_since(contacts.get(name), unheard.get(name, ()), now),
-            )
-            for name, callback in sorted(callbacks.items())
+        silent = published & silent_systems(systems, now)
+        some = [key for each in indexes.values() for key in sorted(each.flagged | each.open)[:_SAMPLE]]
+        needed = {*some, *(key for each in indexes.values() if maintenance for key in each.failed)}
+        members = self._members(documents.of(CHECK_GROUP).values())
+        basis = SummaryBasis(
+            systems=systems,
+            indexes=indexes,
+            instances=self._scan(silent, needed) if silent else self.instances.find(needed),
+            findings=check_findings(members, self.results(members.values(), now), maintenance),
+            groups=documents.of(CHECK_GROUP).values(),
+            unwritten=self.instances.unwritten(),
+            maintenance=maintenance,
         )
-        groups = self._groups(documents.of(CHECK_GROUP).values(), now)
-        return CheckSummary(tuple(backlogs), self.instances.unwritten(), groups)
+        return check_summary(basis, now)
 
-    def _groups(self, groups: Collection[CheckGroup], now: float) -> tuple[CheckGroupState, ...]:
-        """Return the states of groups; only the instances of these groups are read."""
+    def _members(self, groups: Collection[CheckGroup]) -> Mapping[str, CheckInstance]:
+        """Return the instances of groups, by identifier; no other instances are read."""
         if not groups:
-            return ()
+            return {}
         basis = self.sources.read().basis
         concerned = (path for path in basis.properties if any(is_below(path, group.path) for group in groups))
         ids = [
@@ -109,21 +120,19 @@ class CheckAdapters:
             for found in wanted_instances(basis, CheckScope(paths=frozenset(concerned)))
             if any(belongs_to(group, found.key.path, found.key.check) for group in groups)
         ]
-        instances = self.instances.find(ids)
-        return group_states(groups, instances.values(), self.results(instances.values(), now))
+        return self.instances.find(ids)
 
-    def _backlog(self, name: str, callback: str | None, contact: SystemContact | None) -> SystemBacklog:
-        found = SystemBacklog(
-            name,
-            callback,
-            None if contact is None else contact.fetched,
-            None if contact is None else contact.reported,
-            frozenset(self.instances.flagged(name)),
-            frozenset(self.instances.open(name)),
-            frozenset(self.instances.failed(name)),
+    def _index(self, system: str) -> SystemIndex:
+        """Return the index of a monitoring system."""
+        read = self.instances
+        return SystemIndex(
+            frozenset(read.flagged(system)), frozenset(read.open(system)), frozenset(read.failed(system))
         )
-        some = sorted(found.waiting)[:_SAMPLE]
-        return replace(found, waiting_since=waiting_since(self.instances.find(some).values()))
+
+    def _scan(self, systems: Collection[str], others: Collection[str]) -> dict[str, CheckInstance]:
+        """Return the listed parts of the instances of monitoring systems, and of the ``others``."""
+        scanned = self.instances.scan(skip_damaged=True)
+        return {found.id: listed_part(found) for found in scanned if found.system in systems or found.id in others}
 
     def select(self, wanted: InstanceFilter) -> tuple[CheckInstance, ...]:
         """Return the instances that a filter selects, by check, service, host and number."""
@@ -141,7 +150,7 @@ class CheckAdapters:
         some = {host: found for host, found in basis.hosts.items() if host in hosts}
         wanted = wanted_instances(replace(basis, hosts=some))
         instances = self.instances.find([found.id for found in wanted if path in {None, found.key.path}])
-        return check_findings(instances, self.results(instances.values(), now))
+        return check_findings(instances, self.results(instances.values(), now), self.fleet.maintenance(now))
 
     def drift(self, now: float) -> tuple[CheckDrift, ...]:
         """Return the checks that monitoring systems run in other configurations than the deployed ones."""
@@ -270,4 +279,4 @@ class MonitoringService(Protocol):
         """
 
     def list_working_hosts(self) -> frozenset[str]:
-        """Return the ids of the hosts that are in a deployment step."""
+        """Return the ids of the hosts whose checks may fail: those in a deployment step or in maintenance."""

@@ -108,8 +108,8 @@ class NagiosSettings(SectionSettings):
     command_file: Path | None = setting(PATH)
     """The pipe for external commands, which downtimes need.
 
-    Without this pipe, hosts get no downtime while they are in a deployment step, and the first run of a plugin
-    comes when Nagios has scheduled it.
+    Without this pipe, hosts get no downtime while they are in a deployment step or in maintenance, and the first
+    run of a plugin comes when Nagios has scheduled it.
 
     Example: /var/spool/nagios/cmd/nagios.cmd
     """

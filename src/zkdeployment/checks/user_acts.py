@@ -45,7 +45,9 @@ class RetryInstance(_ActOnChecks):
         instance = adapters.find(read_instance_id(self.uuid))
         path = (instance.key.path,) if instance.key.path else ()
         (changed,) = adapters.retry([instance], actor.record(self, f"checks retry {instance.id}", *path))
-        return instance_to_view(changed, adapters.results([changed], actor.now()).get(changed.id))
+        now, host = actor.now(), changed.key.host
+        result = adapters.results([changed], now).get(changed.id)
+        return instance_to_view(changed, result, adapters.fleet.maintenance(now).get(host))
 
     @classmethod
     def answer(cls, outcome: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,7 +23,6 @@ from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules.overview import (
     InstanceFilter,
     instance_to_view,
-    instance_view,
     read_instance_id,
     read_state,
     selected,
@@ -114,7 +113,7 @@ def list_instances(
     """
     wanted, reading = InstanceFilter(read_state(state), host, path, check), check_reading_of(adapters.feed)
     found = selected(reading.instances.values(), wanted)
-    shown = [instance_view(instance, reading.results.get(instance.id)).to_json() for instance in found]
+    shown = [reading.view(instance).to_json() for instance in found]
     return JSONResponse(with_schema("check-instances", {"instances": shown}))
 
 
@@ -134,7 +133,8 @@ def show_instance(adapters: ConnectedAdapters, _user: Reader, uuid: InstanceId) 
     checks = check_adapters_of(adapters)
     instance = checks.find(read_instance_id(uuid))
     results = checks.results([instance], adapters.clock.now())
-    body = instance_to_view(instance, results.get(instance.id))
+    maintenance = adapters.feed.snapshot().fleet.maintenance.get(instance.key.host)
+    body = instance_to_view(instance, results.get(instance.id), maintenance)
     return JSONResponse(with_schema("check-instance", body))
 
 

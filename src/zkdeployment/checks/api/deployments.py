@@ -30,7 +30,7 @@ from zkdeployment.checks.models import (
 from zkdeployment.checks.opening import check_adapters_of
 from zkdeployment.checks.rules import workflow
 from zkdeployment.checks.rules.instance import DEPLOYED, CheckInstance
-from zkdeployment.checks.rules.monitoring_system import SystemContact, is_removal_allowed
+from zkdeployment.checks.rules.monitoring_system import SystemContact, hosts_at_work, is_removal_allowed
 from zkdeployment.checks.rules.overview import expected_configuration, read_instance_id
 from zkdeployment.service.access.identity import Monitoring
 from zkdeployment.service.dependencies import ConnectedAdapters, ServerAdapters
@@ -267,14 +267,9 @@ def report_results(
 
 @router.get("/monitoring/{system}/work")
 def list_hosts_at_work(system: SystemName, adapters: ConnectedAdapters, user: Monitoring) -> HostsAtWork:
-    """Return the identifiers of the hosts that are in a deployment step, whose checks may fail meanwhile."""
+    """Return the identifiers of the hosts whose checks may fail: those in a deployment step or in maintenance."""
     _check_system(user, system)
-    working = (
-        host.identity.id
-        for host in adapters.feed.snapshot().fleet.hosts
-        if host.deploying is not None and host.step is not None and not host.is_waiting
-    )
-    return HostsAtWork(hosts=sorted(working))
+    return HostsAtWork(hosts=sorted(hosts_at_work(adapters.feed.snapshot().fleet)))
 
 
 def _check_system(user: User, system: str) -> None:

@@ -347,7 +347,7 @@ def due_downtimes(hosts: Collection[str], ends: Mapping[str, float], now: float)
 
 def downtime_command(host: str, now: float, end: float) -> str:
     """Return the external command for a downtime of all services of a host."""
-    comment = "a deployment is in progress"
+    comment = "deployment or maintenance in progress"
     return (
         f"[{now:.0f}] SCHEDULE_HOST_SVC_DOWNTIME;{host};{now:.0f};{end:.0f};1;0;{end - now:.0f};"
         f"{DOWNTIME_AUTHOR};{comment}"

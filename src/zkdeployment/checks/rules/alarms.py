@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 #: The limit of reasons that an alarm names.
 _NAMED = 2
 
-_SEVERITIES = {"warning": Health.WARNING, "critical": Health.CRITICAL}
+#: The severities of the states of groups that are reported; a group that lacks hosts in maintenance is no problem.
+_SEVERITIES = {"in maintenance": Health.OK, "warning": Health.WARNING, "critical": Health.CRITICAL}
 
 
 def check_alarms(checks: CheckSummary, times: AlarmTimes) -> Iterator[tuple[Health, str]]:

@@ -24,30 +24,46 @@ from zkdeployment.checks.rules.overview import (
     waiting_since,
 )
 from zkdeployment.checks.rules.workflow import is_open
+from zkdeployment.fleet.views.status import HostState
 from zkdeployment.strategies.healthy_checks import HostHealth
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+    from zkdeployment.base.act import Maintenance
+    from zkdeployment.checks.rules.overview import CheckInstanceView
 
 
 #: The states in which no configuration of an instance is deployed, so that its last result does not count.
 _GONE = frozenset({CheckState.DEPROVISIONED, CheckState.AWAITING_DELETION})
 
+#: The word for the findings of hosts in maintenance, which neither succeed nor fail.
+_AWAY = HostState.MAINTENANCE.value
+
 #: The words for findings, the worst first.
-FINDING_WORDS = ("failed", "critical", "unknown", "warning", "pending", "ok")
+FINDING_WORDS = ("failed", "critical", "unknown", "warning", "pending", _AWAY, "ok")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """A check instance with its last result; the result is unknown if its monitoring system is silent."""
+    """A check instance with its last result; the result is unknown if its monitoring system is silent.
+
+    ``maintenance`` is the maintenance of its host, if there is one.
+    """
 
     instance: CheckInstance
     result: CheckResult | None = None
+    maintenance: Maintenance | None = None
 
     @property
     def word(self) -> str:
-        """The finding in a word: the state of the result, ``failed`` if the check cannot run, else ``pending``."""
+        """The finding in a word: the state of the result, ``failed`` if the check cannot run, else ``pending``.
+
+        Nothing counts while the host is in maintenance.
+        """
+        if self.maintenance is not None:
+            return _AWAY
         if is_failed(self.instance):
             return "failed"
         if self.result is None or shown_state(self.instance) is not CheckState.ACTIVE:
@@ -68,7 +84,12 @@ class CheckFinding:
 
     @property
     def detail(self) -> str:
-        """The output of the check, the reason of a failure, or the obstacle of a check without a result."""
+        """The output of the check, the reason of a failure, or the obstacle of a check without a result.
+
+        Of a host in maintenance, it is that maintenance.
+        """
+        if self.maintenance is not None:
+            return str(self.maintenance)
         configuration = shown_configuration(self.instance)
         if self.word == "failed" and configuration is not None:
             return f"{configuration.state.value}: {configuration.reason}".removesuffix(": ")
@@ -79,7 +100,7 @@ class CheckFinding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as one of the instances that ``checks instances -o json`` prints."""
-        return instance_view(self.instance, self.result).to_json()
+        return instance_view(self.instance, self.result, self.maintenance).to_json()
 
 
 def known_results(
@@ -103,11 +124,16 @@ def known_results(
 
 
 def check_findings(
-    instances: Mapping[str, CheckInstance], results: Mapping[str, CheckResult]
+    instances: Mapping[str, CheckInstance],
+    results: Mapping[str, CheckResult],
+    maintenance: Mapping[str, Maintenance] = MappingProxyType({}),
 ) -> tuple[CheckFinding, ...]:
-    """Return the findings of wanted instances, the worst first; ``results`` are the known results."""
+    """Return the findings of wanted instances, the worst first; ``results`` are the known results.
+
+    ``maintenance`` is that of hosts, by host id.
+    """
     findings = (
-        CheckFinding(found, results.get(instance_id))
+        CheckFinding(found, results.get(instance_id), maintenance.get(found.key.host))
         for instance_id, found in instances.items()
         if not found.deleted
     )
@@ -136,27 +162,35 @@ def _listed(deployments: tuple[str, ...]) -> list[str]:
 class CheckGroupState(Record):
     """A group with its deployments: how many are OK, which have no result yet, and which are not OK.
 
-    A deployment is OK if all its checks that count are OK.
+    A deployment is OK if all its checks that count are OK. Deployments on hosts ``in_maintenance`` are away by
+    intention: they are neither OK nor failing.
     """
 
     group: Annotated[CheckGroup, APART]
     ok: int = 0
     pending: Annotated[tuple[str, ...], Key(write=_listed)] = ()
     failing: Annotated[tuple[str, ...], Key(write=_listed)] = ()
+    in_maintenance: Annotated[tuple[str, ...], Key(write=_listed)] = ()
 
     @property
     @shown("total")
     def total(self) -> int:
         """The number of deployments."""
-        return self.ok + len(self.pending) + len(self.failing)
+        return self.ok + sum(map(len, (self.pending, self.failing, self.in_maintenance)))
 
     @property
     @shown("state")
-    def state(self) -> Literal["ok", "pending", "warning", "critical"]:
-        """``ok``; ``pending``, if the state depends on checks without a result; or the level of the group."""
+    def state(self) -> Literal["ok", "pending", "in maintenance", "warning", "critical"]:
+        """``ok``; ``pending``, if the state depends on checks without a result; or the level of the group.
+
+        A group that only lacks deployments in maintenance is ``in maintenance``.
+        """
         if self.ok >= self.group.at_least:
             return "ok"
-        return "pending" if self.ok + len(self.pending) >= self.group.at_least else self.group.level.value
+        if self.ok + len(self.pending) >= self.group.at_least:
+            return "pending"
+        is_away = not self.failing and self.total >= self.group.at_least
+        return "in maintenance" if is_away else self.group.level.value
 
     @property
     def sentence(self) -> str:
@@ -164,7 +198,9 @@ class CheckGroupState(Record):
         group = self.group
         counted = f"deployments of {group.path or '/'} that are OK: {self.ok} of {self.total}"
         named = listing([*self.failing, *self.pending], _NAMED)
-        return f"{counted}, expected at least {group.at_least}" + (f"; not OK: {named}" if named else "")
+        away = listing(self.in_maintenance, _NAMED)
+        others = (f"; not OK: {named}" if named else "") + (f"; in maintenance: {away}" if away else "")
+        return f"{counted}, expected at least {group.at_least}{others}"
 
     @shown("name")
     def _name(self) -> str:
@@ -186,12 +222,9 @@ class CheckGroupState(Record):
 _OK, _PENDING = "ok", "pending"
 
 
-def group_states(
-    groups: Iterable[CheckGroup], instances: Iterable[CheckInstance], results: Mapping[str, CheckResult]
-) -> tuple[CheckGroupState, ...]:
-    """Return the states of groups by name; ``results`` are the known results, by identifier of the instance."""
-    wanted = [CheckFinding(found, results.get(found.id)) for found in instances if not found.deleted]
-    return tuple(_state(group, wanted) for group in sorted(groups, key=lambda group: group.name))
+def group_states(groups: Iterable[CheckGroup], findings: Collection[CheckFinding]) -> tuple[CheckGroupState, ...]:
+    """Return the states of groups by name; ``findings`` has those of all instances of the groups."""
+    return tuple(_state(group, findings) for group in sorted(groups, key=lambda group: group.name))
 
 
 def belongs_to(group: CheckGroup, path: str, check: str) -> bool:
@@ -208,21 +241,27 @@ def _state(group: CheckGroup, findings: Iterable[CheckFinding]) -> CheckGroupSta
     pending = tuple(
         sorted(name for name, found in words.items() if found <= {_OK, _PENDING} and _PENDING in found)
     )
-    failing = tuple(sorted(name for name, found in words.items() if not found <= {_OK, _PENDING}))
-    return CheckGroupState(group, len(words) - len(pending) - len(failing), pending, failing)
+    away = tuple(sorted(name for name, found in words.items() if _AWAY in found))
+    failing = tuple(sorted(name for name, found in words.items() if not found <= {_OK, _PENDING, _AWAY}))
+    return CheckGroupState(group, len(words) - len(pending) - len(failing) - len(away), pending, failing, away)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReading:
     """The listed parts of all instances, and the known results, both by identifier.
 
-    ``findings`` has the findings of wanted instances, the worst first.
+    ``findings`` has the findings of wanted instances, the worst first. ``maintenance`` is keyed by host id.
     """
 
     instances: Mapping[str, CheckInstance] = field(default_factory=dict)
     results: Mapping[str, CheckResult] = field(default_factory=dict)
     findings: tuple[CheckFinding, ...] = ()
     summary: CheckSummary = field(default_factory=CheckSummary)
+    maintenance: Mapping[str, Maintenance] = field(default_factory=dict)
+
+    def view(self, instance: CheckInstance) -> CheckInstanceView:
+        """Return an instance with its known result and the maintenance of its host."""
+        return instance_view(instance, self.results.get(instance.id), self.maintenance.get(instance.key.host))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +273,52 @@ class SystemRecord:
     results: Mapping[str, CheckResult] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class SystemIndex:
+    """The instances of a monitoring system that concern operators; the fields are those of ``SystemBacklog``."""
+
+    flagged: frozenset[str] = frozenset()
+    open: frozenset[str] = frozenset()
+    failed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, instances: Mapping[str, CheckInstance]) -> SystemIndex:
+        """Return the index of all instances of a system."""
+        return cls(
+            frozenset(key for key, found in instances.items() if found.update_available),
+            frozenset(key for key, found in instances.items() if is_open(found)),
+            frozenset(key for key, found in instances.items() if is_failed(found)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryBasis:
+    """The facts of a summary.
+
+    ``systems`` and ``indexes`` are keyed by monitoring system, ``maintenance`` by host id. ``instances`` has some
+    of the waiting ones, all of silent systems, and the failed ones if a host is in maintenance. ``findings`` has
+    those of all instances of the ``groups``. ``unwritten`` is that of the summary.
+    """
+
+    systems: Mapping[str, SystemRecord]
+    indexes: Mapping[str, SystemIndex]
+    instances: Mapping[str, CheckInstance]
+    findings: Collection[CheckFinding] = ()
+    groups: Iterable[CheckGroup] = ()
+    unwritten: Mapping[str, str] = field(default_factory=dict)
+    maintenance: Mapping[str, Maintenance] = field(default_factory=dict)
+
+
 def check_reading(
     instances: Mapping[str, CheckInstance],
     systems: Mapping[str, SystemRecord],
     now: float,
+    *,
     unwritten: Mapping[str, str] = MappingProxyType({}),
     groups: Iterable[CheckGroup] = (),
+    maintenance: Mapping[str, Maintenance] = MappingProxyType({}),
 ) -> CheckReading:
-    """Return the reading; ``systems`` is keyed by name, ``unwritten`` is that of the summary."""
+    """Return the reading of all instances; the other arguments are as in ``SummaryBasis``."""
     reported = {name: system.results for name, system in systems.items()}
     last = {
         instance_id: result
@@ -250,9 +327,17 @@ def check_reading(
     }
     contacts = {name: system.contact for name, system in systems.items()}
     results = known_results(instances, last, contacts, now)
-    states = group_states(groups, instances.values(), results)
-    summary = replace(check_summary(instances, systems, now), unwritten=unwritten, groups=states)
-    return CheckReading(instances, results, check_findings(instances, results), summary)
+    findings = check_findings(instances, results, maintenance)
+    basis = SummaryBasis(
+        systems=systems,
+        indexes={name: SystemIndex.of(found) for name, found in _by_system(instances).items()},
+        instances=instances,
+        findings=findings,
+        groups=groups,
+        unwritten=unwritten,
+        maintenance=maintenance,
+    )
+    return CheckReading(instances, results, findings, check_summary(basis, now), maintenance)
 
 
 def silent_systems(systems: Mapping[str, SystemRecord], now: float) -> frozenset[str]:
@@ -260,32 +345,37 @@ def silent_systems(systems: Mapping[str, SystemRecord], now: float) -> frozenset
     return frozenset(name for name, system in systems.items() if is_stale(system.contact, now))
 
 
-def check_summary(
-    instances: Mapping[str, CheckInstance], systems: Mapping[str, SystemRecord], now: float
-) -> CheckSummary:
-    """Return the monitoring systems, by name, with their last contacts and the instances that wait for them."""
-    by_system: dict[str, dict[str, CheckInstance]] = defaultdict(dict)
-    for instance_id, found in instances.items():
-        by_system[found.system][instance_id] = found
-    return CheckSummary(
-        tuple(_backlog(name, system, by_system[name], now) for name, system in sorted(systems.items()))
+def check_summary(basis: SummaryBasis, now: float) -> CheckSummary:
+    """Return the monitoring systems, with what waits for them, and the groups.
+
+    Failed instances of hosts in maintenance are omitted.
+    """
+    instances = basis.instances
+    away = {key for key, found in instances.items() if found.key.host in basis.maintenance}
+    by_system = _by_system(instances)
+    backlogs = (
+        SystemBacklog(
+            name,
+            system.callback,
+            system.contact.fetched,
+            system.contact.reported,
+            index.flagged,
+            index.open,
+            index.failed - away,
+            waiting_since(instances[key] for key in index.flagged | index.open if key in instances),
+            unheard_since(system.contact, by_system[name].values(), now),
+        )
+        for name, system in sorted(basis.systems.items())
+        for index in (basis.indexes.get(name, SystemIndex()),)
     )
+    return CheckSummary(tuple(backlogs), basis.unwritten, group_states(basis.groups, basis.findings))
 
 
-def _backlog(name: str, system: SystemRecord, instances: Mapping[str, CheckInstance], now: float) -> SystemBacklog:
-    flagged = frozenset(key for key, found in instances.items() if found.update_available)
-    waiting = frozenset(key for key, found in instances.items() if is_open(found))
-    return SystemBacklog(
-        name,
-        system.callback,
-        system.contact.fetched,
-        system.contact.reported,
-        flagged,
-        waiting,
-        frozenset(key for key, found in instances.items() if is_failed(found)),
-        waiting_since(instances[key] for key in flagged | waiting),
-        unheard_since(system.contact, instances.values(), now),
-    )
+def _by_system(instances: Mapping[str, CheckInstance]) -> Mapping[str, Mapping[str, CheckInstance]]:
+    found: dict[str, dict[str, CheckInstance]] = defaultdict(dict)
+    for instance_id, instance in instances.items():
+        found[instance.system][instance_id] = instance
+    return found
 
 
 #: The most characters of an output that a reason quotes.

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.records import Record
+
+if TYPE_CHECKING:
+    from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 #: The most characters of an output that the record keeps.
 LONGEST_OUTPUT = 1000
@@ -93,6 +96,16 @@ def is_removal_allowed(until: float, now: float) -> bool:
     A permission that ends too late does not count: the clock of the machine that wrote it was wrong.
     """
     return now < until and not seconds_ahead(until - REMOVAL_ALLOWED, now)
+
+
+def hosts_at_work(fleet: FleetSnapshot) -> frozenset[str]:
+    """Return the ids of the hosts whose checks may fail: those in a deployment step or in maintenance."""
+    working = (
+        host.identity.id
+        for host in fleet.hosts
+        if host.deploying is not None and host.step is not None and not host.is_waiting
+    )
+    return frozenset(working).union(fleet.maintenance)
 
 
 #: The length of a lease after a request, and the remaining time below which a request renews it, in seconds.

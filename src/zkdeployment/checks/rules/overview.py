@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, is_kept
@@ -117,7 +118,11 @@ def listed_part(instance: CheckInstance) -> CheckInstance:
 
 @dataclass(frozen=True, slots=True)
 class CheckInstanceView(Record):
-    """A check instance; ``changed`` is when it entered its state, in seconds since the epoch."""
+    """A check instance; ``changed`` is when it entered its state, in seconds since the epoch.
+
+    ``maintenance`` is the maintenance of its host, if there is one. The answers of acts on many instances have
+    neither results nor maintenance.
+    """
 
     id: str
     check: str
@@ -134,10 +139,16 @@ class CheckInstanceView(Record):
     update_available: bool
     deleted: bool
     result: CheckResult | None
+    maintenance: Maintenance | None
 
 
-def instance_view(instance: CheckInstance, result: CheckResult | None) -> CheckInstanceView:
-    """Return an instance as one of those that ``checks instances -o json`` prints."""
+def instance_view(
+    instance: CheckInstance, result: CheckResult | None, maintenance: Maintenance | None = None
+) -> CheckInstanceView:
+    """Return an instance as one of those that ``checks instances -o json`` prints.
+
+    ``maintenance`` is that of its host.
+    """
     key, configuration = instance.key, shown_configuration(instance)
     return CheckInstanceView(
         instance.id,
@@ -155,13 +166,16 @@ def instance_view(instance: CheckInstance, result: CheckResult | None) -> CheckI
         instance.update_available,
         instance.deleted,
         result,
+        maintenance,
     )
 
 
-def instance_to_view(instance: CheckInstance, result: CheckResult | None) -> dict[str, Any]:
+def instance_to_view(
+    instance: CheckInstance, result: CheckResult | None, maintenance: Maintenance | None
+) -> dict[str, Any]:
     """Return one instance with all its versions, as ``checks instances UUID -o json`` prints it."""
     return {
-        **instance_view(instance, result).to_json(),
+        **instance_view(instance, result, maintenance).to_json(),
         "current": instance.current,
         "notified": instance.notified,
         "configurations": [_version(found) for found in instance.configurations],

@@ -18,7 +18,6 @@ from zkdeployment.checks.rules.overview import (
     instance_view,
     read_instance_id,
     read_state,
-    shown_configuration,
     shown_state,
 )
 from zkdeployment.checks.user_acts import AbandonSystem, AllowRemoval
@@ -33,10 +32,11 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from zkdeployment.base.act import Maintenance
     from zkdeployment.checks.ports import CheckAdapters
     from zkdeployment.checks.rules.findings import CheckGroupState
     from zkdeployment.checks.rules.monitoring_system import CheckResult
-    from zkdeployment.checks.rules.overview import CheckDrift, SystemBacklog
+    from zkdeployment.checks.rules.overview import CheckDrift, CheckInstanceView, SystemBacklog
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -46,7 +46,14 @@ _COLOURS = {
     CheckState.DEPROVISION_FAILED: "red",
     CheckState.AWAITING_DELETION: "dim",
 }
-_RESULT_COLOURS = {"ok": "green", "warning": "yellow", "critical": "red", "unknown": "magenta"}
+_AWAY_COLOUR = "blue"
+_RESULT_COLOURS = {
+    "ok": "green",
+    "warning": "yellow",
+    "critical": "red",
+    "unknown": "magenta",
+    "in maintenance": _AWAY_COLOUR,
+}
 
 
 @click.command(name="instances")
@@ -87,14 +94,13 @@ def instances(
         if chosen is not None:
             _show_one(checks, chosen, output)
             return
-        found = checks.select(wanted)
-        results = checks.results(found, time.time())
+        found, now = checks.select(wanted), time.time()
+        results, maintenance = checks.results(found, now), checks.fleet.maintenance(now)
+    views = (instance_view(one, results.get(one.id), maintenance.get(one.key.host)) for one in found)
     if output != "table":
-        shown = [instance_view(instance, results.get(instance.id)).to_json() for instance in found]
-        emit({"instances": shown}, output, schema="check-instances")
+        emit({"instances": [view.to_json() for view in views]}, output, schema="check-instances")
     elif found:
-        now = time.time()
-        rows = (_cells(instance, results.get(instance.id), now) for instance in found)
+        rows = (_cells(view, now) for view in views)
         headings = ("ID", "CHECK", "PATH", "NUMBER", "HOST", "MONITORING", "STATE", "SINCE", "RESULT")
         table = ResponsiveTable(headings, rows, whole=("ID", "PATH", "STATE"), numbers=("NUMBER",))
         console_for(stderr=False).print(table, soft_wrap=True)
@@ -183,15 +189,18 @@ def retry(
 
 
 def _show_one(checks: CheckAdapters, instance_id: str, output: str) -> None:
-    instance = checks.find(instance_id)
-    result = checks.results([instance], time.time()).get(instance.id)
+    instance, now = checks.find(instance_id), time.time()
+    result = checks.results([instance], now).get(instance.id)
+    maintenance = checks.fleet.maintenance(now).get(instance.key.host)
     if output != "table":
-        emit(instance_to_view(instance, result), output, schema="check-instance")
+        emit(instance_to_view(instance, result, maintenance), output, schema="check-instance")
     else:
-        console_for(stderr=False).print(Group(*_render(instance, result, time.time())), soft_wrap=True)
+        console_for(stderr=False).print(Group(*_render(instance, result, maintenance, now)), soft_wrap=True)
 
 
-def _render(instance: CheckInstance, result: CheckResult | None, now: float) -> Iterator[RenderableType]:
+def _render(
+    instance: CheckInstance, result: CheckResult | None, maintenance: Maintenance | None, now: float
+) -> Iterator[RenderableType]:
     key = instance.key
     yield styled(f"{key.check} of {key.path} {key.number} on {host_name(instance)} ({key.host})", "bold")
     if key.attributes:
@@ -201,6 +210,8 @@ def _render(instance: CheckInstance, result: CheckResult | None, now: float) -> 
         *(["the monitoring system is not notified yet"] if instance.update_available else []),
     ]
     yield styled(f"monitoring: {instance.system or '-'}{''.join(f'; {flag}' for flag in flags)}")
+    if maintenance is not None:
+        yield styled(f"the host is {maintenance}", _AWAY_COLOUR)
     if result is not None:
         shown = f"result: {result.state.value} since {ago(result.since, now)}: {result.output}"
         yield styled(shown, _RESULT_COLOURS[result.state.value])
@@ -221,20 +232,27 @@ def _version_cells(instance: CheckInstance, found: InstanceConfiguration, now: f
     )
 
 
-def _cells(instance: CheckInstance, result: CheckResult | None, now: float) -> tuple[Text | str, ...]:
-    key, state, configuration = instance.key, shown_state(instance), shown_configuration(instance)
-    chosen = "".join(f" {name}={value}" for name, value in key.attributes)
-    reason = f": {configuration.reason}" if configuration is not None and configuration.reason else ""
+def _cells(view: CheckInstanceView, now: float) -> tuple[Text | str, ...]:
+    chosen = "".join(f" {name}={value}" for name, value in view.attributes.items())
+    reason = f": {view.reason}" if view.reason else ""
     return (
-        instance.id,
-        styled(f"{key.check}{chosen}"),
-        styled(key.path),
-        str(key.number),
-        styled(host_name(instance)),
-        instance.system,
-        styled(f"{state.value}{' (deleted)' if instance.deleted else ''}{reason}", _COLOURS.get(state, "")),
-        "-" if configuration is None else ago(configuration.changed, now),
-        "-" if result is None else styled(result.state.value, _RESULT_COLOURS[result.state.value]),
+        view.id,
+        styled(f"{view.check}{chosen}"),
+        styled(view.path),
+        str(view.number),
+        styled(view.name),
+        view.monitoring,
+        styled(f"{view.state.value}{' (deleted)' if view.deleted else ''}{reason}", _COLOURS.get(view.state, "")),
+        "-" if view.changed is None else ago(view.changed, now),
+        _result(view),
+    )
+
+
+def _result(view: CheckInstanceView) -> Text | str:
+    if view.maintenance is not None:
+        return styled("in maintenance", _AWAY_COLOUR)
+    return (
+        "-" if view.result is None else styled(view.result.state.value, _RESULT_COLOURS[view.result.state.value])
     )
 
 

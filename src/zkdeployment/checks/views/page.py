@@ -114,7 +114,13 @@ def _address(state: str, text: str, page: int = 1) -> str:
 
 
 #: The tones of the words of findings; others are bad.
-_TONES = {"ok": "good", "pending": "planned", "warning": "halted", "unknown": "unknown"}
+_TONES = {
+    "ok": "good",
+    "pending": "planned",
+    "in maintenance": "planned",
+    "warning": "halted",
+    "unknown": "unknown",
+}
 
 _PART_COLUMNS = ("Check", "Host", "State", "Result", "Since the deployment")
 

@@ -33,7 +33,7 @@ from zkdeployment.zookeeper import paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from zkdeployment.base.act import Act
+    from zkdeployment.base.act import Act, Maintenance
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.base.stop import FailureOutput
@@ -102,6 +102,10 @@ class ZooKeeperFleetReader:
     def watch(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""
         self._session.watch(paths.HOSTS, changed)
+
+    def maintenance(self, now: float) -> Mapping[str, Maintenance]:
+        """Return the maintenance of hosts in force at ``now``, in seconds since the epoch, by host id."""
+        return read_maintenance(self._session, now)
 
     def history(self, last: int | None = None) -> tuple[PublicationRecord, ...]:
         """Return the records of the ``last`` publications (``None``: all that are kept), newest first."""

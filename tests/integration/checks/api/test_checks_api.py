@@ -210,6 +210,30 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
     assert invoke("checks", "instances", MISSING, "-z", site.zookeeper).returncode == 3
 
 
+def test_checks_of_hosts_in_maintenance_raise_no_alarm(site: RolledOut):
+    hosts = sorted(one["host"] for one in site.get("/instances")["instances"])
+    assert invoke("cordon", *hosts, "--reason", "new disks", "-z", site.zookeeper).returncode == 0
+    wait_until(lambda: site.get("/instances")["instances"][0]["maintenance"] is not None, "the service knows it")
+    listed = site.get("/instances")
+    assert {one["maintenance"]["reason"] for one in listed["instances"]} == {"new disks"}
+    assert site.verb("instances") == listed
+    assert site.get(f"/instances/{site.second}") == site.verb("instances", site.second)
+    assert site.table("instances").count("in maintenance") == 2
+    assert "new disks" in site.table("instances", site.second)
+    summary = site.get("/summary")
+    assert site.verb("summary") == summary
+    assert summary["monitoring"][0]["failed"] == 0
+    assert summary["groups"][0]["state"] == "in maintenance"
+    explained = site.service.client.get(f"/api/v1/hosts/{hosts[0]}/why", auth=site.viewer).json()
+    assert [one["maintenance"]["reason"] for one in explained["checks"]] == ["new disks"]
+    alarm = run_forked("monitor", "--cluster", "-z", site.zookeeper).stdout
+    assert "could not deploy" not in alarm
+    assert "check group shop-quorum: deployments of /shop that are OK: 0 of 2, expected at least" in alarm
+    assert site.monitor.request("GET", "monitoring/nagios1/work").json() == {"hosts": hosts}
+    page = site.service.client.get("/checks", auth=site.viewer).text
+    assert page.count('<span class="chip planned">in maintenance</span>') >= 3
+
+
 def test_clients_share_one_reading_and_the_results_of_a_silent_system_are_unknown(
     site: RolledOut, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ):

@@ -10,6 +10,7 @@ import pytest
 
 from support.waiting import wait_until
 from support.zookeeper import connected, renew_session, sent_requests
+from zkdeployment.base.act import Maintenance
 from zkdeployment.checks import feed as readings
 from zkdeployment.checks import paths as check_paths
 from zkdeployment.checks.feed import PAUSE, CheckReadings
@@ -21,6 +22,8 @@ from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zkdeployment.checks.rules.findings import CheckReading
     from zkdeployment.zookeeper.session import Session
 
@@ -43,10 +46,10 @@ class Checks:
         self.systems.record_results("nagios1", {self.ids[0]: CRITICAL})
         self.readings = CheckReadings(reader)
 
-    def read(self, now: float = NOW) -> CheckReading:
+    def read(self, now: float = NOW, maintenance: Mapping[str, Maintenance] | None = None) -> CheckReading:
         """Return a reading with all that was written before."""
         self.reader.last_transaction()  # which waits for the watches
-        return self.readings.get(now)
+        return self.readings.get(now, maintenance or {})
 
 
 def _instance(number: int) -> CheckInstance:
@@ -91,7 +94,7 @@ def test_nothing_is_read_while_nothing_changed_and_then_only_the_changed_bucket(
     assert len(decoded) == len({one[:3] for one in checks.ids})
     decoded.clear()
     sent = sent_requests(checks.reader, monkeypatch)
-    assert all(checks.readings.get(NOW) is first for _ in range(20))
+    assert all(checks.readings.get(NOW, {}) is first for _ in range(20))
     assert (sent, decoded) == ([], [])
 
     changed = checks.ids[7]
@@ -124,8 +127,17 @@ def test_a_bucket_a_result_and_a_system_that_are_new_are_read(checks: Checks):
 def test_results_become_unknown_by_time_alone_and_without_a_read(checks: Checks, monkeypatch: pytest.MonkeyPatch):
     checks.read()
     sent = sent_requests(checks.reader, monkeypatch)
-    assert checks.readings.get(NOW + STALE_AFTER).results[checks.ids[0]] == CRITICAL
-    assert checks.readings.get(NOW + STALE_AFTER + 1).results[checks.ids[0]].state is ResultState.UNKNOWN
+    assert checks.readings.get(NOW + STALE_AFTER, {}).results[checks.ids[0]] == CRITICAL
+    assert checks.readings.get(NOW + STALE_AFTER + 1, {}).results[checks.ids[0]].state is ResultState.UNKNOWN
+    assert sent == []
+
+
+def test_findings_follow_the_maintenance_of_hosts_without_a_read(checks: Checks, monkeypatch: pytest.MonkeyPatch):
+    checks.read()
+    sent = sent_requests(checks.reader, monkeypatch)
+    away = {"h1": Maintenance("h1", "ann", "new disk", NOW)}
+    assert {one.word for one in checks.readings.get(NOW, away).findings} == {"in maintenance"}
+    assert {one.word for one in checks.readings.get(NOW, {}).findings} == {"pending"}
     assert sent == []
 
 
@@ -136,7 +148,7 @@ def test_many_clients_share_one_reading_a_second(checks: Checks, monkeypatch: py
     checks.reader.last_transaction()
     sent = sent_requests(checks.reader, monkeypatch)
     found: list[CheckReading] = []
-    clients = [threading.Thread(target=lambda: found.append(checks.readings.get(NOW))) for _ in range(30)]
+    clients = [threading.Thread(target=lambda: found.append(checks.readings.get(NOW, {}))) for _ in range(30)]
     for client in clients:
         client.start()
     for client in clients:

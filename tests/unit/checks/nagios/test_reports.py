@@ -59,5 +59,5 @@ def test_a_downtime_is_requested_once_and_renewed_before_its_end():
 
 def test_the_command_for_a_downtime():
     assert downtime_command("h1", 1000.0, 1180.0) == (
-        "[1000] SCHEDULE_HOST_SVC_DOWNTIME;h1;1000;1180;1;0;180;zkdeployment;a deployment is in progress"
+        "[1000] SCHEDULE_HOST_SVC_DOWNTIME;h1;1000;1180;1;0;180;zkdeployment;deployment or maintenance in progress"
     )

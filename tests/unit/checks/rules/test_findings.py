@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from support.checks.instances import KEY, instance_of, version
+from zkdeployment.base.act import Maintenance
 from zkdeployment.checks.rules.findings import check_findings, known_results
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
@@ -58,6 +59,15 @@ def test_an_instance_that_is_no_longer_deployed_has_no_result():
 
 def test_deleted_instances_are_not_shown():
     assert findings([instance_of(version(0, CheckState.ACTIVE, "A"), deleted=True)], []) == []
+
+
+def test_checks_of_a_host_in_maintenance_come_after_all_problems_and_name_the_maintenance():
+    down, fine = on("h1", CheckState.ROLLOUT_FAILED, reason="no such plugin"), on("h2", CheckState.ACTIVE)
+    by_id = {instance.id: instance for instance in (down, fine)}
+    maintenance = Maintenance("h1", "ann", "new disk", NOW)
+    failing, _ = check_findings(by_id, {fine.id: CheckResult(ResultState.OK, "", 1.0, 2.0)}, {"h1": maintenance})
+    assert (failing.word, failing.detail) == ("in maintenance", "in maintenance by ann: new disk")
+    assert failing.to_json()["maintenance"]["reason"] == "new disk"
 
 
 def test_the_subject_names_the_chosen_attributes():

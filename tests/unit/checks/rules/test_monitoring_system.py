@@ -2,15 +2,19 @@
 
 import pytest
 
+from support.builders import make_host
+from zkdeployment.base.act import Maintenance
 from zkdeployment.checks.rules.monitoring_system import (
     CheckResult,
     ResultState,
     SystemContact,
     SystemLease,
+    hosts_at_work,
     is_removal_allowed,
     is_stale,
     lease_after,
 )
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 
 @pytest.mark.parametrize("checked", [None, 12.75])
@@ -79,3 +83,15 @@ def test_a_report_that_is_old_or_from_the_future_shows_no_life(reported, stale):
 @pytest.mark.parametrize(("until", "allowed"), [(1000.0, False), (1001.0, True), (5200.0, True), (5201.0, False)])
 def test_a_removal_is_allowed_for_an_hour_by_a_plausible_clock(until, allowed):
     assert is_removal_allowed(until, 1000.0) is allowed
+
+
+def test_checks_may_fail_on_hosts_in_a_step_and_in_maintenance():
+    fleet = FleetSnapshot(
+        hosts=(
+            make_host("h1", deploying="r2", step="deploy /web 0"),
+            make_host("h2", deploying="r2", step="waits to deploy"),
+            make_host("h3"),
+        ),
+        maintenance={"h3": Maintenance("h3", "ann", "new disk", 1.0), "away": Maintenance("away", "ann", "", 1.0)},
+    )
+    assert hosts_at_work(fleet) == {"h1", "h3", "away"}

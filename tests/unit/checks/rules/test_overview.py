@@ -107,7 +107,7 @@ def test_the_listed_part_of_an_instance_is_listed_like_the_whole(whole, versions
 
 
 def test_one_instance_is_shown_with_all_its_versions():
-    shown = instance_to_view(FAILED, None)
+    shown = instance_to_view(FAILED, None, None)
     assert (shown["state"], shown["reason"], shown["changed"]) == ("rollout_failed", "no plugin", 3.0)
     assert shown["configurations"] == [
         {

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from support.checks.instances import KEY
+from zkdeployment.base.act import Maintenance
 from zkdeployment.checks.rules.findings import CheckReading, SystemRecord, check_reading, silent_systems
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.monitoring_system import STALE_AFTER, CheckResult, ResultState, SystemContact
@@ -72,6 +73,15 @@ def test_the_summary_counts_waiting_and_failed_checks_of_each_system():
 def test_the_summary_has_the_last_report_of_a_silent_system_with_active_checks():
     (silent,) = reading([on("h1")], nagios1=SystemRecord(None, SILENT)).summary.systems
     assert silent.unheard_since == SILENT.reported
+
+
+def test_failed_checks_of_a_host_in_maintenance_are_no_problem_of_the_monitoring_system():
+    failed, other = on("h1", CheckState.ROLLOUT_FAILED), on("h2", CheckState.ROLLOUT_FAILED)
+    maintenance = {"h1": Maintenance("h1", "ann", "new disk", NOW)}
+    instances = {found.id: found for found in (failed, other)}
+    found = check_reading(instances, {"nagios1": SystemRecord(None, SPEAKING)}, NOW, maintenance=maintenance)
+    assert found.summary.systems[0].failed == {other.id}
+    assert [found.view(one).maintenance for one in (failed, other)] == [maintenance["h1"], None]
 
 
 def test_without_instances_the_reading_is_empty():

@@ -465,6 +465,15 @@ def test_a_monitoring_system_that_leaves_checks_waiting_or_is_silent_or_failed_i
     assert (verdict.health, verdict.line) == (health, line)
 
 
+def test_a_check_group_that_only_lacks_hosts_in_maintenance_is_named_and_is_no_problem():
+    group = CheckGroupState(CheckGroup("web", "/web", 2), 1, in_maintenance=("/web 0",))
+    verdict = judge(RUNNING, host(), checks=CheckSummary(groups=(group,)))
+    assert verdict.health is Health.OK
+    assert verdict.line == (
+        "check group web: deployments of /web that are OK: 1 of 2, expected at least 2; in maintenance: /web 0"
+    )
+
+
 def test_alarms_of_pools_are_part_of_the_verdict():
     pools = PoolsStatus((PoolOverview(pool=NodePool("web", RoleMechanism("spare", "ci"), 1), states={}),))
     verdict = judge(RUNNING, host(), pools=pools)
