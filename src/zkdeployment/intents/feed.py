@@ -158,7 +158,8 @@ def reports_of(feed: ZooKeeperFeed, services: Collection[str]) -> FleetReports:
 def _current_reports(feed: ZooKeeperFeed, services: Collection[str]) -> FleetReports:
     fleet = feed.snapshot().fleet
     ids = {host.identity.id for host in fleet.hosts} | {host.identity.id for host in fleet.absent}
-    return fleet_reports(fleet.hosts, feed.known_hosts(ids), feed.results(), feed.providers(services))
+    known = feed.known_hosts(ids)
+    return fleet_reports(fleet.hosts, known, feed.results(), feed.providers(services), fleet.maintenance)
 
 
 def governing_records(reading: FleetReading) -> Iterable[IntentRecord]:

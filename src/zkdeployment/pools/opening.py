@@ -14,7 +14,7 @@ from zkdeployment.pools.store.store import (
     ZooKeeperPlaybookLog,
     ZooKeeperPools,
     ZooKeeperSessionUses,
-    registered_hosts,
+    available_hosts,
 )
 from zkdeployment.service.users.user_store import ZooKeeperUserReader
 from zkdeployment.zookeeper.session import Session, verb_session
@@ -77,16 +77,16 @@ _ATTEMPTS = 20
 class PoolAdapters:
     """The adapters with which verbs and the service see pools and act on them.
 
-    ``present_hosts`` returns the ids of the registered hosts. ``wait`` returns after a number of seconds, or as
-    soon as nodes or sessions have changed. ``runs`` returns the recorded runs of playbooks for a node, by its id.
-    ``uses`` returns the use of pools by all active sessions, and by those that ended within a year. ``is_ending``
-    returns whether this process was asked to end, so that waiting acts give up.
+    ``available_hosts`` returns the ids of the registered hosts that are not in maintenance. ``wait`` returns after
+    a number of seconds, or as soon as nodes or sessions have changed. ``runs`` returns the recorded runs of
+    playbooks for a node, by its id. ``uses`` returns the use of pools by all active sessions, and by those that
+    ended within a year. ``is_ending`` returns whether this process was asked to end, so that waiting acts give up.
     """
 
     store: ZooKeeperPools
     users: ZooKeeperUserReader
     acts: ZooKeeperActLog
-    present_hosts: Callable[[], Collection[str]]
+    available_hosts: Callable[[], Collection[str]]
     wait: Callable[[float], object]
     clock: Clock
     runs: Callable[[int], Sequence[PlaybookRun]]
@@ -122,7 +122,7 @@ def pool_adapters(session: Session) -> PoolAdapters:
         store=store,
         users=ZooKeeperUserReader(session),
         acts=ZooKeeperActLog(session),
-        present_hosts=partial(registered_hosts, session),
+        available_hosts=partial(available_hosts, session),
         wait=store.wait_for_change,
         runs=ZooKeeperPlaybookLog(session).runs,
         uses=ZooKeeperSessionUses(session).read,

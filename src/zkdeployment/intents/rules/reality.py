@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ from zkdeployment.base.inventory import KnownHost, absent_hosts
 from zkdeployment.base.stop import services_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.json_values import Properties
@@ -34,7 +34,8 @@ class ReportedHost:
 
     ``deployments`` are the markers of its inventory, ``None`` if it never published an inventory. ``completed`` is
     the sequence of the last publication that it deployed completely. ``was_seen`` is ``False`` for a host name in
-    the tree that no known host has. ``lacking`` are the services of that publication that the host lacks.
+    the tree that no known host has. ``lacking`` are the services of that publication that the host lacks. A host
+    ``in_maintenance`` deploys nothing until that ends.
     """
 
     identity: Identity
@@ -48,6 +49,7 @@ class ReportedHost:
     facts: Mapping[str, object] = field(default_factory=dict)
     was_seen: bool = True
     lacking: frozenset[str] = frozenset()
+    in_maintenance: bool = False
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -119,21 +121,22 @@ def fleet_reports(
     known: Iterable[KnownHost],
     results: Mapping[str, HostResult],
     providers: Mapping[str, Mapping[str, Properties]],
+    maintenance: Collection[str] = (),
 ) -> FleetReports:
-    """Return the reports of the fleet.
+    """Return the reports of the fleet; ``maintenance`` are the ids of hosts in maintenance.
 
     ``hosts`` are the registered hosts, ``known`` the inventories of all known hosts. ``results`` are those of the
     last publication that concerned hosts, by host id. ``providers`` are the registered instances of each service:
     path of the service, name, properties.
     """
     inventories = {host.identity.id: host for host in known}
-    absent = absent_hosts(inventories.values(), hosts)
+    reported = [
+        *(_present(host, inventories.get(host.identity.id), results) for host in hosts),
+        *(_absent(host, results.get(host.identity.id)) for host in absent_hosts(inventories.values(), hosts)),
+    ]
     return FleetReports(
         ReportedHosts(
-            [
-                *(_present(host, inventories.get(host.identity.id), results) for host in hosts),
-                *(_absent(host, results.get(host.identity.id)) for host in absent),
-            ]
+            replace(host, in_maintenance=True) if host.identity.id in maintenance else host for host in reported
         ),
         tuple(_providers(providers)),
     )
@@ -244,14 +247,15 @@ class ResourceFacts(NamedTuple):
 
     ``is_recorded`` is whether its host recorded it as wanted at or after the last change of the instance.
     ``has_marker`` is ``None`` if the host never published an inventory. ``was_host_seen`` is whether the fleet
-    has, or had, a host for the target at all.
+    has, or had, a host for the target at all. ``may_deploy`` is whether the host is registered, and not in
+    maintenance.
     """
 
     is_wanted: bool
     has_failed: bool
     is_recorded: bool
     has_marker: bool | None
-    is_host_present: bool
+    may_deploy: bool
     was_host_seen: bool = True
 
 
@@ -274,8 +278,8 @@ RSYNC_RULES: tuple[tuple[RsyncStatus, str, Callable[[ResourceFacts], bool]], ...
     ),
     (
         RsyncStatus.RETRYING,
-        "its host is absent; the deployment continues when the host is back",
-        lambda facts: not facts.is_host_present,
+        "its host is absent or in maintenance; the deployment continues when the host is back",
+        lambda facts: not facts.may_deploy,
     ),
     (RsyncStatus.PENDING, "otherwise", lambda _: True),
 )

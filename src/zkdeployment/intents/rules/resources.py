@@ -68,6 +68,7 @@ class ResourceRow(NamedTuple):
     exists: ClusterStatus
     details: ResourceDetails | None = None
     was_host_seen: bool = True
+    is_host_in_maintenance: bool = False
 
 
 def instance_resources(
@@ -147,7 +148,7 @@ class _ResourceReader:
             )
             or (marker is not None and marker.sequence is not None and marker.sequence >= changed),
             has_marker=None if host.deployments is None else marker is not None,
-            is_host_present=host.is_present,
+            may_deploy=host.is_present and not host.in_maintenance,
             was_host_seen=host.was_seen,
         )
         return ResourceRow(
@@ -159,6 +160,7 @@ class _ResourceReader:
             cluster_status(facts),
             None if wanted is None else self._details(wanted, host, service.assignment, deployment, marker),
             host.was_seen,
+            host.in_maintenance,
         )
 
     def _wanted_details(self, service: InstanceService) -> ResourceDetails:
@@ -360,13 +362,15 @@ _REASONS = {
 class InstanceProgress:
     """The resources of an instance after an act: the number of done ones, and the failed and awaited ones.
 
-    ``unseen`` resources are not done because their hosts were never seen; they are not awaited.
+    ``unseen`` resources are not done because their hosts were never seen, and ``away`` resources because their
+    hosts are in maintenance; they are not awaited.
     """
 
     done: int
     failed: tuple[ResourceRow, ...]
     waiting: tuple[ResourceRow, ...]
     unseen: tuple[ResourceRow, ...] = ()
+    away: tuple[ResourceRow, ...] = ()
 
     @property
     def awaited(self) -> str:
@@ -374,9 +378,14 @@ class InstanceProgress:
         return _named(self.waiting)
 
     @property
-    def never_seen(self) -> str:
-        """The resources whose hosts were never seen, in one line."""
-        return listing([row.name for row in self.unseen], _NAMED)
+    def not_awaited(self) -> tuple[str, ...]:
+        """A sentence for each reason for which resources are not awaited."""
+        reasons = {"these hosts were never seen": self.unseen, "these hosts are in maintenance": self.away}
+        return tuple(
+            f"not waited for, because {reason}: {listing([row.name for row in rows], _NAMED)}"
+            for reason, rows in reasons.items()
+            if rows
+        )
 
     @property
     def failures(self) -> str:
@@ -387,8 +396,8 @@ class InstanceProgress:
 def instance_progress(rows: Iterable[ResourceRow], *, is_active: bool) -> InstanceProgress:
     """Return the progress of an instance that has to be deployed (``is_active``) or undeployed.
 
-    Resources of absent hosts are awaited, resources of hosts that were never seen are not. Resources that only
-    hosts report do not count.
+    Resources of absent hosts are awaited, resources of hosts that were never seen or are in maintenance are not.
+    Resources that only hosts report do not count.
     """
     wanted = RsyncStatus.APPLIED if is_active else RsyncStatus.TERMINATED
     # An update in place also undeploys services that are no longer wanted.
@@ -398,8 +407,9 @@ def instance_progress(rows: Iterable[ResourceRow], *, is_active: bool) -> Instan
     return InstanceProgress(
         sum(row.rsync in done for row in counted),
         tuple(row for row in counted if row.rsync is RsyncStatus.FAILED),
-        tuple(row for row in unfinished if row.was_host_seen),
+        tuple(row for row in unfinished if row.was_host_seen and not row.is_host_in_maintenance),
         tuple(row for row in unfinished if not row.was_host_seen),
+        tuple(row for row in unfinished if row.is_host_in_maintenance),
     )
 
 

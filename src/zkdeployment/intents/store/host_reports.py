@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.host import Host
@@ -9,6 +10,7 @@ from zkdeployment.intents.rules.reality import PROVIDERS, FleetReports, fleet_re
 from zkdeployment.publishing.store.cluster import decode_published
 from zkdeployment.publishing.store.history import read_results
 from zkdeployment.publishing.store.hosts import decode
+from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def read_reports(session: Session, services: Collection[str]) -> FleetReports:
         [decode(_name(path), nodes[path].data, software=False) for path in inventory_paths if path in nodes],
         read_results(session, decode_published(targets).effective_since),
         providers,
+        read_maintenance(session, time.time()),
     )
 
 

@@ -164,8 +164,8 @@ def report(
     if is_active is not None:
         progress = _wait_until_done(wait, operator, subject, is_active=is_active)
         echo(f"done: {progress.done} deployments", err=True)
-        if progress.unseen:
-            echo(f"not waited for, because these hosts were never seen: {progress.never_seen}", err=True)
+        for sentence in progress.not_awaited:
+            echo(sentence, err=True)
 
 
 def _wait_until_done(

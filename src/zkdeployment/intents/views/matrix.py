@@ -41,7 +41,7 @@ ResourceStatus = RsyncStatus | ClusterStatus
 #: The signs of the last actions on resources, the most urgent first.
 RSYNC_SIGNS: Mapping[RsyncStatus, StatusSign] = {
     RsyncStatus.FAILED: StatusSign("Failed", "its host failed at it", SIGNS[HostState.FAILED]),
-    RsyncStatus.RETRYING: StatusSign("Retrying", "its host is absent", SIGNS[HostState.ABSENT]),
+    RsyncStatus.RETRYING: StatusSign("Retrying", "its host is absent or in maintenance", SIGNS[HostState.ABSENT]),
     RsyncStatus.PENDING: StatusSign("Pending", "not done yet", SIGNS[HostState.DEPLOYING]),
     RsyncStatus.APPLIED: StatusSign("Applied", "done", SIGNS[HostState.CONVERGED]),
     RsyncStatus.TERMINATED: StatusSign("Terminated", "undeployed", SIGNS[HostState.EXCLUDED]),

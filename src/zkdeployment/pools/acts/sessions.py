@@ -46,7 +46,7 @@ from zkdeployment.pools.rules.snapshot import (
 from zkdeployment.service.users.user import Right, User
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from zkdeployment.pools.documents import PoolConfiguration
     from zkdeployment.pools.opening import PoolAdapters
@@ -122,7 +122,7 @@ def _choose(
         read.nodes.values(),
         adapters.clock.now(),
         offset=attempt and request.id,
-        absent=_absent(read, adapters),
+        away=_away(read, adapters),
     )
     awaited = _awaited(read, configuration, adapters) & request.wanted.keys()
     if isinstance(given, Reservation) and awaited:
@@ -156,10 +156,10 @@ def _awaited(read: PoolSnapshot, configuration: PoolConfiguration, adapters: Poo
     return queue_now(read, configuration, adapters).awaited_pools() if read.waiting else frozenset()
 
 
-def _absent(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
-    """Return the hosts of the fleet that are nodes of pools and are not registered now."""
+def _away(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
+    """Return the hosts of the fleet that are nodes of pools and are not registered now, or in maintenance."""
     hosts = {node.host for node in read.nodes.values() if node.host is not None}
-    return frozenset(hosts.difference(adapters.present_hosts()) if hosts else hosts)
+    return frozenset(hosts.difference(adapters.available_hosts()) if hosts else hosts)
 
 
 #: Seconds within which a worker has to prepare the nodes of a request, or to work on them.
@@ -611,14 +611,19 @@ def waiting_requests(adapters: PoolAdapters, actor: SessionActor) -> tuple[Reque
     read = adapters.store.read()
     if not read.waiting:
         return ()
-    places = queue_now(read, adapters.store.configuration(), adapters).places(ready_by_pool(read.nodes.values()))
+    places = _places(read, adapters)
     return tuple(place for place in places.values() if actor.tenant in {None, place.request.tenant})
 
 
 def _place(request: WaitingRequest, adapters: PoolAdapters) -> RequestPlace | None:
     read = adapters.store.read()
-    queue = queue_now(read, adapters.store.configuration(), adapters)
-    return queue.places(ready_by_pool(read.nodes.values())).get(request.id)
+    return _places(read, adapters).get(request.id)
+
+
+def _places(read: PoolSnapshot, adapters: PoolAdapters) -> Mapping[int, RequestPlace]:
+    """Return the places of the waiting requests, by id."""
+    ready = ready_by_pool(read.nodes.values(), _away(read, adapters))
+    return queue_now(read, adapters.store.configuration(), adapters).places(ready)
 
 
 def _check_owner(request: WaitingRequest, actor: SessionActor) -> None:

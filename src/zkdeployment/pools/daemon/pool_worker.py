@@ -582,12 +582,16 @@ class PoolWorker:
         return PoolObservation(sources, read, now, reuse, self._probes.take())
 
     def _probe(self, observation: PoolObservation) -> None:
-        """Probe all ready nodes once per interval; among several workers, the first one by name does so."""
+        """Probe all ready nodes once per interval; among several workers, the first one by name does so.
+
+        Hosts in maintenance are not probed, because they may be switched off.
+        """
         now, workers = self._clock.monotonic(), observation.snapshot.workers
         if now < self._probed_at + self._interval or self._name != min(workers, default=""):
             return
         self._probed_at = now
-        ready = (node for node in observation.snapshot.nodes.values() if node.state is NodeState.READY)
+        away, nodes = observation.sources.maintenance, observation.snapshot.nodes.values()
+        ready = (node for node in nodes if node.state is NodeState.READY and node.host not in away)
         pools = ((node, observation.pool_of(node)) for node in ready)
         self._probes.begin(
             {node.id: partial(self._runs.mechanism(pool).probe, node) for node, pool in pools if pool is not None}

@@ -156,13 +156,13 @@ def reserve(
     now: float,
     *,
     offset: int = 0,
-    absent: Collection[str] = (),
+    away: Collection[str] = (),
 ) -> Reservation | RequestRefusal:
     """Return the session that a request gets, with the nodes that it reserves, or the refusal.
 
     The nodes that have been ready longest come first, after a skip of ``offset`` nodes: concurrent requests with
-    different offsets rarely choose the same nodes. ``absent`` are the ids of hosts that are not registered. Admins
-    have no quota.
+    different offsets rarely choose the same nodes. ``away`` are the ids of hosts that are not registered or in
+    maintenance. Admins have no quota.
     """
     limits = effective_limits(request.tenant, configuration.defaults)
     wanted = request.wanted
@@ -179,7 +179,7 @@ def reserve(
             message = f"there is no pool {spec.pool!a}; the pools are: {known}"
             return RequestRefusal(RequestProblem.NO_POOL, message)
         taken = {node.id for node in chosen}
-        ready = [node for node in _ready(nodes, spec, absent) if node.id not in taken]
+        ready = [node for node in _ready(nodes, spec, away) if node.id not in taken]
         if len(ready) < spec.quantity:
             return _shortage(spec, nodes, len(ready))
         start = offset % len(ready)
@@ -236,8 +236,8 @@ def _shortage(spec: NodesSpec, nodes: Collection[PoolNode], ready: int) -> Reque
     return RequestRefusal(RequestProblem.TOO_FEW, message)
 
 
-def _ready(nodes: Iterable[PoolNode], spec: NodesSpec, absent: Collection[str]) -> list[PoolNode]:
-    ready = (node for node in nodes if node.is_ready and node.pool == spec.pool and node.host not in absent)
+def _ready(nodes: Iterable[PoolNode], spec: NodesSpec, away: Collection[str]) -> list[PoolNode]:
+    ready = (node for node in nodes if node.is_ready and node.pool == spec.pool and node.host not in away)
     matching = (node for node in ready if meets(node, spec.properties))
     return sorted(matching, key=lambda node: (node.changed, node.id))
 
@@ -404,9 +404,9 @@ def _unmet(request: WaitingRequest, read: PoolSnapshot) -> str | None:
     return next(filter(None, problems), None)
 
 
-def ready_by_pool(nodes: Iterable[PoolNode], absent: Collection[str] = ()) -> Counter[str]:
-    """Return the numbers of nodes that can be lent, by pool; ``absent`` are the ids of absent hosts."""
-    return Counter(node.pool or "" for node in nodes if node.is_ready and node.host not in absent)
+def ready_by_pool(nodes: Iterable[PoolNode], away: Collection[str]) -> Counter[str]:
+    """Return the numbers of nodes that can be lent, by pool; ``away`` are the ids of hosts that are away."""
+    return Counter(node.pool or "" for node in nodes if node.is_ready and node.host not in away)
 
 
 def _ordinal(number: int) -> str:
@@ -488,16 +488,19 @@ def grant_next(
     read: PoolSnapshot,
     configuration: PoolConfiguration,
     tenants: Mapping[int, User],
-    present_hosts: Collection[str],
+    available_hosts: Collection[str],
     now: float,
 ) -> tuple[WaitingRequest, Reservation] | None:
-    """Return the next request of the queue that gets nodes, with its reservation; ``None`` if no request does."""
-    absent = {node.host for node in read.nodes.values() if node.host is not None}.difference(present_hosts)
-    ready = ready_by_pool(read.nodes.values(), absent)
+    """Return the next request of the queue that gets nodes, with its reservation; ``None`` if no request does.
+
+    ``available_hosts`` are the ids of the registered hosts that are not in maintenance.
+    """
+    away = {node.host for node in read.nodes.values() if node.host is not None}.difference(available_hosts)
+    ready = ready_by_pool(read.nodes.values(), away)
 
     def answer(request: WaitingRequest) -> Reservation | RequestRefusal:
         asked = _asked(request, tenants[request.tenant], read)
-        return reserve(asked, configuration, read.nodes.values(), now, absent=absent)
+        return reserve(asked, configuration, read.nodes.values(), now, away=away)
 
     def is_ready(request: WaitingRequest) -> bool:
         return request.wanted <= ready and isinstance(answer(request), Reservation)

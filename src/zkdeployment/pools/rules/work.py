@@ -147,12 +147,19 @@ def _matches(node: PoolNode, reuse: Mapping[str, int | str]) -> bool:
 class PoolSources:
     """The sources of pools: their configuration, the tenants by id, and the hosts that are registered, by id.
 
-    ``hosts`` is empty unless a pool has the mechanism ``role``.
+    ``hosts`` and ``maintenance``, the ids of the hosts in maintenance, are empty unless a pool has the mechanism
+    ``role``.
     """
 
     configuration: PoolConfiguration = field(default_factory=PoolConfiguration)
     tenants: Mapping[int, User] = field(default_factory=dict)
     hosts: Mapping[str, Host] = field(default_factory=dict)
+    maintenance: frozenset[str] = frozenset()
+
+    @property
+    def available(self) -> Mapping[str, Host]:
+        """The registered hosts that are not in maintenance, by id."""
+        return {host_id: host for host_id, host in self.hosts.items() if host_id not in self.maintenance}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +266,10 @@ def next_steps(observation: PoolObservation) -> Iterator[WorkStep]:
 
 
 def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[NodeTask]:
-    """Yield the tasks on nodes without a claim; ``busy`` are nodes on which this worker still works."""
+    """Yield the tasks on nodes without a claim; ``busy`` are nodes on which this worker still works.
+
+    Hosts in maintenance do not change their roles, so their nodes wait.
+    """
     read = observation.snapshot
     free = [
         node
@@ -267,8 +277,10 @@ def next_tasks(observation: PoolObservation, busy: Collection[int]) -> Iterator[
         if node.id not in read.claimed and node.id not in busy
     ]
     yield from _contextualizing(observation, free)
+    away = observation.sources.maintenance
     for kind in (TaskKind.REVOKE, TaskKind.DEPROVISION, TaskKind.PROVISION):
-        waiting = sorted((node for node in free if _waits_for(node, kind)), key=_making)
+        may_begin = (node for node in free if kind is TaskKind.REVOKE or node.host not in away)
+        waiting = sorted((node for node in may_begin if _waits_for(node, kind)), key=_making)
         for _, group in groupby(waiting, key=_making):
             nodes = tuple(group)
             pool = observation.pool_of(nodes[0])
@@ -335,7 +347,9 @@ def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
     for request in ended:
         yield _ended_wait(request)
     left = {number: request for number, request in read.waiting.items() if number not in {end.id for end in ended}}
-    granted = grant_next(replace(read, waiting=left), sources.configuration, sources.tenants, sources.hosts, now)
+    granted = grant_next(
+        replace(read, waiting=left), sources.configuration, sources.tenants, sources.available, now
+    )
     if granted is None:
         return
     request, given = granted
@@ -463,7 +477,7 @@ def _filled_pools(observation: PoolObservation) -> Iterator[WorkStep]:
     left = dict(observation.snapshot.nodes)
     roles = {
         host.identity.id: host.idle_role
-        for host in observation.sources.hosts.values()
+        for host in observation.sources.available.values()
         if host.idle_role is not None and host.identity.role == host.idle_role
     }
     for pool in observation.sources.configuration.pools.values():

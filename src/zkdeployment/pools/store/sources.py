@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import TreeError
@@ -13,6 +14,7 @@ from zkdeployment.pools.documents import POOLS, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.work import PoolSources
 from zkdeployment.publishing.store.documents import document_path
 from zkdeployment.service.users.user_store import USERS, decode_user, user_path
+from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.reads import Read
@@ -40,7 +42,7 @@ class ZooKeeperPoolSources:
         self._outdated = True
 
     def read(self) -> PoolSources:
-        """Return the configuration, the tenants and the registered hosts; raises ``UnreachableError``.
+        """Return the configuration, the tenants, the hosts and their maintenance; raises ``UnreachableError``.
 
         From now on the worker is also woken when nodes, sessions or claims change.
         """
@@ -51,7 +53,7 @@ class ZooKeeperPoolSources:
             outdated = False
             changed = self._nodes.refresh(self._wanted)  # the document, and with it a pool of hosts, may be new
         self._outdated = False
-        return PoolSources(self._configuration, self._tenants(), self._hosts())
+        return PoolSources(self._configuration, self._tenants(), self._hosts(), self._in_maintenance())
 
     def _wanted(self) -> Iterator[Read]:
         """Yield all reads to follow; hosts only if a pool has hosts as nodes."""
@@ -61,8 +63,9 @@ class ZooKeeperPoolSources:
         yield Read(USERS, children=True)
         yield from (Read(user_path(name)) for name in self._users())
         if any(isinstance(pool.mechanism, RoleMechanism) for pool in self._configuration.pools.values()):
-            yield Read(paths.HOSTS, children=True)
-            yield from (Read(f"{paths.HOSTS}/{name}") for name in self._nodes.children(paths.HOSTS))
+            for directory in (paths.HOSTS, paths.MAINTENANCE):
+                yield Read(directory, children=True)
+                yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
 
     def _read_configuration(self) -> PoolConfiguration:
         node = self._nodes.node(_DOCUMENT)
@@ -84,3 +87,9 @@ class ZooKeeperPoolSources:
     def _hosts(self) -> dict[str, Host]:
         nodes = ((name, self._nodes.node(f"{paths.HOSTS}/{name}")) for name in self._nodes.children(paths.HOSTS))
         return {name: Host.from_properties(name, node.properties) for name, node in nodes if node is not None}
+
+    def _in_maintenance(self) -> frozenset[str]:
+        names = self._nodes.children(paths.MAINTENANCE)
+        nodes = ((name, self._nodes.node(f"{paths.MAINTENANCE}/{name}")) for name in names)
+        records = (maintenance_of(name, node) for name, node in nodes if node is not None)
+        return frozenset(in_force(records, time.time()))

@@ -35,6 +35,7 @@ from zkdeployment.pools.rules.snapshot import (
 )
 from zkdeployment.pools.rules.usage import SessionUse, session_use
 from zkdeployment.publishing.store.documents import read_published_documents
+from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
 from zkdeployment.zookeeper.shared_nodes import late_read
@@ -201,6 +202,11 @@ def _directory(above: str, number: int) -> str:
 def registered_hosts(session: Session) -> frozenset[str]:
     """Return the ids of the hosts that are registered now."""
     return frozenset(session.children(paths.HOSTS) or ())
+
+
+def available_hosts(session: Session) -> frozenset[str]:
+    """Return the ids of the registered hosts that are not in maintenance now."""
+    return registered_hosts(session).difference(read_maintenance(session, time.time()))
 
 
 def remove_ownerless(session: Session, read: PoolSnapshot, pools: Collection[str], before: float) -> int:

@@ -13,6 +13,7 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
 from zkdeployment.intents.feed import reports_of
 from zkdeployment.intents.store.host_reports import read_reports
+from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.session import Session
 
 TREE = """
@@ -46,7 +47,9 @@ def write(fleet, client, hosts):
 def test_reports_of_the_fleet_are_the_same_for_verbs_syncer_and_service(zookeeper, client, session):
     with WrittenFleet(zookeeper) as fleet:
         failure = write(fleet, client, 3)
+        client.create(paths.maintenance_path("h2"), b'{"by": "ann", "reason": "", "since": 1.0}', makepath=True)
         found = read_reports(session, [FRONT, "/shop/other"])
+        assert [host_id for host_id, host in found.hosts.by_id.items() if host.in_maintenance] == ["h2"]
         assert {host.identity.id: host.is_present for host in found.hosts.by_id.values()} == {
             "h0": False,
             "h1": True,

@@ -11,17 +11,23 @@ import pytest
 
 from support.builders import make_user
 from support.pools.builders import make_node
+from support.pools.workers import PoolFleet
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.pools import paths as pool_paths
+from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
 from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolChange, retire
 from zkdeployment.pools.store.leases import ZooKeeperLeases
-from zkdeployment.pools.store.store import ZooKeeperPools, remove_ownerless
+from zkdeployment.pools.store.sources import ZooKeeperPoolSources
+from zkdeployment.pools.store.store import ZooKeeperPools, available_hosts, remove_ownerless
 from zkdeployment.service.users.user import Role, TenantLimits
+from zkdeployment.zookeeper import paths
+from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.session import Session
-from zkdeployment.zookeeper.transactions import Set
+from zkdeployment.zookeeper.transactions import Create, Set
 
 QUOTA = 2
 POOLS = PoolConfiguration({"web": NodePool("web", RoleMechanism("spare", "ci"))}, TenantLimits(node_quota=QUOTA))
@@ -53,6 +59,24 @@ def lease(store, number, quantity, offset=0):
     if isinstance(given, Reservation):
         store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
     return given
+
+
+def test_hosts_in_maintenance_are_not_available_until_it_ends(zookeeper, session):
+    role = "mechanism: {type: role, role: {idle: spare, leased: ci}}"
+    woken = threading.Event()
+    with PoolFleet(zookeeper, SystemClock()) as fleet:
+        fleet.publish(f"{{nodepools: {{concrete: {{web: {{{role}}}}}}}}}")
+        for path in (*(f"{paths.HOSTS}/{name}" for name in ("h1", "h2", "h3")), paths.MAINTENANCE):
+            session.ensure(path)
+        sources = ZooKeeperPoolSources(session, woken.set)
+        assert sources.read().available.keys() == available_hosts(session) == {"h1", "h2", "h3"}
+        woken.clear()
+        for host, until in (("h1", None), ("h2", 1.0)):
+            record = Maintenance(host, "ann", "new disk", 0.0, until)
+            session.commit(Create(paths.maintenance_path(host), encode(record.to_json())))
+        assert woken.wait(5)
+        assert sources.read().available.keys() == available_hosts(session) == {"h2", "h3"}
+        assert sources.read().hosts.keys() == {"h1", "h2", "h3"}
 
 
 def test_a_written_record_is_read_with_its_stamp(store):

@@ -52,6 +52,16 @@ def test_a_host_that_is_not_registered_is_absent_with_its_last_inventory():
     assert found.address == "192.0.2.1"
 
 
+def test_registered_and_absent_hosts_may_be_in_maintenance():
+    absent = KnownHost(Identity("w2", "w2.example.com", "web"), MARKERS)
+    fleet = fleet_reports([Host(WEB), Host(Identity("w3", "w3.example.com"))], [absent], {}, {}, {"w1", "w2"})
+    assert {name: (host.is_present, host.in_maintenance) for name, host in fleet.hosts.by_id.items()} == {
+        "w1": (True, True),
+        "w2": (False, True),
+        "w3": (True, False),
+    }
+
+
 def test_a_known_host_whose_name_a_registered_host_has_now_is_replaced():
     fleet = fleet_reports([Host(Identity("new", WEB.name))], [KnownHost(WEB, MARKERS)], {}, {})
     assert list(fleet.hosts.by_id) == ["new"]

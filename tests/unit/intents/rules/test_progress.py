@@ -32,7 +32,15 @@ def test_hosts_that_were_never_seen_are_named_and_not_waited_for(*, is_active: b
     unseen = row("h9", RsyncStatus.RETRYING)._replace(was_host_seen=False)
     progress = instance_progress([unseen, row("h2", RsyncStatus.RETRYING)], is_active=is_active)
     assert [waiting.name for waiting in progress.waiting] == ["h2:/p1/front.0"]
-    assert progress.never_seen == "h9:/p1/front.0"
+    assert progress.not_awaited == ("not waited for, because these hosts were never seen: h9:/p1/front.0",)
+
+
+@pytest.mark.parametrize("is_active", [True, False])
+def test_hosts_in_maintenance_are_named_and_not_waited_for(*, is_active: bool) -> None:
+    away = row("h9", RsyncStatus.RETRYING)._replace(is_host_in_maintenance=True)
+    progress = instance_progress([away, row("h2", RsyncStatus.RETRYING)], is_active=is_active)
+    assert [waiting.name for waiting in progress.waiting] == ["h2:/p1/front.0"]
+    assert progress.not_awaited == ("not waited for, because these hosts are in maintenance: h9:/p1/front.0",)
 
 
 def test_a_failure_is_named() -> None:

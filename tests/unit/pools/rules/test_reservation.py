@@ -140,8 +140,8 @@ def test_nothing_is_reserved_if_one_pool_has_too_few() -> None:
 
 def test_nodes_of_other_states_and_of_absent_hosts_are_not_chosen() -> None:
     nodes = [ready(1, host="h1"), replace(ready(2), state=NodeState.FAILED), ready(3, host="h3")]
-    assert granted(reserve(request(("web", 1)), POOLS, nodes, 10, absent={"h1"})).session.nodes == (3,)
-    assert refusal(reserve(request(("web", 2)), POOLS, nodes, 10, absent={"h1"})).problem is RequestProblem.TOO_FEW
+    assert granted(reserve(request(("web", 1)), POOLS, nodes, 10, away={"h1"})).session.nodes == (3,)
+    assert refusal(reserve(request(("web", 2)), POOLS, nodes, 10, away={"h1"})).problem is RequestProblem.TOO_FEW
 
 
 def test_an_unknown_pool_is_refused_with_the_existing_ones() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,6 +37,9 @@ from zkdeployment.pools.rules.work import (
     plan_filling,
 )
 from zkdeployment.service.users.user import Role, User
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 VALUES: dict[str, Any] = {
     "name": "cloud",
@@ -73,6 +76,7 @@ def observe(
     tenant: User = TENANT,
     hosts: tuple[Host, ...] = (),
     known_hosts: dict[str, int] | None = None,
+    maintenance: Collection[str] = (),
     now: float = 50.0,
     reuse: dict[str, dict[str, int | str]] | None = None,
 ) -> PoolObservation:
@@ -80,6 +84,7 @@ def observe(
         PoolConfiguration({pool.name: pool for pool in pools}),
         {tenant.id: tenant},
         {host.identity.id: host for host in hosts},
+        frozenset(maintenance),
     )
     read = PoolSnapshot(
         {found.id: found for found in nodes},
@@ -353,6 +358,26 @@ def test_a_host_that_a_pool_may_lease_becomes_a_node_once() -> None:
     assert steps(observe(replace(new, id=4), pools=(WEB,), known_hosts={"h1": 4})) == []  # absent
     for other in (replace(hosts[0], idle_role=None), replace(hosts[0], identity=Identity("h1", "h1.lan", "ci"))):
         assert steps(observe(replace(new, id=4), pools=(WEB,), hosts=(other,), known_hosts={"h1": 4})) == []
+
+
+def test_a_host_in_maintenance_is_not_leased_and_keeps_its_role() -> None:
+    host = Host(Identity("h1", "h1.lan", "spare"), idle_role="spare")
+    spare = node(4, NodeState.UNUSED, None, host="h1", reusable=True)
+    given: dict[str, Any] = {"pools": (WEB,), "hosts": (host,), "known_hosts": {"h1": 4}}
+    assert [states(step) for step in steps(observe(spare, **given))] == [{4: "provisioning"}]
+    assert steps(observe(spare, **given, maintenance={"h1"})) == []
+    for state in (NodeState.PROVISIONING, NodeState.DEPROVISIONING):
+        waiting = node(4, state, "web", host="h1")
+        (task,) = next_tasks(observe(waiting, **given), ())
+        assert task.kind.state is state
+        assert list(next_tasks(observe(waiting, **given, maintenance={"h1"}), ())) == []
+
+
+def test_the_keys_of_a_tenant_are_removed_from_a_host_in_maintenance() -> None:
+    leased = node(4, NodeState.DEPROVISIONING, "web", host="h1", data={"nodes_spec": {}})
+    assert leased.has_key
+    (task,) = next_tasks(observe(leased, pools=(WEB,), maintenance={"h1"}), ())
+    assert task.kind is TaskKind.REVOKE
 
 
 def test_tasks_are_for_nodes_without_a_worker_one_by_one_or_together() -> None:
