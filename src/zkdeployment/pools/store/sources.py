@@ -13,8 +13,8 @@ from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, RoleMechanism, pools_in_force
 from zkdeployment.pools.rules.work import PoolSources
 from zkdeployment.publishing.store.documents import document_path
-from zkdeployment.service.users.user_store import USERS, decode_user, user_path
 from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
+from zkdeployment.service.users.user_store import USERS, decode_user, user_path
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.reads import Read

@@ -14,8 +14,8 @@ from support.pools.builders import make_node
 from support.pools.workers import PoolFleet
 from zkdeployment.base.act import Maintenance
 from zkdeployment.base.errors import ConflictError
-from zkdeployment.pools import paths as pool_paths
 from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
 from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
