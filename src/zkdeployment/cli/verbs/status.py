@@ -22,11 +22,10 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, 
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.views.columns import ON_TERMINAL, STATE
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown, describe_wanted
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import (
-    ON_TERMINAL,
-    STATE,
     FleetStatus,
     HostState,
     WaitVerdict,
@@ -47,7 +46,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.fleet.views.status import Column, HostStatus
+    from zkdeployment.fleet.views.columns import Column
+    from zkdeployment.fleet.views.status import HostStatus
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
-    from zkdeployment.fleet.views.status import Column
+    from zkdeployment.fleet.views.columns import Column
     from zkdeployment.service.users.user import User
     from zkdeployment.service.views.fleet import FleetVerdict
 

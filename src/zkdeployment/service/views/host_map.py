@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.fleet.views.status import NAME, HostState
+from zkdeployment.fleet.views.columns import NAME
 from zkdeployment.service.views.frame import host_page
 from zkdeployment.service.views.hosts import PAGE_SIZE, SIGNS, count_text
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import HostStatus
+    from zkdeployment.fleet.views.status import HostState, HostStatus
     from zkdeployment.service.views.hosts import HostQuery, StateSign
 
 

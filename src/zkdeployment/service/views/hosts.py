@@ -13,7 +13,8 @@ from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.stop import output_place
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.explanations.explanation import Advice
-from zkdeployment.fleet.views.status import NAME, ON_PAGE, SORTED_BY, STATE, Column, HostState
+from zkdeployment.fleet.views.columns import NAME, ON_PAGE, SORTED_BY, STATE, Column
+from zkdeployment.fleet.views.status import HostState
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import (
     ListQuery,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zkdeployment.fleet.views.status import NAME, ROLE, SINCE, SORTED_BY, VERSION, HostState, HostStatus
+from zkdeployment.fleet.views.columns import NAME, ROLE, SINCE, SORTED_BY, VERSION
+from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.service.views.hosts import HostQuery
 
 HOSTS = [
