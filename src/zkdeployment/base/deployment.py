@@ -38,6 +38,10 @@ LAST = "last"
 FIRST = "first"
 
 
+#: The values of a service node's property ``registers``: every instance registers, or only the active one.
+ALL, ONE = "all", "one"
+
+
 class Rerun(Enum):
     """When the script of a deployment runs again at a new revision: the property ``rerun`` of its service node."""
 
@@ -47,6 +51,10 @@ class Rerun(Enum):
 
 def _patches(patches: Mapping[str, str]) -> list[str]:
     return [f"{name} {version}" for name, version in sorted(patches.items())]
+
+
+def _registers(is_one: bool) -> str:  # noqa: FBT001  the converter of a field
+    return ONE if is_one else ALL
 
 
 def _undeploy(is_last: bool) -> str:  # noqa: FBT001  the converter of a field
@@ -65,6 +73,7 @@ class Assignment(Record):
 
     ``after`` are the paths of the services that all hosts deploy before any host deploys this one.
     ``undeploys_last``: a host that loses the service keeps it until the hosts that gain it have deployed it.
+    ``registers_one``: only the active instance of the service registers, the others are ready to replace it.
     ``group`` is the deployment intent group that a failure of the deploy script stops, ``p1/store/v1/shop``;
     ``None``: it stops the fleet.
     """
@@ -81,6 +90,7 @@ class Assignment(Record):
     after: Annotated[tuple[str, ...], OMITTED] = ()
     undeploys_last: Annotated[bool, Key("undeploy", omit=True, write=_undeploy)] = False
     group: Annotated[str | None, OMITTED] = None
+    registers_one: Annotated[bool, Key("registers", omit=True, write=_registers)] = False
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:

@@ -78,7 +78,7 @@ def labels(text: str, live: Live = LIVE) -> list[str]:
         ("/x\n  /a : web\n    /deploy\n      /h1\n        n = |", ["1"]),
         (
             "/x\n  /a : web\n    /deploy\n    |",
-            ["deploy_after", "patches", "rerun", "undeploy", "version", "/providers"],
+            ["deploy_after", "patches", "registers", "rerun", "undeploy", "version", "/providers"],
         ),
         ("  /worker\n    |", ["rerun", "version"]),
     ],

@@ -66,6 +66,7 @@ SERVICE_PROPERTIES = {
     ),
     DEPLOY_AFTER: ReadProperty("['${1:/service}']", "Services that all hosts deploy before this one."),
     "undeploy": ReadProperty("'${1:last}'", "Whether a host gives up the service before or after others have it."),
+    "registers": ReadProperty("'${1:one}'", "Whether all instances register, or only the active one."),
 }
 
 #: The property of a target.
@@ -81,6 +82,7 @@ SERVICE_CHILDREN = {
 _CHOICES = {
     "rerun": {"always": "at each revision (default)", "changed": "only if the deployment changed"},
     "undeploy": {"first": "before others have it (default)", "last": "after the hosts that gain it have it"},
+    "registers": {"all": "every instance (default)", "one": "the active instance; the others wait to replace it"},
 }
 
 _WHOLE_TREE = (

@@ -255,6 +255,7 @@ class _Compiler:
                 properties=self.digests[path],
                 after=service.after,
                 undeploys_last=service.undeploys_last,
+                registers_one=service.registers_one,
             )
         return self.made[path, n]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from zkdeployment.base.checkout import is_checkout, parse_checkout
-from zkdeployment.base.deployment import FIRST, LAST, Assignment, Rerun
+from zkdeployment.base.deployment import ALL, FIRST, LAST, ONE, Assignment, Rerun
 from zkdeployment.base.errors import HostFilesError, TreeError
 from zkdeployment.base.names import NameKind, is_name, name_problem
 from zkdeployment.base.packages import is_installed, removable_packages
@@ -56,6 +56,7 @@ class Service:
     rerun: Rerun = Rerun.ALWAYS
     after: tuple[str, ...] = ()
     undeploys_last: bool = False
+    registers_one: bool = False
 
 
 def deploy_node(service: str) -> str:
@@ -101,6 +102,7 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
     rerun = read_optional("rerun", check_rerun) or Rerun.ALWAYS
     after = read_optional("deploy_after", check_after) or ()
     undeploys_last = read_optional("undeploy", check_undeploy) or False
+    registers_one = read_optional("registers", check_registers) or False
     if service_type is None:
         return None, tuple(problems)
     package, subtype = service_type
@@ -109,7 +111,8 @@ def read_service(tree: Tree, path: str) -> tuple[Service | None, tuple[Problem, 
     problems += (Problem(problem, path=path) for problem in patch_problems(package, version, patches))
     if problems or application is None:
         return None, tuple(problems)
-    return Service(package, application, subtype, version, patches, rerun, after, undeploys_last), ()
+    found = Service(package, application, subtype, version, patches, rerun, after, undeploys_last, registers_one)
+    return found, ()
 
 
 def check_path(value: Value) -> str:
@@ -220,6 +223,13 @@ def check_undeploy(value: Value) -> bool:
     if not isinstance(value, str) or value not in {FIRST, LAST}:
         raise TreeError(f"undeploy is {shown(value)}, expected '{FIRST}' or '{LAST}'")
     return value == LAST
+
+
+def check_registers(value: Value) -> bool:
+    """Return whether only one instance registers; raises ``TreeError`` unless the value is 'all' or 'one'."""
+    if not isinstance(value, str) or value not in {ALL, ONE}:
+        raise TreeError(f"registers is {shown(value)}, expected '{ALL}' or '{ONE}'")
+    return value == ONE
 
 
 def check_group(value: Value) -> str | None:
@@ -392,6 +402,7 @@ def assignment_from_json(value: object) -> Assignment:
         after=check_after(fields.get("after", [])),
         undeploys_last=check_undeploy(fields.get("undeploy", FIRST)),
         group=check_group(fields.get("group")),
+        registers_one=check_registers(fields.get("registers", ALL)),
     )
 
 

@@ -35,6 +35,7 @@ def assignments(draw):
         properties=draw(st.none() | st.just("0a" * 32)),
         after=draw(st.sampled_from([(), ("/db",), ("/a/b", "/db")])),
         undeploys_last=draw(st.booleans()),
+        registers_one=draw(st.booleans()),
         group=draw(st.none() | st.just("p1/store/v1/shop")),
     )
 

@@ -54,6 +54,11 @@ def messages(properties, **others):
             {"type": "foo", "version": "1", "deploy_after": [], "undeploy": "first"},
             Service("foo", "foo", None, "1"),
         ),
+        (
+            {"type": "foo", "version": "1", "registers": "one"},
+            Service("foo", "foo", None, "1", registers_one=True),
+        ),
+        ({"type": "foo", "version": "1", "registers": "all"}, Service("foo", "foo", None, "1")),
     ],
 )
 def test_a_service_is_read_from_its_properties(properties, expected):
@@ -85,6 +90,7 @@ def test_a_link_that_leads_nowhere_is_a_problem_of_the_service():
         ({"type": "foo-1", "deploy_after": ["db"]}, "deploy_after: path is 'db', expected the path of a service"),
         ({"type": "foo-1", "undeploy": "never"}, "undeploy is 'never', expected 'first' or 'last'"),
         ({"type": "foo-1", "undeploy": ["last"]}, "undeploy is ['last'], expected 'first' or 'last'"),
+        ({"type": "foo-1", "registers": 1}, "registers is 1, expected 'all' or 'one'"),
         ({"type": " ", "version": "1"}, "type ' ' has 0 words"),
         ({"type": 5, "version": "1"}, "type is 5, expected text"),
         ({"type": "../foo", "version": "1"}, "'../foo' is not a package name"),
