@@ -348,20 +348,22 @@ def converge(fleet: RecordedFleet) -> None:
 
 @contextmanager
 def providing(fleet: RecordedFleet) -> Iterator[None]:
-    """Run two instances of hello, and a filter that keeps a list of them."""
+    """Run the instances of hello that the hosts are to run, and a filter that keeps a list of them."""
     path, listed = "/demo/hello/providers", "/in-service/hello"
-    lines = [["provide", path, f"127.0.0.1:{port}", "-p", "zone=a"] for port in (8001, 8002)]
-    variables = {"HOST_ID": "host1", "DEPLOYMENT": "/demo/hello 0", "VERSION": "1.0"}
-    environment = {**os.environ, **fleet.box.environment}
-    environment |= {f"ZKDEPLOYMENT_{name}": value for name, value in variables.items()}
+    instances = [("host1", 0), ("host1", 1), ("host3", 0)]
+    lines = [["provide", path, f"127.0.0.1:{8001 + place}", "-p", "zone=a"] for place in range(len(instances))]
+    stated = [{"HOST_ID": host, "DEPLOYMENT": f"/demo/hello {number}"} for host, number in instances]
     with ExitStack() as programs, connected(fleet.box.status["zookeeper"]) as client:
-        for line in (*lines, ["filter", path, listed]):
+        for line, variables in zip((*lines, ["filter", path, listed]), (*stated, {}), strict=True):
             words = [str(PROGRAMS / "zkdeployment"), *line]
+            names = {f"ZKDEPLOYMENT_{name}": value for name, value in {**variables, "VERSION": "1.0"}.items()}
+            environment = {**os.environ, **fleet.box.environment, **names}
             program = subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL)
             programs.enter_context(program)
             programs.callback(program.terminate)
         wait_until(
-            lambda: client.exists(listed) and len(client.get_children(listed)) == 2, "the filter lists both"
+            lambda: client.exists(listed) and len(client.get_children(listed)) == len(instances),
+            "the filter lists all",
         )
         yield
 

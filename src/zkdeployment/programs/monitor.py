@@ -54,7 +54,8 @@ def read_fleet(servers: Servers, *, timeout: float) -> MonitoredFleet:
         locks, syncer = read_locks(session), reader.syncer_report()
         reading = [places.alarms for places in installed(FleetPlaces) if places.alarms is not None]
         alarms = [read(session, time.time()) for read in reading]
-        return MonitoredFleet(reader.snapshot(), locks, syncer, alarms)
+        snapshot = reader.snapshot()
+        return MonitoredFleet(snapshot, locks, syncer, alarms, reader.services(snapshot))
 
 
 def _open(servers: Servers, timeout: float) -> Session:

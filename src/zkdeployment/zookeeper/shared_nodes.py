@@ -100,8 +100,7 @@ class FollowedNodes:
             return  # the connection was lost, which the next refresh notices by itself
         of_children = event.type == EventType.CHILD
         with self._lock:
-            if not of_children:
-                self._stale.add(Read(event.path))
+            self._stale.add(Read(event.path))  # of children, too: the node counts their changes
             if of_children or event.type in {EventType.CREATED, EventType.DELETED}:
                 self._stale.add(Read(event.path, children=True))
         self._wake()

@@ -13,10 +13,10 @@ from zkdeployment.cli.options import emit, node_path, output_option, zookeeper_o
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.views.instances import paths_of_services
 from zkdeployment.fleet.views.services import (
     InstanceState,
     ServicesStatus,
-    paths_of_services,
     services_status,
     withheld_below,
     withheld_sentences,
@@ -56,7 +56,7 @@ def command(connection: Servers, path: str, output: str) -> None:
 
     Without PATH, all services are shown. A line names the services that are not deployed because of the state of
     their intents. The state of a deployment is known from the inventory that its host reports. The exit code is 0
-    if all deployments are as wanted, else 4; 3 if there is no service at PATH.
+    if all deployments are as wanted and no instance is down, else 4; 3 if there is no service at PATH.
 
     \b
     Example:
@@ -89,7 +89,8 @@ def command(connection: Servers, path: str, output: str) -> None:
         console_for(stderr=False).print(_render(found), soft_wrap=True)
     else:
         echo("no service is deployed anywhere", err=True)
-    raise click.exceptions.Exit(0 if found.as_wanted else _NOT_AS_WANTED)
+    is_good = found.as_wanted and not any(service.down.count for service in found.services)
+    raise click.exceptions.Exit(0 if is_good else _NOT_AS_WANTED)
 
 
 def _render(status: ServicesStatus) -> RenderableType:
@@ -102,7 +103,7 @@ def _render(status: ServicesStatus) -> RenderableType:
 def _title(service: ServiceStatus) -> str:
     counts = ", ".join(f"{count} {state.value}" for state in InstanceState if (count := service.count(state)))
     version = "" if service.version is None else f" {service.version}"
-    state = ", ".join(filter(None, (service.describe_down(), counts)))
+    state = ", ".join(filter(None, (str(service.down), counts)))
     return f"{service.path}: {service.package}{version}; {state or 'deployed nowhere'}"
 
 
@@ -112,9 +113,9 @@ def _details(service: ServiceStatus) -> Iterator[RenderableType]:
     if service.providers is not None:
         names = listing(sorted(service.providers), _NAMED)
         registered = f"instances registered: {len(service.providers)} of {service.wanted}"
-        yield styled(f"{registered}{f' ({names})' if names else ''}", "red" if service.down else "")
-    if service.down:
-        yield styled(service.describe_down_instances(), "red")
+        yield styled(f"{registered}{f' ({names})' if names else ''}", "red" if service.down.count else "")
+    if service.down.count:
+        yield styled(service.down.sentence, "red")
     if service.hosts:
         headings = ("HOST", "ID", "NUMBER", "VERSION", "STATE", "HOST STATE")
         rows = (row for host in service.hosts for row in _rows(host))

@@ -29,6 +29,7 @@ from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
     WaitVerdict,
+    describe_down,
     describe_late_syncer,
     describe_unserved,
     fleet_status,
@@ -71,6 +72,7 @@ def render_table(status: FleetStatus) -> RenderableType:
     requests = [] if status.request is None else [describe_request(status.request, time.time())]
     requests += [] if status.refusal is None else [describe_refusal(status.refusal, time.time())]
     requests += [*describe_group_stops(status.group_stops, time.time()), *describe_unserved(status)]
+    requests += describe_down(status)
     requests += [describe_failure(failure, time.time()) for failure in status.failures]
     lines = (styled(line, style="red") for line in (*stops, *errors, *requests))
     rollout = [styled(f"warning: {warning}", style="yellow") for warning in status.warnings]
@@ -149,7 +151,7 @@ def render_screen(status: FleetStatus, height: int, width: int, now: float, prob
         lines.insert(0, _line(problem, "red"))
     if status.request is not None:
         lines.append(_line(describe_request(status.request, now), "red"))
-    lines += [_line(sentence, "red") for sentence in describe_unserved(status)]
+    lines += [_line(sentence, "red") for sentence in (*describe_unserved(status), *describe_down(status))]
     if status.rollout is not None:
         lines.append(_line(status.rollout, "bold"))
     lines += [_line(describe_decision(each, now), "yellow") for each in status.decisions]
@@ -203,11 +205,11 @@ def command(
     """Show the fleet: version wanted, version had, state, step, error, since when.
 
     HOST is a host's id or name; without HOST, all hosts are shown. The exit code is 0 when the hosts are
-    converged, else 4; it is 4 as well while no host matches a target of the tree, and while the syncer has been
-    silent for more than three of its intervals and a minute. With --wait, the exit code is 0
-    when the hosts reached the revision, 3 when the fleet is stopped or the syncer refuses the revision, 5 at the
-    timeout. Right after a push, the version wanted is still
-    the previous one: name the revision then. With --watch, the display is live until Ctrl-C; without a terminal, a
+    converged, else 4; it is 4 as well while no host matches a target of the tree, while an instance of a service
+    is down, and while the syncer has been silent for more than three of its intervals and a minute. With --wait,
+    the exit code is 0 when the hosts reached the revision, 3 when the fleet is stopped or the syncer refuses the
+    revision, 5 at the timeout. Right after a push, the version wanted is still the previous one: name the revision
+    then. With --watch, the display is live until Ctrl-C; without a terminal, a
     line is printed for each change.
 
     \b
@@ -222,7 +224,9 @@ def command(
         changed = threading.Event()
 
         def look() -> FleetStatus:
-            return fleet_status(operator.fleet.snapshot(), names=hosts, syncer=operator.fleet.syncer_report())
+            fleet, snapshot = operator.fleet, operator.fleet.snapshot()
+            syncer, services = fleet.syncer_report(), fleet.services(snapshot)
+            return fleet_status(snapshot, names=hosts, syncer=syncer, services=services)
 
         if hosts:
             _check_hosts(look(), operator, waits=wait is not None)
@@ -232,7 +236,8 @@ def command(
             return
         if wait is None:
             status = look()
-            is_current = status.converged and not describe_late_syncer(status, time.time())
+            is_late = bool(describe_late_syncer(status, time.time()))
+            is_current = status.converged and not status.down.count and not is_late
             code = 0 if is_current else _NOT_CONVERGED
         else:
             revision = wait if wait != _WANTED else None

@@ -188,6 +188,14 @@ def _absences(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]
         yield FleetEvent(EventKind.HOST, host_id, {"name": known.identity.name, "state": state})
 
 
+def _instances(before: FleetReading, after: FleetReading) -> Iterator[FleetEvent]:
+    """Yield an event if other instances are down than before; their services or their hosts may have changed."""
+    down = after.status.down
+    if before.status.down.missing != down.missing or before.status.down.count != down.count:
+        subject, words = "down" if down.count else "none", down.sentence[:_LONGEST]
+        yield FleetEvent(EventKind.INSTANCES, subject, {"count": down.count, "words": words})
+
+
 #: The comparisons whose events are sent first, and last: causes come before their effects.
 _CAUSES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (
     _publications,
@@ -195,4 +203,8 @@ _CAUSES: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...
     _rollouts,
     _analyses,
 )
-_EFFECTS: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (_hosts, _absences)
+_EFFECTS: tuple[Callable[[FleetReading, FleetReading], Iterator[FleetEvent]], ...] = (
+    _hosts,
+    _absences,
+    _instances,
+)

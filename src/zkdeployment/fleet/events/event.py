@@ -24,6 +24,7 @@ class EventKind(Enum):
     ROLLOUT = "rollout"  # the rollout of the published revision changed
     ANALYSIS = "analysis"  # a metric of a group had its first failed measurement, or got its verdict
     STOP = "stop"  # the fleet was stopped, held or resumed, or a stop was recorded
+    INSTANCES = "instances"  # other instances are down than before
     INTENT = "intent"  # the state, the document or the newest instance of an intent changed
     CHECK = "check"  # a check instance changed its state
     SESSION = "session"  # a tenant's session was requested, began, changed, is about to expire, or ended

@@ -19,7 +19,7 @@ from zkdeployment.fleet.feed.fleet_assembly import CachedFleet, FleetAssembly, F
 from zkdeployment.fleet.feed.live_outputs import LiveOutputs
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.store.contention import read_locks
-from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
+from zkdeployment.publishing.store.assignments import KeptTargets, read_left, read_withheld
 from zkdeployment.publishing.store.history import PublicationMemory, read_history, read_publication, read_results
 from zkdeployment.publishing.store.hosts import decode
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
@@ -136,7 +136,7 @@ class ZooKeeperFeed:
         self._live_outputs: LiveOutputs | None = None
         self._of_session: dict[object, Any] = {}
         self._shared = SharedReads()
-        self._targets: tuple[object, Targets] | None = None
+        self._targets = KeptTargets()
         self._lock = threading.Lock()
         self._reading: FleetReading | None = None
         self._read_at = 0.0
@@ -213,7 +213,7 @@ class ZooKeeperFeed:
     def targets(self) -> Targets:
         """Return the targets of the last publication, by name."""
         session = self._ready()
-        return self._shared.get("targets", lambda: self._current_targets(session))
+        return self._shared.get("targets", lambda: self._targets.read(session, session.get(paths.TARGETS)))
 
     def providers(self, services: Collection[str]) -> Mapping[str, Mapping[str, Properties]]:
         """Return the registered instances of services: for each path of a service, name to properties."""
@@ -305,14 +305,6 @@ class ZooKeeperFeed:
             raise UnreachableError("ZooKeeper does not answer; the service tries again by itself")
         return session
 
-    def _current_targets(self, session: Session) -> Targets:
-        """Return the targets; they are read again only after their parent node changed, as each import does."""
-        before = session.get(paths.TARGETS)
-        stamp = None if before is None else (before.changed, before.born)
-        if self._targets is None or self._targets[0] != stamp:
-            self._targets = stamp, read_targets(session, session.children(paths.TARGETS) or ())
-        return self._targets[1]
-
     # The thread that follows ZooKeeper
 
     def _run(self) -> None:
@@ -345,7 +337,7 @@ class ZooKeeperFeed:
     def _follow(self, session: Session) -> None:
         """Follow the fleet until the end; raises only errors that a new session may resolve."""
         nodes = FollowedNodes(session, self._wake.set)
-        assembly = FleetAssembly(nodes)
+        assembly = FleetAssembly(nodes, lambda parent: self._targets.read_valid(session, parent))
         session.on_change(self._wake.set)
         self._inventories, self._of_session = DeployedInventories(session), {}
         self._live_outputs = outputs = LiveOutputs(session)

@@ -13,7 +13,9 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.daemon_failures import failure_of
+from zkdeployment.fleet.feed.services_assembly import ServicesAssembly
 from zkdeployment.fleet.places import FleetPlaces
+from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.publishing.store.cluster import (
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.base.publication import Published
+    from zkdeployment.base.publication import Published, Targets
     from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.publishing.records import PublicationRecord, SyncerReport
     from zkdeployment.strategies.state import RolloutState
@@ -96,6 +98,7 @@ class FleetReading:
     number: int = 0
     sequence: int = 0
     syncer: SyncerReport | None = None
+    services: ServicesSnapshot = NO_SERVICES
     parts: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, part: FeedPart[T]) -> T:
@@ -111,7 +114,7 @@ class FleetReading:
     @cached_property
     def status(self) -> FleetStatus:
         """The status of the whole fleet, computed at the first use and then kept, because many clients use it."""
-        return fleet_status(self.fleet, syncer=self.syncer)
+        return fleet_status(self.fleet, syncer=self.syncer, services=self.services)
 
     @property
     def present_sequence(self) -> int:
@@ -183,9 +186,11 @@ _FOLLOWED = (
 class FleetAssembly:
     """The fleet in followed nodes: the same values as ``ZooKeeperFleetReader`` reads at one moment."""
 
-    def __init__(self, nodes: FollowedNodes) -> None:
+    def __init__(self, nodes: FollowedNodes, targets: Callable[[Node | None], Targets]) -> None:
+        """``targets`` returns the published targets below their parent node."""
         self._nodes = nodes
         self._decoded = DecodedNodes(nodes)
+        self._services = ServicesAssembly(nodes, targets)
         self._parts = {part.name: part.assemble(nodes) for part in feed_parts()}
         self._names: tuple[object, frozenset[str]] = ((), frozenset())
         self._absent: tuple[KnownHost, ...] = ()
@@ -202,6 +207,7 @@ class FleetAssembly:
         if current is not None and "/" not in current:
             yield Read(paths.rollout_path(current))
         yield from (Read(f"{paths.COORDINATORS}/{name}") for name in self._leaders())
+        yield from self._services.wanted(self._judged())
         for part in self._parts.values():
             yield from part.wanted()
 
@@ -240,10 +246,20 @@ class FleetAssembly:
             number=number,
             sequence=last.sequence,
             syncer=None if syncer is None else report_of(syncer),
+            services=self._services.reading(),
             parts={name: part.reading() for name, part in self._parts.items()},
         )
         self._decoded.forget()
         return reading
+
+    def _judged(self) -> FleetSnapshot:
+        """Return the part of the fleet that decides which inventories ``ServicesAssembly`` needs."""
+        hosts, targets = self._nodes.node(paths.HOSTS), self._nodes.node(paths.TARGETS)
+        return FleetSnapshot(
+            cluster=None if hosts is None else cluster_of(hosts),
+            published=published_revision(targets),
+            hosts=self._all(paths.HOSTS, _host),
+        )
 
     def _all(self, directory: str, decode: Callable[[str, Node], T]) -> tuple[T, ...]:
         """Return the values of all existing nodes in a directory, in the order of their names."""

@@ -10,8 +10,10 @@ from zkdeployment.agent.store.role_locks import read_out_of_service
 from zkdeployment.base.host import Host
 from zkdeployment.fleet.daemon_failures import read_failures
 from zkdeployment.fleet.store.audit import read_acts
+from zkdeployment.fleet.views.instances import ServicesSnapshot, paths_of_services
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
+from zkdeployment.fleet.views.status import undecided_hosts
+from zkdeployment.publishing.store.assignments import KeptTargets, read_left, read_targets, read_withheld
 from zkdeployment.publishing.store.cluster import (
     cluster_of,
     decode_published,
@@ -24,6 +26,7 @@ from zkdeployment.publishing.store.cluster import (
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.history import publication_of, read_history
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
 from zkdeployment.publishing.store.service_order import read_unfinished
@@ -53,6 +56,7 @@ class ZooKeeperFleetReader:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._absent_hosts: dict[str, KnownHost] = {}
+        self._targets = KeptTargets()
 
     def snapshot(self) -> FleetSnapshot:
         """Read the state of the fleet: registered and absent hosts, stops, requests, and the rollout."""
@@ -131,6 +135,13 @@ class ZooKeeperFleetReader:
     def targets(self) -> Targets:
         """Return the targets of the last publication, by name."""
         return read_targets(self._session, self._session.children(paths.TARGETS) or ())
+
+    def services(self, snapshot: FleetSnapshot) -> ServicesSnapshot:
+        """Read the published services with their registered instances, and the inventories that this needs."""
+        targets = self._targets.read_valid(self._session, self._session.get(paths.TARGETS))
+        providers = ZooKeeperLiveTree(self._session).providers(paths_of_services(targets, ""))
+        services = ServicesSnapshot(targets, providers)
+        return services.with_inventories(read_inventories(self._session, undecided_hosts(snapshot, services)))
 
     def syncer_report(self) -> SyncerReport | None:
         """Return the last report of a syncer that follows the branch; ``None`` if no syncer ever reported."""

@@ -13,6 +13,7 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
+from zkdeployment.fleet.views.instances import NO_SERVICES
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal
 from zkdeployment.fleet.views.snapshot import NO_HOSTS_SENTENCE, describe_group_stops, describe_stops
@@ -20,6 +21,7 @@ from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
     HostStatus,
+    describe_down,
     describe_hosts_in_maintenance,
     describe_unserved,
     fleet_status,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.lock import Lock
+    from zkdeployment.fleet.views.instances import ServicesSnapshot
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.records import SyncerReport
 
@@ -76,6 +79,7 @@ class MonitoredFleet:
     locks: Sequence[Lock] = ()
     syncer: SyncerReport | None = None
     alarms: Sequence[JudgeAlarms] = ()
+    services: ServicesSnapshot = NO_SERVICES
 
 
 def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> HealthVerdict:
@@ -86,7 +90,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
     been below its level. ``now`` is in seconds since the epoch.
     """
     snapshot, syncer = fleet.snapshot, fleet.syncer
-    status = fleet_status(snapshot)
+    status = fleet_status(snapshot, services=fleet.services)
     cluster = snapshot.cluster
     if cluster is None:
         return HealthVerdict(Health.UNKNOWN, NO_HOSTS_SENTENCE)
@@ -106,7 +110,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
             else _slow_hosts(snapshot, behind, wanted_for, limits)
         ),
         *_absences(status),
-        *((Health.WARNING, sentence) for sentence in describe_unserved(status)),
+        *((Health.WARNING, sentence) for sentence in (*describe_unserved(status), *describe_down(status))),
         *_old_locks(snapshot, fleet.locks, now, limits),
         *_silent_syncer(syncer, now, limits),
         *((Health.CRITICAL, sentence) for sentence in describe_group_stops(snapshot.group_stops, now)),

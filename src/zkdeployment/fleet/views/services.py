@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,15 +16,16 @@ from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.packages import has_version, is_installed, order_key
-from zkdeployment.base.records import Key, Record, shown
-from zkdeployment.base.text import counted, listing
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.base.records import APART, Key, Record, shown
+from zkdeployment.base.text import listing
+from zkdeployment.fleet.views.instances import NONE_DOWN, DownInstances, ServicesSnapshot
+from zkdeployment.fleet.views.status import HostState, running_instances
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
@@ -109,13 +110,6 @@ class InstanceState(Enum):
     MAINTENANCE = "in maintenance"  # an operator withholds the host from deployments
 
 
-#: The most instances that a sentence names.
-_NAMED_DOWN = 5
-
-#: The states of instances that run unless they are down.
-_RUNNING = frozenset({InstanceState.DEPLOYED, InstanceState.PENDING, InstanceState.OUTDATED})
-
-
 @dataclass(frozen=True, slots=True)
 class InstanceStatus(Record):
     """One deployment: its number, the version that the host has of its package or checkout, and its state."""
@@ -144,7 +138,7 @@ class ServiceStatus(Record):
     ``version`` is the wanted version of ``package``; ``None`` if the package's name contains it. For a service
     that is no longer deployed to any target, both come from the remaining deployments. ``providers`` is ``None``
     if none was ever registered: the instances of the service do not register. ``unmatched`` are the targets that
-    no known host matches.
+    no known host matches, ``down`` the instances that hosts have to run and that are not registered.
     """
 
     path: str
@@ -153,6 +147,7 @@ class ServiceStatus(Record):
     hosts: tuple[ServiceHost, ...] = ()
     unmatched: tuple[str, ...] = ()
     providers: Mapping[str, Mapping[str, Any]] | None = None
+    down: Annotated[DownInstances, APART] = NONE_DOWN
 
     @property
     @shown("as_wanted")
@@ -161,64 +156,14 @@ class ServiceStatus(Record):
         states = (deployment.state for host in self.hosts for deployment in host.deployments)
         return not self.unmatched and all(state is InstanceState.DEPLOYED for state in states)
 
-    @property
     @shown("down")
-    def down(self) -> int:
-        """The number of deployed instances that are not registered; 0 if the instances do not register.
-
-        Instances of absent hosts and of hosts that deploy at present are not down. An instance that does not state
-        its host and its deployment stands for any of those that are not registered.
-        """
-        return 0 if self.providers is None else max(0, len(self._unregistered) - self._unnamed)
+    def _down(self) -> int:
+        return self.down.count
 
     @property
     def wanted(self) -> int:
         """The number of instances that all hosts are to run."""
         return sum(host.wanted for host in self.hosts)
-
-    @property
-    def _running(self) -> list[tuple[ServiceHost, int]]:
-        """The deployed instances of the hosts that are present and do not deploy: the host and the number."""
-        return [
-            (host, deployment.number)
-            for host in self.hosts
-            if host.state is not HostState.DEPLOYING
-            for deployment in host.deployments
-            if deployment.state in _RUNNING
-        ]
-
-    @property
-    def _registered(self) -> list[tuple[object, object]]:
-        """The host and the deployment of each registered instance that states both."""
-        found = [] if self.providers is None else self.providers.values()
-        stated = ((properties.get("host"), properties.get("deployment")) for properties in found)
-        return [(host, text) for host, text in stated if host and str(text).rpartition(" ")[0] == self.path]
-
-    @property
-    def _unnamed(self) -> int:
-        """The number of registered instances that do not state their host and their deployment of this service."""
-        return len(self.providers or ()) - len(self._registered)
-
-    @property
-    def _unregistered(self) -> list[tuple[ServiceHost, int]]:
-        registered = set(self._registered)
-        return [(host, n) for host, n in self._running if (host.id, f"{self.path} {n}") not in registered]
-
-    def describe_down(self) -> str:
-        """Return a sentence on the instances that are down; empty if none is."""
-        if not self.down:
-            return ""
-        return f"{self.down} of {counted(len(self._running), 'instance')} {'is' if self.down == 1 else 'are'} down"
-
-    def down_instances(self) -> list[str]:
-        """Return the instances that are down; empty if the registered instances do not show which these are."""
-        if not self.down or self._unnamed:
-            return []
-        return [f"{self.path} {number} on {host.name}" for host, number in self._unregistered]
-
-    def describe_down_instances(self) -> str:
-        """Return a sentence on the instances that are down, with the first ones by name; empty if none is."""
-        return ": ".join(filter(None, (self.describe_down(), listing(self.down_instances(), _NAMED_DOWN))))
 
     def count(self, state: InstanceState) -> int:
         """Return the number of deployments in a state."""
@@ -253,22 +198,11 @@ def hosts_of_services(snapshot: FleetSnapshot) -> list[Identity]:
     return [*(host.identity for host in snapshot.hosts), *(host.identity for host in snapshot.absent)]
 
 
-def paths_of_services(targets: Targets, path: str) -> frozenset[str]:
-    """Return the paths of the published services at and below a path; the empty path is the root."""
-    return frozenset(
-        assignment.path
-        for name, assignments in targets.items()
-        if not name.startswith("/")
-        for assignment in assignments
-        if is_below(assignment.path, path)
-    )
-
-
 def services_status(
     status: FleetStatus,
     snapshot: FleetSnapshot,
     targets: Targets,
-    known: Iterable[KnownHost],
+    known: Sequence[KnownHost],
     providers: Mapping[str, Mapping[str, Properties]],
     *,
     path: str = "",
@@ -277,6 +211,8 @@ def services_status(
 
     Raises ``NotFoundError`` if a path is given and no service is there or deployed from there.
     """
+    services = ServicesSnapshot(targets, providers).with_inventories(known)
+    down = services.down_by_service(running_instances(snapshot, status.hosts, services))
     statuses = {host.id: host for host in status.hosts}
     inventories = {host.identity.id: host.inventory for host in known}
     identities = hosts_of_services(snapshot)
@@ -291,7 +227,10 @@ def services_status(
     return ServicesStatus(
         wanted=status.wanted,
         services=tuple(
-            _service(service_path, found, unmatched.get(service_path, {}), providers.get(service_path))
+            replace(
+                _service(service_path, found, unmatched.get(service_path, {}), providers.get(service_path)),
+                down=down.get(service_path, NONE_DOWN),
+            )
             for service_path, found in sorted(collected.items())
         ),
     )

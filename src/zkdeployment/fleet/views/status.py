@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_named, short
+from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Leased, is_host_name, lease_text
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import DaemonFailure
+from zkdeployment.fleet.views.instances import NO_SERVICES, NONE_DOWN, DownInstances, ServicesSnapshot, total_down
 from zkdeployment.fleet.views.requests import RequestView, WantedPublication, describe_silence, request_body
 from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Host
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.fleet.views.instances import ExpectedInstance
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.strategies.state import RolloutState
 
@@ -163,6 +166,9 @@ class FleetStatus(Record):
     ``publication`` is that of the wanted revision; ``None`` if that revision was set by hand or is not published
     yet. ``since`` is the time of the fleet's last change, in seconds since the epoch, and ``change`` names it: the
     state ``began`` with a stop or the first failure, or the revision was ``wanted`` by the last order to hosts.
+
+    ``down`` are the instances of services that the hosts have to run and that are not registered. A fleet with
+    such instances may be ``converged``: its hosts have the revision.
     """
 
     cluster: Annotated[Cluster | None, APART]
@@ -187,6 +193,7 @@ class FleetStatus(Record):
     publication: WantedPublication | None = None
     since: float | None = None
     change: Annotated[Literal["began", "wanted"], APART] = "wanted"
+    down: DownInstances = NONE_DOWN
 
     @shown("version")
     def _version(self) -> Revision | Literal[False] | None:
@@ -210,7 +217,11 @@ class FleetStatus(Record):
 
 
 def fleet_status(
-    snapshot: FleetSnapshot, *, names: Collection[str] = (), syncer: SyncerReport | None = None
+    snapshot: FleetSnapshot,
+    *,
+    names: Collection[str] = (),
+    syncer: SyncerReport | None = None,
+    services: ServicesSnapshot = NO_SERVICES,
 ) -> FleetStatus:
     """Return the status of the fleet, or only of the hosts with these ids or ``names``.
 
@@ -218,7 +229,7 @@ def fleet_status(
     hosts count if a published target matches them, or if they are named. A fleet without hosts is not converged.
     Under a strategy, hosts in no group do not count, and the fleet converges only with a completed rollout. Hosts
     that can be leased do not count while they are absent, have failed or change their role. The fleet does not
-    converge while a target of the tree is served by no host.
+    converge while a target of the tree is served by no host. Without ``services``, no instance is down.
     """
     cluster = snapshot.cluster
     wanted = wanted_revision(cluster, snapshot.published)
@@ -259,6 +270,7 @@ def fleet_status(
         publication=WantedPublication.of(snapshot.publication, wanted),
         since=since,
         change=change,
+        down=total_down(services.down_by_service(running_instances(snapshot, hosts, services))),
     )
 
 
@@ -273,6 +285,49 @@ def _last_change(
     failures = [host.since for host in hosts if host.state is HostState.FAILED and host.since]
     begin = stops[0].time if stops else min(failures, default=None)
     return ("wanted", snapshot.changed) if begin is None else ("began", begin)
+
+
+#: The states of hosts whose instances may be missing: they restart, their host does, or operators work on it.
+_UNJUDGED = frozenset({HostState.DEPLOYING, HostState.ABSENT, HostState.MAINTENANCE})
+
+
+def running_instances(
+    snapshot: FleetSnapshot, hosts: Iterable[HostStatus], services: ServicesSnapshot
+) -> Iterator[ExpectedInstance]:
+    """Yield the instances that ``hosts`` have to run now, of the services whose instances register.
+
+    These are all that the published tree deploys to a host which has deployed it. Any other host keeps what it
+    has: its inventory in ``services`` and the registrations show which of these instances it deployed. Hosts that
+    are absent, in maintenance, or deploy at present have to run nothing.
+    """
+    complete = {host.identity.id for host in snapshot.hosts if _has_everything(host, snapshot)}
+    judged, registered = {host.id for host in hosts if host.state not in _UNJUDGED}, services.registered()
+    for instance in services.expected(each for each in snapshot.identities if each.id in judged):
+        deployed = services.deployed.get(instance.host, ())
+        is_deployed = Deployment(instance.path, instance.number) in deployed
+        if instance.host in complete or is_deployed or instance.registration in registered:
+            yield instance
+
+
+def _has_everything(host: Host, snapshot: FleetSnapshot) -> bool:
+    """Whether a host has deployed everything that the published tree deploys to it."""
+    wanted = wanted_revision(snapshot.cluster, snapshot.published)
+    is_published = str(wanted) == str(snapshot.published)  # and not set by hand
+    return is_published and host.has(wanted) and host.error is None and not host.lacking
+
+
+def undecided_hosts(snapshot: FleetSnapshot, services: ServicesSnapshot) -> list[str]:
+    """Return the ids of the registered hosts whose inventories decide whether their instances are down.
+
+    These hosts have not deployed everything, and lack a registration.
+    """
+    expected = services.expected(host.identity for host in snapshot.hosts)
+    suspects = {one.host for down in services.down_by_service(expected).values() for one in down.missing}
+    return [
+        host.identity.id
+        for host in snapshot.hosts
+        if host.identity.id in suspects and not _has_everything(host, snapshot)
+    ]
 
 
 def unserved_targets(snapshot: FleetSnapshot) -> tuple[str, ...]:
@@ -319,6 +374,11 @@ def describe_unserved(status: FleetStatus) -> list[str]:
     """Return a sentence on the targets that no host serves, or nothing."""
     targets = listing(status.unserved, _NAMED)
     return [f"no host runs what the tree deploys to {targets}"] if targets else []
+
+
+def describe_down(status: FleetStatus) -> list[str]:
+    """Return a sentence on the instances that are down, with the first known ones by name, or nothing."""
+    return [status.down.sentence] if status.down.count else []
 
 
 def rollout_of_wanted(snapshot: FleetSnapshot, wanted: Revision | None) -> RolloutState | None:
@@ -551,6 +611,8 @@ def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[s
             yield f"{host.name}: gone"
     if after.rollout is not None and (before is None or before.rollout != after.rollout):
         yield after.rollout
+    if before is None or before.down != after.down:
+        yield from describe_down(after)
     if before is None or before.summary != after.summary:
         yield after.summary
 

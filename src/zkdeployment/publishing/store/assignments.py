@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from zkdeployment.base.errors import ConflictError, TreeError
+from zkdeployment.base.log import get_logger
 from zkdeployment.base.names import RESERVED
 from zkdeployment.base.publication import LeftService
 from zkdeployment.publishing.store.cluster import cluster_of
@@ -129,6 +130,28 @@ def read_targets(session: Session, names: Iterable[str]) -> Targets:
     listed = list(names)
     nodes = session.get_many(f"{paths.TARGETS}/{name}" for name in listed)
     return decode_targets({unquote(name): node for name, node in zip(listed, nodes, strict=True)})
+
+
+class KeptTargets:
+    """The published targets, read again only after their parent node changed, as each import does."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, Targets] | None = None
+
+    def read(self, session: Session, parent: Node | None) -> Targets:
+        """Return the targets; ``parent`` is their parent node as read. Raises ``TreeError`` if one is invalid."""
+        stamp, kept = None if parent is None else (parent.changed, parent.born), self._kept
+        if kept is None or kept[0] != stamp:
+            kept = self._kept = stamp, read_targets(session, session.children(paths.TARGETS) or ())
+        return kept[1]
+
+    def read_valid(self, session: Session, parent: Node | None) -> Targets:
+        """Return the targets as ``read`` does, but none if one of them is invalid."""
+        try:
+            return self.read(session, parent)
+        except TreeError as error:
+            get_logger().warning("targets-unreadable", reason=str(error))
+            return {}
 
 
 def read_wanted(session: Session, identity: Identity, revision: Revision) -> DesiredState:

@@ -14,13 +14,41 @@ from zkdeployment.zookeeper.nodes import check_path
 from zkdeployment.zookeeper.session import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.base.json_values import Lookup, Properties
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import TreeChange
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
+
+
+def providers_path(service: str) -> str:
+    """Return the path of the node below which the instances of a service register."""
+    return f"{service}/providers"
+
+
+def registered_instances(
+    services: Iterable[str],
+    children: Callable[[str], Sequence[str]],
+    directory_node: Callable[[str], Node | None],
+    properties: Callable[[str], Properties | None],
+) -> dict[str, dict[str, Properties]]:
+    """Return the children of ``SERVICE/providers`` of services: path of the service, name, properties.
+
+    Services without such a node are omitted, and those whose node never had a child: their instances do not
+    register. The functions return what was read at a path; ``directory_node`` is used for empty directories only.
+    """
+    found: dict[str, dict[str, Properties]] = {}
+    for service in services:
+        directory = providers_path(service)
+        names = children(directory)
+        empty = None if names else directory_node(directory)
+        if names or (empty is not None and empty.child_changes):
+            read = ((name, properties(f"{directory}/{name}")) for name in names)
+            found[service] = {name: each for name, each in read if each is not None}
+    return found
 
 
 class ZooKeeperLiveTree:
@@ -65,26 +93,15 @@ class ZooKeeperLiveTree:
         return {found_path: node.properties for found_path, node in nodes.items()}
 
     def providers(self, services: Collection[str]) -> dict[str, dict[str, Properties]]:
-        """Return the children of ``SERVICE/providers`` of services: path of the service, name, properties.
-
-        Services without such a node are omitted, and those whose node never had a child: their instances do not
-        register. Everything is read in two pipelined rounds.
-        """
-        directories = {f"{path}/providers": path for path in services}
-        found, lists = self._session.look(list(directories), list(directories))
-        names = {
-            directory: children
-            for directory, node, children in zip(directories, found, lists, strict=True)
-            if node is not None and children is not None and (children or node.child_changes)
-        }
-        wanted = [f"{directory}/{name}" for directory, children in names.items() for name in children]
-        nodes = dict(zip(wanted, self._session.get_many(wanted), strict=True))
-        return {
-            directories[directory]: {
-                name: node.properties for name in children if (node := nodes[f"{directory}/{name}"]) is not None
-            }
-            for directory, children in names.items()
-        }
+        """Return the ``registered_instances`` of services, read in two pipelined rounds."""
+        directories = [providers_path(path) for path in services]
+        found, lists = self._session.look(directories, directories)
+        children = {path: names or () for path, names in zip(directories, lists, strict=True)}
+        wanted = [f"{directory}/{name}" for directory, names in children.items() for name in names]
+        nodes = dict(zip(directories, found, strict=True))
+        read = zip(wanted, self._session.get_many(wanted), strict=True)
+        instances = {path: node.properties for path, node in read if node is not None}
+        return registered_instances(services, children.__getitem__, nodes.get, instances.get)
 
     def lookup(self) -> Lookup:
         """Return the function with which ``tree.links`` follows links."""

@@ -17,11 +17,11 @@ from zkdeployment.fleet.explanations.host import explain_host, find_identity
 from zkdeployment.fleet.failed_logins import FailedLogin
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
 from zkdeployment.fleet.views.history import Period, audit_records
+from zkdeployment.fleet.views.instances import paths_of_services
 from zkdeployment.fleet.views.locks import LockView, by_urgency, lock_views
 from zkdeployment.fleet.views.services import (
     ServicesStatus,
     hosts_of_services,
-    paths_of_services,
     services_status,
 )
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
@@ -89,10 +89,13 @@ def read_status(request: Request, user: Reader, adapters: Adapters) -> Response:
 def read_host(host: HostName, user: Reader, adapters: Adapters) -> Response:
     """Return the status of one host."""
     del user
-    fleet = adapters.feed.snapshot().fleet
+    reading = adapters.feed.snapshot().reading
+    fleet = reading.fleet
     if find_identity(fleet, host) is None:
         raise NotFoundError(f"there is no host {host}: no known host has this id or name")
-    return JSONResponse(with_schema("status", fleet_status(fleet, names=(host,)).to_json()))
+    return JSONResponse(
+        with_schema("status", fleet_status(fleet, names=(host,), services=reading.services).to_json())
+    )
 
 
 def explanation_router() -> APIRouter:

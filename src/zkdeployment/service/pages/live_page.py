@@ -183,7 +183,7 @@ RECENT = 20
 _MORPH = Markup('hx-swap-oob="outerMorph"')
 
 #: The kinds of events that concern a page which shows the fleet.
-FLEET_EVENTS = "host publication rollout stop"
+FLEET_EVENTS = "host publication rollout stop instances"
 
 
 def is_fragment(request: Request) -> bool:

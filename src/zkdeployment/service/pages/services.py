@@ -141,7 +141,7 @@ def _down(adapters: ServerAdapters, cached: CachedFleet, service: ServiceHosts, 
         return ""
     known = adapters.feed.known_hosts(service.assignments)
     found = services_status(cached.status, cached.fleet, targets, known, providers, path=service.path).services
-    return next((each.describe_down_instances() for each in found if each.path == service.path), "")
+    return next((each.down.sentence for each in found if each.path == service.path), "")
 
 
 def _deployed(records: Sequence[PublicationRecord]) -> dict[str, float]:

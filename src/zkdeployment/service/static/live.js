@@ -15,7 +15,7 @@
   const RETRY = 5000;
   const OUTPUT = 2000, DAY = 86400000;
   const CLICK = 50, PRESSED = 10000; // how long a click may follow its release, and a press may hold the page
-  const HIDDEN = 60000, FLEET = ["stop", "publication", "rollout", "host"];
+  const HIDDEN = 60000, FLEET = ["stop", "publication", "rollout", "host", "instances"];
 
   const hasFleet = Boolean(document.getElementById("fleet-state")?.dataset.sign);
   const watched = [...new Set([...kinds, ...(hasFleet ? FLEET : [])])];

@@ -87,6 +87,7 @@ def fleet_problems(
         *_failures(snapshot, status, now),
         *_stopped_groups(status, now),
         *_absences(status),
+        *_down(status),
         *_unserved(status),
         *_orphaned_locks(snapshot, locks),
         *_requests(status, now),
@@ -162,6 +163,16 @@ def _unserved(status: FleetStatus) -> Iterator[FleetProblem]:
     for sentence in describe_unserved(status):
         title = f"{sentence[:1].upper()}{sentence[1:]}"
         yield FleetProblem(title, "Correct the targets in the tree, or install the hosts.", severe=False)
+
+
+def _down(status: FleetStatus) -> Iterator[FleetProblem]:
+    """Yield the instances that are down; ``hosts`` are those of the instances, if these are known."""
+    if status.down.count:
+        names = {instance.host: instance.name for instance in status.down.instances}
+        hosts = tuple(HostLink(name, host_page(host)) for host, name in [*names.items()][:_NAMED])
+        detail = status.down.names or "The registered instances do not state which hosts they run on."
+        more = len(names) - len(hosts)
+        yield FleetProblem(str(status.down), detail, hosts, more, "/services", severe=False)
 
 
 def _orphaned_locks(snapshot: FleetSnapshot, locks: Sequence[Lock]) -> Iterator[FleetProblem]:
@@ -428,6 +439,12 @@ def deployment_verdict(snapshot: FleetSnapshot, status: FleetStatus) -> tuple[To
     if not expected and not any(host.state is HostState.EXCLUDED for host in status.hosts):
         return Tone.UNKNOWN, "No hosts are registered", "Hosts appear here when their agents run."
     if status.converged and not status.missed:
+        if status.down.count:
+            return (
+                Tone.HALTED,
+                str(status.down),
+                f"{_sentence([status.down.names])} {_all_done(expected)}.".strip(),
+            )
         return Tone.GOOD, _all_done(expected), _excluded(status)
     if status.deployed and not status.missed:
         headline = f"{counted(len(status.unserved), 'target')} without a host"

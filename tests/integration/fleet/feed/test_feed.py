@@ -1,5 +1,6 @@
 """The cached fleet on a real ZooKeeper: its content, its cost, and faults of servers and the network."""
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,16 +9,18 @@ import pytest
 from kazoo.client import KazooClient
 
 from support.builders import make_package
+from support.fleets.registered import write_services
 from support.proxy import Proxy
 from support.waiting import wait_until
 from support.zookeeper import connected, renew_session, sent_requests, through, write_node
-from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.fleet.events.event import EventBatch, EventKind
 from zkdeployment.fleet.feed.feed import COALESCED, ZooKeeperFeed
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
+from zkdeployment.fleet.views.instances import DownInstances
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.publishing.records import Refusal
 from zkdeployment.publishing.store.hosts import write_inventory
@@ -79,6 +82,54 @@ def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_n
         assert feed.snapshot().reading.syncer == ZooKeeperFleetReader(session).syncer_report()
 
 
+SHOP = json.dumps([Assignment("/shop", 1, "shop-1", "shop").to_json()]).encode()
+
+
+def test_an_instance_that_disappears_is_down_for_the_feed_as_for_the_fleet_reader(
+    zookeeper: str, fleet_nodes: KazooClient
+):
+    write_node(fleet_nodes, "/hosts/h2", {"name": "h2.example", "version": "r0"}, ephemeral=True)
+    write_node(fleet_nodes, "/hosts/h3", {"name": "h3.example", "version": "r0"}, ephemeral=True)
+    for host in ("h1", "h2", "h3"):
+        fleet_nodes.create(f"/zkdeployment/targets/{host}", SHOP)
+    fleet_nodes.create("/shop/providers", makepath=True)
+    inventory = Inventory(markers=(Marker(Deployment("/shop", 0), "shop", "shop"),))
+    with Session(zookeeper) as session, following(zookeeper) as feed:
+        write_inventory(session, KnownHost(Identity("h2", "h2.example"), inventory, 5.0))
+        write_inventory(session, KnownHost(Identity("h3", "h3.example"), Inventory(), 5.0))
+        reader = ZooKeeperFleetReader(session)
+
+        def down() -> str:
+            return feed.snapshot().status.down.sentence
+
+        def is_equal() -> bool:
+            return feed.snapshot().reading.services == reader.services(reader.snapshot())
+
+        first, last = (
+            feed.recent_events().last,
+            "2 of 2 instances are down: /shop 0 on h1.example, /shop 0 on h2.example",
+        )
+        wait_until(is_equal, "the targets")
+        assert down() == ""
+        for number in (1, 2):
+            write_node(
+                fleet_nodes,
+                f"/shop/providers/{number}",
+                {"host": f"h{number}", "deployment": "/shop 0"},
+                ephemeral=True,
+            )
+        wait_until(lambda: len(feed.snapshot().reading.services.providers.get("/shop", ())) == 2, "both register")
+        assert (down(), is_equal()) == ("", True)
+        fleet_nodes.delete("/shop/providers/1")
+        wait_until(lambda: down() == "1 of 2 instances is down: /shop 0 on h1.example", "the first one ends")
+        fleet_nodes.delete("/shop/providers/2")
+        wait_until(lambda: down() == last, "the second one ends")
+        assert is_equal()
+        events = [event for batch in feed.recent_events().after(first) or () for event in batch.events]
+    words = [event.body["words"] for event in events if event.kind is EventKind.INSTANCES]
+    assert words[-1] == last
+
+
 def test_changes_arrive_by_themselves_and_as_events(zookeeper: str, fleet_nodes: KazooClient):
     with following(zookeeper) as feed:
         before, start = fleet_of(feed), feed.recent_events().last
@@ -138,6 +189,22 @@ def test_a_change_costs_requests_for_the_changed_nodes_only(
     assert len([path for path in hosts if path.endswith("many500")]) == 1
     assert 1 <= len([path for path in hosts if path.endswith("h1")]) <= readings
     assert len(sent) < 60
+
+
+def test_the_feed_reads_a_thousand_services_once_and_an_instance_that_ends_in_a_few_requests(
+    zookeeper: str, client: KazooClient, monkeypatch: pytest.MonkeyPatch
+):
+    write_services(client, 1000)
+    with following(zookeeper) as feed:
+        session = feed._session
+        assert session is not None
+        assert feed.snapshot().status.down == DownInstances(expected=1000)
+        sent = sent_requests(session, monkeypatch)
+        client.delete("/s7/providers/i")
+        wait_until(lambda: feed.snapshot().status.down.count, "the instance is down")
+        paths = [request.path for request in sent if "/s" in str(getattr(request, "path", ""))]
+    assert sorted({path.rpartition("/s")[2] for path in paths}) == ["7/providers", "7/providers/i"]
+    assert len(sent) < 10
 
 
 def test_the_age_grows_while_the_network_is_cut_and_the_feed_recovers(

@@ -13,7 +13,7 @@ from zkdeployment.publishing.store.signing import FollowedBuckets
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
-from zkdeployment.zookeeper.transactions import Set
+from zkdeployment.zookeeper.transactions import Delete, Set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,22 @@ def test_a_change_that_was_read_before_the_connection_was_lost_is_in_the_next_re
         nodes.refresh(_losing_the_connection(session))
     assert nodes.refresh(lambda: [NODE]) == {NODE}
     assert nodes.refresh(lambda: [NODE]) == frozenset()
+
+
+def test_an_empty_directory_counts_a_child_that_came_and_went_between_two_refreshes(
+    session: Session, other: Session
+):
+    children, child = Read(NODE.path, children=True), f"{NODE.path}/child"
+    other.ensure(NODE.path, b"1")
+    nodes = FollowedNodes(session, lambda: None)
+    nodes.refresh(lambda: [NODE, children])
+    other.ensure(child, b"")
+    other.commit(Delete(child))
+    session.last_transaction()  # which waits for the watch
+    assert nodes.refresh(lambda: [NODE, children]) == {NODE}
+    found = nodes.node(NODE.path)
+    assert found is not None
+    assert (nodes.children(NODE.path), found.child_changes) == ((), 2)
 
 
 def test_a_foreign_bucket_that_was_read_before_the_connection_was_lost_is_noticed(

@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 
 from support.builders import make_package
 from support.commands import invoke
+from support.forks import run_forked
 from support.proxy import Proxy
 from support.publishing import Publishing
 from support.service import DESCRIBED, RunningService, running_service
@@ -108,6 +109,31 @@ def test_bodies_are_those_of_the_verbs(viewer: httpx.Client, config: Path, publi
     assert viewer.get("plan", params={"revision": "no-such-branch"}).status_code == 404
     published.push("/demo\n  nonsense")
     assert viewer.get("plan").status_code == 422
+
+
+def test_an_instance_that_ends_is_down_for_the_status_the_api_and_the_monitor(
+    viewer: httpx.Client, config: Path, published: Publishing, client: KazooClient, zookeeper: str
+):
+    del published
+    monitor = ("monitor", "--cluster", "-z", zookeeper)
+    before = [invoke("status", "--config", config), run_forked(*monitor)]
+    client.delete("/demo/hello/providers/192.0.2.1:80")
+    sentence = "1 of 1 instance is down: /demo/hello 0 on h1.example.com"
+    wait_until(lambda: viewer.get("status").json()["down"]["count"], "the API reports the instance")
+    status, waited = invoke("status", "--config", config), invoke("status", "--wait", "--config", config)
+    alarm, services = run_forked(*monitor), invoke("services", "--config", config)
+    assert [shown.returncode for shown in before] == [0, 0]
+    assert (status.returncode, waited.returncode, services.returncode) == (4, 0, 4)
+    assert sentence in status.stdout
+    assert sentence in waited.stdout
+    assert alarm.returncode == 1
+    assert sentence in alarm.stdout
+    assert viewer.get("status").json() == printed(config, "status")
+    assert viewer.get("status").json()["down"] == {
+        "count": 1,
+        "of": 1,
+        "instances": [{"path": "/demo/hello", "number": 0, "host": "h1", "name": "h1.example.com"}],
+    }
 
 
 def test_the_verb_services_shows_deployments_and_whether_they_are_as_wanted(

@@ -12,11 +12,12 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
 from zkdeployment.fleet.explanations.explanation import Cause
 from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
+from zkdeployment.fleet.views.columns import STEP
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, host_health
 from zkdeployment.fleet.views.maintenance import HostSelection, check_limit, cordoned, select_identities
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
-from zkdeployment.fleet.views.status import STEP, HostState, WaitVerdict, fleet_status, wait_verdict
+from zkdeployment.fleet.views.status import HostState, WaitVerdict, fleet_status, wait_verdict
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, has_unfinished_hosts, is_converged
 
 NOW = 1_800_000_000.0

@@ -6,7 +6,8 @@ from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker, Package
-from zkdeployment.fleet.views.services import InstanceState, ServicesStatus, paths_of_services, services_status
+from zkdeployment.fleet.views.instances import paths_of_services
+from zkdeployment.fleet.views.services import InstanceState, ServicesStatus, services_status
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import fleet_status
 
@@ -126,7 +127,7 @@ def test_deployed_instances_that_are_not_registered_are_down(providers, down: in
     )
     status = status_of({"a": (HELLO,)}, KnownHost(A, present), hosts=(Host(A, "r1"),), providers=providers)
     (service,) = status.services
-    assert (service.wanted, service.down, service.describe_down()) == (2, down, sentence)
+    assert (service.wanted, service.down.count, str(service.down)) == (2, down, sentence)
 
 
 def started(host: str, number: int) -> dict[str, object]:
@@ -173,8 +174,8 @@ def test_instances_that_state_their_deployment_show_which_are_down(
         providers={"/demo/hello": {f"h:{number}": values for number, values in enumerate(providers)}},
     )
     (service,) = status.services
-    assert (service.describe_down(), service.down_instances()) == (sentence, which)
-    assert service.describe_down_instances() == ": ".join([sentence, *which])
+    assert (str(service.down), [*map(str, service.down.instances)]) == (sentence, which)
+    assert service.down.sentence == ": ".join([sentence, *which])
 
 
 def test_a_target_without_a_host_is_named():

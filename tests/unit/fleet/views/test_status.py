@@ -156,6 +156,7 @@ def test_the_fleet_as_json():
         "refusal": None,
         "failures": [],
         "unserved": [],
+        "down": {"count": 0, "of": 0, "instances": []},
         "decisions": [],
         "syncer_reported": None,
         "group_stops": [],
