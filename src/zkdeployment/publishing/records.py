@@ -274,6 +274,10 @@ class CommitSummary(Record):
 AGE_LIMIT = 300.0
 
 
+#: A syncer is late after this number of its intervals, but never before these seconds.
+_INTERVALS = 3
+_PATIENCE = 60.0
+
 #: The most commits that a report of a syncer names.
 MOST_WAITING = 10
 
@@ -284,6 +288,8 @@ class SyncerReport(Record):
 
     ``interval`` is the number of seconds until its next cycle. ``fetched`` is when it last read the repository.
     ``waiting`` are the commits of the branch that are not published, at most ``MOST_WAITING``, newest first.
+    ``absent`` maps the ids of the absent hosts to the times at which they disappeared, ``None`` for a time that no
+    syncer saw; reports of older syncers lack the key.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -293,6 +299,12 @@ class SyncerReport(Record):
     time: Annotated[float, APART]
     fetched: float | None = None
     waiting: Annotated[tuple[CommitSummary, ...], OMITTED] = ()
+    absent: Annotated[Mapping[str, float | None] | None, OMITTED] = None
+
+    @property
+    def patience(self) -> float:
+        """The number of seconds after which the next report is late."""
+        return max(_INTERVALS * self.interval, _PATIENCE)
 
 
 @dataclass(frozen=True)

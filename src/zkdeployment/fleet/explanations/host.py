@@ -230,6 +230,8 @@ def _explain_absent(
         )
     if known is not None and known.time:
         traces.insert(0, f"the host last reported its inventory {ago(known.time, now)}")
+    if known is not None and (since := snapshot.absent_since(known)) is not None:
+        traces.insert(0, f"the host disappeared {ago(since, now)}")
     return Explanation(
         Cause.ABSENT,
         f"{shown} is not registered: its agent does not run, or cannot reach ZooKeeper.",

@@ -17,6 +17,7 @@ from zkdeployment.fleet.feed.services_assembly import ServicesAssembly
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.snapshot import FleetSnapshot, completed_revisions
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.publishing.store.cluster import (
     cluster_of,
@@ -28,7 +29,7 @@ from zkdeployment.publishing.store.cluster import (
 from zkdeployment.publishing.store.history import publication_of
 from zkdeployment.publishing.store.hosts import decode as decode_inventory
 from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
-from zkdeployment.publishing.store.requests import current_refusal, report_of, request_of
+from zkdeployment.publishing.store.requests import current_refusal, disappeared_of, report_of, request_of
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import decode_state
 from zkdeployment.zookeeper import paths
@@ -202,7 +203,9 @@ class FleetAssembly:
         for directory in _FOLLOWED:
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
         yield from (Read(f"{paths.INVENTORY}/{name}") for name in self._absent_ids())
-        yield Read(paths.history_path(decode_published(self._nodes.node(paths.TARGETS)).sequence))
+        completed = {host.completed for host in self._absent_hosts() if host.completed is not None}
+        last = decode_published(self._nodes.node(paths.TARGETS)).sequence
+        yield from (Read(paths.history_path(sequence)) for sequence in sorted({last, *completed}))
         current = current_id(self._nodes.node(paths.ROLLOUTS))
         if current is not None and "/" not in current:
             yield Read(paths.rollout_path(current))
@@ -219,18 +222,21 @@ class FleetAssembly:
         syncer = self._nodes.node(paths.SYNCER)
         request = self._nodes.node(paths.REQUEST)
         governed = last.strategy is not None
+        absent = self._absent_hosts()
         reading = FleetReading(
             FleetSnapshot(
                 cluster=cluster,
                 published=published_revision(targets),
-                publication=self._decoded.value(paths.history_path(last.sequence), "", _publication),
+                publication=self._publication(last.sequence),
+                disappeared=disappeared_of(syncer),
+                completed=completed_revisions(absent, self._publication),
                 since=last.effective_since,
                 refusal=current_refusal(self._nodes.node(paths.REFUSALS)),
                 changed=None if hosts is None else hosts.modified,
                 hosts=self._all(paths.HOSTS, _host),
                 stops=self._all(paths.STOPS, stop_of),
                 request=None if request is None else request_of(request),
-                absent=self._absent_hosts(),
+                absent=absent,
                 targets=self._target_names(),
                 out_of_service=dict(self._all(paths.OUT_OF_SERVICE, _out_of_service)),
                 strategy=last.strategy,
@@ -281,6 +287,9 @@ class FleetAssembly:
         if len(absent) != len(self._absent) or any(map(_differ, absent, self._absent)):
             self._absent = absent
         return self._absent
+
+    def _publication(self, sequence: int) -> PublicationRecord | None:
+        return self._decoded.value(paths.history_path(sequence), "", _publication)
 
     def _target_names(self) -> frozenset[str]:
         names = self._nodes.children(paths.TARGETS)

@@ -14,6 +14,8 @@ from zkdeployment.fleet.views.instances import ServicesSnapshot, paths_of_servic
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import undecided_hosts
 from zkdeployment.publishing.store.assignments import KeptTargets, read_left, read_targets, read_withheld
+from zkdeployment.fleet.views.snapshot import FleetSnapshot, completed_revisions
+from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
 from zkdeployment.publishing.store.cluster import (
     cluster_of,
     decode_published,
@@ -28,13 +30,19 @@ from zkdeployment.publishing.store.history import publication_of, read_history
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.maintenance import read_maintenance
-from zkdeployment.publishing.store.requests import current_refusal, read_refusals, read_report, request_of
+from zkdeployment.publishing.store.requests import (
+    current_refusal,
+    disappeared_of,
+    read_refusals,
+    read_report,
+    request_of,
+)
 from zkdeployment.publishing.store.service_order import read_unfinished
 from zkdeployment.strategies.store.records import read_leader, read_rollout
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from zkdeployment.base.act import Act, Maintenance
     from zkdeployment.base.inventory import KnownHost
@@ -57,21 +65,25 @@ class ZooKeeperFleetReader:
         self._session = session
         self._absent_hosts: dict[str, KnownHost] = {}
         self._targets = KeptTargets()
+        self._completed: dict[int, PublicationRecord | None] = {}
 
     def snapshot(self) -> FleetSnapshot:
         """Read the state of the fleet: registered and absent hosts, stops, requests, and the rollout."""
         host_paths = [f"{paths.HOSTS}/{name}" for name in self._session.children(paths.HOSTS) or ()]
         registered = {path.rpartition("/")[2] for path in host_paths}
-        cluster_node, targets, request, refusals, *host_nodes = self._session.get_many(
-            [paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.REFUSALS, *host_paths]
+        cluster_node, targets, request, refusals, syncer, *host_nodes = self._session.get_many(
+            [paths.HOSTS, paths.TARGETS, paths.REQUEST, paths.REFUSALS, paths.SYNCER, *host_paths]
         )
         cluster = None if cluster_node is None else cluster_of(cluster_node)
         last = decode_published(targets)
-        publication = self._session.get(paths.history_path(last.sequence))
+        absent = self._absent(known_ids(self._session) - registered)
+        publication = self._read_completed(last.sequence, absent)
         return FleetSnapshot(
             cluster=cluster,
             published=published_revision(targets),
-            publication=None if publication is None else publication_of(publication),
+            publication=publication,
+            disappeared=disappeared_of(syncer),
+            completed=completed_revisions(absent, self._completed.get),
             since=last.effective_since,
             refusal=current_refusal(refusals),
             changed=None if cluster_node is None else cluster_node.modified,
@@ -84,7 +96,7 @@ class ZooKeeperFleetReader:
             ),
             stops=read_stops(self._session),
             request=None if request is None else request_of(request),
-            absent=self._absent(known_ids(self._session) - registered),
+            absent=absent,
             out_of_service=read_out_of_service(self._session),
             targets=frozenset(map(unquote, self._session.children(paths.TARGETS) or ())),
             strategy=last.strategy,
@@ -102,6 +114,16 @@ class ZooKeeperFleetReader:
         known = {**self._absent_hosts, **{host.identity.id: host for host in new}}
         self._absent_hosts = {host_id: known[host_id] for host_id in sorted(host_ids) if host_id in known}
         return tuple(self._absent_hosts.values())
+
+    def _read_completed(self, last: int, absent: Iterable[KnownHost]) -> PublicationRecord | None:
+        """Return the record of the ``last`` publication; read those that absent hosts completed once."""
+        missing = sorted(
+            {host.completed for host in absent if host.completed is not None} - self._completed.keys()
+        )
+        nodes = self._session.get_many(map(paths.history_path, [last, *missing]))
+        publication, *completed = (None if node is None else publication_of(node) for node in nodes)
+        self._completed.update(zip(missing, completed, strict=True))
+        return publication
 
     def watch(self, changed: Callable[[], None]) -> None:
         """Call ``changed`` (which must not block) whenever the cluster version may have changed."""

@@ -152,15 +152,10 @@ def describe_unknown(revision: str, known: Iterable[Revision], syncer: SyncerRep
     )
 
 
-#: A syncer is late after this number of its intervals, but never before these seconds.
-_INTERVALS = 3
-_PATIENCE = 60.0
-
-
 def read_and_late(syncer: SyncerReport) -> tuple[float, float]:
     """Return when a syncer last read the repository, and when the next reading is late."""
     read = min(syncer.time, syncer.time if syncer.fetched is None else syncer.fetched)
-    return read, read + max(_INTERVALS * syncer.interval, _PATIENCE)
+    return read, read + syncer.patience
 
 
 def describe_silence(syncer: SyncerReport | None, now: float, *, is_stopped: bool = False) -> list[str]:

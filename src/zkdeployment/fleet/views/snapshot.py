@@ -10,7 +10,7 @@ from zkdeployment.base.durations import ago
 from zkdeployment.base.text import listing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zkdeployment.base.act import Maintenance
     from zkdeployment.base.cluster import Cluster, Revision
@@ -125,7 +125,9 @@ class FleetSnapshot:
     the daemons whose cycles fail unexpectedly. ``group_stops`` are the stops of deployment intent groups, sorted
     by group.
 
-    ``maintenance`` is the maintenance of hosts in force when the fleet was read, by host id.
+    ``maintenance`` is the maintenance of hosts in force when the fleet was read, by host id. ``disappeared`` maps
+    the ids of absent hosts to the times at which a syncer noticed their absence, ``None`` for an unknown time.
+    ``completed`` maps the sequences of the publications that absent hosts completed last to their revisions.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -151,6 +153,17 @@ class FleetSnapshot:
     group_stops: tuple[GroupStop, ...] = ()
     maintenance: Mapping[str, Maintenance] = field(default_factory=dict)
     publication: PublicationRecord | None = None
+    disappeared: Mapping[str, float | None] = field(default_factory=dict)
+    completed: Mapping[int, Revision] = field(default_factory=dict)
+
+    def absent_since(self, known: KnownHost) -> float | None:
+        """Return when an absent host disappeared; ``None`` if no syncer saw that or if it returned since."""
+        since = self.disappeared.get(known.identity.id)
+        return None if since is None or since < known.time else since
+
+    def last_version(self, known: KnownHost) -> Revision | None:
+        """Return the revision that an absent host completed last, as far as it reported that."""
+        return None if known.completed is None else self.completed.get(known.completed)
 
     @property
     def identities(self) -> tuple[Identity, ...]:
@@ -162,3 +175,14 @@ class FleetSnapshot:
         """The facts of all registered and absent hosts, by host id."""
         known = {host.identity.id: host.facts for host in self.absent}
         return known | {host.identity.id: host.facts for host in self.hosts}
+
+
+def completed_revisions(
+    absent: Iterable[KnownHost], find: Callable[[int], PublicationRecord | None]
+) -> dict[int, Revision]:
+    """Return the revisions of the publications that absent hosts completed last, by sequence.
+
+    ``find`` returns the record of a publication; ``None`` if the history no longer has it.
+    """
+    records = {host.completed: find(host.completed) for host in absent if host.completed is not None}
+    return {sequence: record.revision for sequence, record in records.items() if record is not None}

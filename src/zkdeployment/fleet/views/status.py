@@ -58,7 +58,8 @@ class HostStatus(Record):
     """The status of one host; ``steps`` are (done, total).
 
     ``former`` is the version that the host had before an unfinished deployment. ``since`` is when the state last
-    changed, in seconds since the epoch; for an absent host, when the host last reported its inventory.
+    changed, in seconds since the epoch; for an absent host, when a syncer noticed its absence. The ``version`` of
+    an absent host is the last one that it reported as completed.
     ``expected`` hosts count in the fleet's convergence. An absent host is expected only if a published target
     matches it, an excluded host and a host in ``maintenance`` only if the operator named it. A host that can be
     leased, which has an ``idle_role``, is not expected while it has failed or changes its role. ``leased`` is the
@@ -116,16 +117,20 @@ def select_hosts(
     )
 
 
+#: The states in which the version of a host does not count.
+_WITHOUT = frozenset({HostState.FAILED, HostState.ABSENT})
+
+
 def all_have(hosts: Sequence[HostStatus], revision: str | None = None) -> bool:
     """Return whether all expected hosts have a revision (``None``: the wanted one), and at least one host counts.
 
-    Excluded hosts count in this sense, too.
+    Excluded hosts count in this sense, too. A failed or an absent host does not count as having a revision.
     """
     expected = [host for host in hosts if host.expected]
     if revision is None:
         reached = all(host.state is HostState.CONVERGED for host in expected)
     else:
-        reached = all(host.state is not HostState.FAILED and is_named(host.version, revision) for host in expected)
+        reached = all(host.state not in _WITHOUT and is_named(host.version, revision) for host in expected)
     return reached and (bool(expected) or any(host.state is HostState.EXCLUDED for host in hosts))
 
 
@@ -474,8 +479,9 @@ def _absent(
             name=identity.name,
             state=HostState.ABSENT,
             role=identity.role,
+            version=snapshot.last_version(known),
             wanted=wanted,
-            since=known.time or None,
+            since=snapshot.absent_since(known),
             expected=not snapshot.targets.isdisjoint(target_names)
             and known.idle_role is None
             and not is_excluded(rollout, identity.id, known.facts),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Facts, Host, Identity
     from zkdeployment.base.inventory import KnownHost
+    from zkdeployment.publishing.records import SyncerReport
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Strategy
 
@@ -203,3 +204,14 @@ def _rollout_progress(state: RolloutState, hosts: Iterable[Host]) -> str:
     elif state.waiting:
         parts.append(state.waiting)
     return "; ".join(parts)
+
+
+def disappearances(last: SyncerReport | None, absent: Iterable[str], now: float) -> dict[str, float | None]:
+    """Return when each of these ``absent`` hosts disappeared, by id; ``None`` for a time that no syncer saw.
+
+    A host that the ``last`` report does not name was registered then, or has appeared since. A late report, or
+    that of an older syncer, does not show when such a host disappeared.
+    """
+    named = None if last is None else last.absent
+    is_seen = last is not None and named is not None and now <= last.time + last.patience
+    return {host: named[host] if named and host in named else (now if is_seen else None) for host in absent}

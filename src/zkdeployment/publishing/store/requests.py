@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.cluster import is_revision
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
+from zkdeployment.publishing.rules.convergence import disappearances
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.json_values import Value
@@ -140,17 +141,18 @@ def _recorded(node: Node | None) -> list[dict[str, Value]]:
 _LONGEST = 1000
 
 
-def write_report(session: Session, report: SyncerReport) -> None:
-    """Write the heartbeat of a syncer; with several syncers, the last heartbeat is shown.
+def write_report(session: Session, report: SyncerReport, now: float) -> None:
+    """Write the heartbeat of a syncer with the absent hosts; with several syncers, the last heartbeat is shown.
 
     If this syncer has not ``fetched`` the repository yet, the recorded time of the last fetch stays, and the
     commits that waited then.
     """
     session.ensure(paths.OURS)
-    node = session.get(paths.SYNCER)
-    report = replace(report, last_message=report.last_message[:_LONGEST])
-    if report.fetched is None and node is not None:
-        last = report_of(node)
+    (node,), (registered, known) = session.look([paths.SYNCER], [paths.HOSTS, paths.INVENTORY])
+    last = None if node is None else report_of(node)
+    absent = disappearances(last, sorted({*(known or ())} - {*(registered or ())}), now)
+    report = replace(report, last_message=report.last_message[:_LONGEST], absent=absent)
+    if report.fetched is None and last is not None:
         report = replace(report, fetched=last.fetched, waiting=last.waiting)
     data = encode(report.to_json())
     with contextlib.suppress(ConflictError):  # another syncer has written a heartbeat in between
@@ -166,6 +168,11 @@ def read_report(session: Session) -> SyncerReport | None:
 def report_of(node: Node) -> SyncerReport:
     """Decode the node of the last heartbeat."""
     return SyncerReport.from_json(node.properties, time=node.modified)
+
+
+def disappeared_of(node: Node | None) -> Mapping[str, float | None]:
+    """Return the times at which absent hosts disappeared, by id, as the node of the last heartbeat shows them."""
+    return {} if node is None else report_of(node).absent or {}
 
 
 def give_notice(session: Session, by: str) -> SyncerReport | None:

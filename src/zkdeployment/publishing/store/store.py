@@ -306,7 +306,7 @@ class ZooKeeperPublications:
         are the commits that are not published yet, newest first.
         """
         report = SyncerReport(self._identity, message, interval, 0.0, fetched, tuple(waiting))
-        write_report(self.session, report)
+        write_report(self.session, report, time.time())
 
 
 def _logging_errors(clean_up: Callable[[], T]) -> T | None:

@@ -386,7 +386,8 @@ def _identity(status: HostStatus, snapshot: FleetSnapshot) -> Identity:
 
 def _facts(status: HostStatus) -> list[tuple[str, str]]:
     done, total = status.steps or (0, 0)
-    version = "none yet" if status.version is None else str(status.version)
+    none = "not known" if status.state is HostState.ABSENT else "none yet"
+    version = none if status.version is None else str(status.version)
     if status.version is None and status.former is not None:
         version = f"none; {short(status.former)} before the unfinished deployment"
     facts = [

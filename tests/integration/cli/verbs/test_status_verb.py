@@ -10,11 +10,16 @@ import time
 import pytest
 import yaml
 
+from support.builders import make_known_host
 from support.waiting import wait_until
 from support.zookeeper import write_node
+from zkdeployment.base.inventory import Inventory
 from zkdeployment.cli.verbs import status
 from zkdeployment.fleet.views.status import WaitVerdict, wait_verdict
 from zkdeployment.programs.main import main
+from zkdeployment.publishing.store.hosts import write_inventory
+from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.zookeeper.session import Session
 
 
 @pytest.fixture
@@ -73,6 +78,38 @@ def test_the_wanted_revision_is_shown_with_its_commit_and_since_when_it_is_wante
     assert re.search(r'^r1 "Web 1.3" by Jane Doe, published 1 min ago; wanted \d+ s ago$', out, re.MULTILINE)
     assert (document["publication"]["subject"], document["publication"]["sequence"]) == ("Web 1.3", 7)
     assert document["since"] == pytest.approx(fleet.get("/hosts")[1].mtime / 1000)
+
+
+def test_a_dead_host_keeps_its_version_and_shows_since_when_a_syncer_misses_it(run, fleet, zookeeper):
+    write_node(fleet, "/zkdeployment/history/0000000007", {"revision": "r1", "sequence": 7})
+    fleet.set("/zkdeployment/targets", b'{"version": "r1", "sequence": 7}')
+    write_node(fleet, "/zkdeployment/targets/h2", {})
+
+    def shown():
+        code, out, _ = run("-o", "json")
+        ours = json.loads(out)["hosts"][1]
+        return code, ours["state"], ours["version"], ours["since"]
+
+    with Session(zookeeper) as session:
+        syncer = ZooKeeperPublications(session)
+        for host in ("h1", "h2"):
+            write_inventory(session, make_known_host(host, Inventory(), time=5.0, completed=7))
+        syncer.report("up to date", 60, 1.0)
+        fleet.delete("/hosts/h2")
+        assert shown() == (4, "absent", "r1", None)
+        before = time.time()
+        syncer.report("up to date", 60, 1.0)
+        code, state, version, since = shown()
+        assert (code, state, version) == (4, "absent", "r1")
+        assert before <= since <= time.time()
+        syncer.report("up to date", 60, 1.0)
+        assert shown()[-1] == since
+        assert run("--wait", "r1", "--timeout", "0")[0] == 5
+        write_node(fleet, "/hosts/h2", {"name": "h2", "version": "r1"}, ephemeral=True)
+        assert shown()[1] == "converged"
+        syncer.report("up to date", 60, 1.0)
+        fleet.delete("/hosts/h2")
+        assert shown() == (4, "absent", "r1", None)
 
 
 @pytest.mark.usefixtures("fleet")

@@ -74,10 +74,14 @@ def test_the_feed_has_the_same_fleet_as_the_fleet_reader(zookeeper: str, fleet_n
     with Session(zookeeper) as session, following(zookeeper) as feed:
         write_refusal(session, Refusal("r9", ("a problem",), 5.0))
         wait_until(lambda: fleet_of(feed).refusal, "the refusal")
-        write_inventory(session, KnownHost(Identity("h3", "h3.example"), Inventory(), 5.0))
-        wait_until(lambda: fleet_of(feed).absent, "the absent host")
+        write_node(fleet_nodes, "/zkdeployment/history/0000000003", {"revision": "r0", "sequence": 3})
+        write_inventory(session, KnownHost(Identity("h3", "h3.example"), Inventory(), 5.0, completed=3))
+        report = {"by": "s1", "said": "fine", "interval": 60, "absent": {"h3": 9.0, "h4": None}}
+        write_node(fleet_nodes, "/zkdeployment/syncer", report)
+        wait_until(lambda: fleet_of(feed).completed and fleet_of(feed).disappeared, "the absent host")
         assert fleet_of(feed) == ZooKeeperFleetReader(session).snapshot()
         assert fleet_of(feed).publication.sequence == 7
+        assert (fleet_of(feed).completed, fleet_of(feed).disappeared) == ({3: "r0"}, report["absent"])
         assert feed.snapshot().reading.sequence == 7
         assert feed.snapshot().reading.syncer == ZooKeeperFleetReader(session).syncer_report()
 

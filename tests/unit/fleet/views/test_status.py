@@ -326,11 +326,31 @@ GONE = make_known_host(7, role="web", time=5.0)
 def test_an_absent_host_is_shown_and_counts_when_a_published_target_means_it(targets, expected):
     status = fleet_status(CLUSTER, [host()], absent=(GONE,), targets=frozenset(targets))
     assert states(status) == {"h1": HostState.CONVERGED, "h7": HostState.ABSENT}
-    assert status.hosts[1].since == 5.0
+    assert (status.hosts[1].since, status.hosts[1].version) == (None, None)
     assert status.hosts[1].expected is expected
     assert status.converged is not expected
     assert status.summary == "2 hosts: 1 converged, 1 absent at 0123456789ab"
     assert wait_verdict(status, REVISION) is (WaitVerdict.WAITING if expected else WaitVerdict.REACHED)
+
+
+@pytest.mark.parametrize(
+    ("disappeared", "since"), [({"h7": 9.0}, 9.0), ({"h7": None}, None), ({"h8": 9.0}, None), ({"h7": 4.0}, None)]
+)
+def test_an_absent_host_shows_its_last_version_and_since_when_it_is_absent(disappeared, since):
+    gone = replace(GONE, completed=12)  # it reported its inventory at 5.0: an earlier absence ended
+    found = fleet_status(CLUSTER, [], absent=(gone,), disappeared=disappeared, completed={12: REVISION})
+    assert (found.hosts[0].version, found.hosts[0].since) == (REVISION, since)
+    assert (
+        fleet_status(CLUSTER, [], absent=(gone,)).hosts[0].version is None
+    )  # the history does not go back so far
+
+
+def test_an_absent_host_has_not_reached_the_revision_that_it_had():
+    gone = replace(GONE, completed=12)
+    targets, completed = frozenset({"h7"}), {12: REVISION}
+    status = fleet_status(CLUSTER, [host()], absent=(gone,), targets=targets, completed=completed)
+    assert wait_verdict(status, REVISION) is WaitVerdict.WAITING
+    assert wait_verdict(status, REVISION, hosts=["h7"]) is WaitVerdict.WAITING
 
 
 @pytest.mark.parametrize(

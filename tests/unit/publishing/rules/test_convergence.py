@@ -20,11 +20,12 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.publication import Origin, Published
-from zkdeployment.publishing.records import SyncOptions
+from zkdeployment.publishing.records import SyncerReport, SyncOptions
 from zkdeployment.publishing.rules.convergence import (
     PublicationSnapshot,
     behind,
     count_excluded,
+    disappearances,
     has_unfinished_hosts,
     is_converged,
     is_under_way,
@@ -218,3 +219,18 @@ def test_a_host_without_a_version_has_no_revision(wanted):
 def test_revisions_are_compared_as_text():
     assert Host(Identity("a", "a"), version=12).has("12")
     assert behind(Cluster("12"), [Host(Identity("a", "a"), version=12)]) == ()
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        (None, {"a": None, "b": None}),
+        (SyncerReport("s", "ok", 60, 1000.0), {"a": None, "b": None}),  # of an older syncer
+        (SyncerReport("s", "ok", 60, 1000.0, absent={}), {"a": 1100.0, "b": 1100.0}),
+        (SyncerReport("s", "ok", 60, 1000.0, absent={"a": 500.0, "c": 400.0}), {"a": 500.0, "b": 1100.0}),
+        (SyncerReport("s", "ok", 60, 1000.0, absent={"a": None}), {"a": None, "b": 1100.0}),
+        (SyncerReport("s", "ok", 60, 900.0, absent={"a": 500.0}), {"a": 500.0, "b": None}),  # a late report
+    ],
+)
+def test_a_syncer_dates_the_hosts_that_disappeared_since_its_last_report(last, found):
+    assert disappearances(last, ["a", "b"], 1100.0) == found

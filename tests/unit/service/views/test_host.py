@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.deployment import Assignment, Deployment, HostResult
 from zkdeployment.base.host import Host, Identity
@@ -51,6 +53,21 @@ def test_unknown_steps_show_the_reason():
     conflict = TARGETS | {"h1": TARGETS["web"]}
     known = KnownHost(IDENTITY, Inventory(), 9_000.0)
     assert "would refuse" in view(behind(), known=known, targets=conflict).steps_unknown
+
+
+@pytest.mark.parametrize(("completed", "revision"), [({7: "r1"}, "r1"), ({}, "not known")])
+def test_an_absent_host_shows_the_revision_that_it_completed_last(completed, revision):
+    known = KnownHost(IDENTITY, Inventory(), 9_000.0, completed=7)
+    snapshot = FleetSnapshot(
+        Cluster("r2"), published="r2", absent=(known,), completed=completed, disappeared={"h1": NOW - 90}
+    )
+    (status,) = fleet_status(snapshot).hosts
+    explanation = explain_host(HostSnapshot(snapshot, known=known), "h1", now=NOW)
+
+    found = host_view(status, explanation, snapshot, known, {}, (), now=NOW)
+
+    assert ("Revision", revision) in found.facts
+    assert explanation.facts[0] == "the host disappeared 1 min ago"
 
 
 def test_a_converged_host_has_no_plan():
