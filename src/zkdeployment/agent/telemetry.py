@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -93,8 +94,20 @@ def agent_metrics(process: DaemonProcess, host: Host, facts: AgentFacts) -> tupl
             "1 if this host's last deployment failed, or if its agent refuses to deploy.",
             host.error is not None,
         ),
+        gauge(
+            "agent_maintenance_until_timestamp_seconds",
+            "When the maintenance of this host ends: +Inf without an end; no sample without a maintenance.",
+            _maintenance_end(host, facts.cluster),
+        ),
         *_deployment_metrics(host, facts),
     )
+
+
+def _maintenance_end(host: Host, cluster: Cluster | None) -> float | None:
+    maintenance = None if cluster is None else cluster.maintenance.get(host.identity.id)
+    if maintenance is None:
+        return None
+    return math.inf if maintenance.until is None else maintenance.until
 
 
 def _deployment_metrics(host: Host, facts: AgentFacts) -> tuple[Metric, ...]:

@@ -1,9 +1,11 @@
 """The metrics of daemons, from values."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from support.builders import make_host
 from support.metrics import samples
 from support.strategies import (
     BEGUN,
@@ -16,12 +18,16 @@ from support.strategies import (
     strategy,
 )
 from zkdeployment.agent.telemetry import AgentFacts, LastDeployment, agent_metrics, is_current
+from zkdeployment.base.act import Maintenance
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.daemon.connection_status import ConnectionStatus
 from zkdeployment.base.daemon.metrics import DaemonProcess, cycle_metrics
 from zkdeployment.base.deployment import DeploymentResult
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.status import fleet_status, hosts_by_state
 from zkdeployment.publishing.daemon.follower import LastPublication, SyncerFacts, syncer_metrics
+from zkdeployment.service.api.health import ServerFacts, server_metrics
 from zkdeployment.strategies.analysis import GroupAnalysis, Measurement, MetricProgress, Outcome
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import rollout_metrics
@@ -133,6 +139,32 @@ def test_before_the_first_reading_there_are_no_samples_of_the_cluster():
     values = samples(agent_metrics(PROCESS, replace(HOST, version=None), AgentFacts()))
     for unknown in ("cluster_state", "cluster_seen_timestamp_seconds", "converged", "revision_info"):
         assert values[unknown] == {}
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "sample"),
+    [
+        ({}, {}),
+        ({"h1": Maintenance("h1", "ann", "new disk", 1900.0)}, math.inf),
+        ({"h1": Maintenance("h1", "ann", "new disk", 1900.0, 2600.0)}, 2600.0),
+    ],
+)
+def test_the_end_of_a_maintenance_tells_alerts_for_how_long_to_be_silent(maintenance, sample):
+    facts = replace(AGENT, cluster=Cluster("r1", maintenance=maintenance))
+    assert samples(agent_metrics(PROCESS, HOST, facts))["maintenance_until_timestamp_seconds"] == sample
+
+
+def test_hosts_are_counted_by_their_state():
+    maintenance = {"h2": Maintenance("h2", "ann", "new disk", 1900.0)}
+    hosts = (HOST, make_host("h2"), make_host("h3"))
+    status = fleet_status(FleetSnapshot(cluster=Cluster("r1"), hosts=hosts, maintenance=maintenance))
+    metrics = server_metrics(ServerFacts(process=PROCESS, hosts=hosts_by_state(status)))
+    (found,) = [metric for metric in metrics if metric.name == "zkdeployment_server_hosts"]
+    assert {key: value for key, value in found.samples.items() if value} == {
+        ("converged",): 1,
+        ("behind",): 1,
+        ("in maintenance",): 1,
+    }
 
 
 def test_numbers_are_revisions_as_well():

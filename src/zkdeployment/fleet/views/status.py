@@ -368,6 +368,12 @@ def describe_late_syncer(status: FleetStatus, now: float) -> list[str]:
     return describe_silence(status.syncer, now, is_stopped=is_stopped)
 
 
+def hosts_by_state(status: FleetStatus) -> dict[str, int]:
+    """Return the number of hosts in each state, by the word for the state."""
+    counts = Counter(host.state for host in status.hosts)
+    return {state.value: counts[state] for state in HostState}
+
+
 def describe_hosts_in_maintenance(status: FleetStatus) -> str:
     """Return the hosts in maintenance as part of a sentence, or an empty text."""
     return describe_maintenance(

@@ -12,10 +12,19 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict
 
-from zkdeployment.base.daemon.metrics import DaemonProcess, Metric, MetricKind, counter, gauge, process_metrics
+from zkdeployment.base.daemon.metrics import (
+    DaemonProcess,
+    Metric,
+    MetricKind,
+    counter,
+    gauge,
+    labelled,
+    process_metrics,
+)
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.features import installed
 from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+from zkdeployment.fleet.views.status import hosts_by_state
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
@@ -76,7 +85,8 @@ class ServerFacts:
     a route is a template such as ``/hosts/{host}``. ``streams`` are open event streams; ``lost`` counts streams
     whose client was too slow. ``read_at`` is when ZooKeeper last confirmed the fleet that the service shows, in
     seconds since the epoch, and ``readings`` is how often that fleet has changed; both are unknown at first, and
-    so is the number of deployment intent groups that are stopped. ``further`` are the metrics of the features.
+    so is the number of deployment intent groups that are stopped. ``hosts`` are the numbers of hosts by state.
+    ``further`` are the metrics of the features.
     """
 
     process: DaemonProcess
@@ -89,6 +99,7 @@ class ServerFacts:
     connected: bool = False
     further: tuple[Metric, ...] = ()
     stopped_groups: int | None = None
+    hosts: Mapping[str, float] = field(default_factory=dict)
 
 
 def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
@@ -117,6 +128,9 @@ def server_metrics(facts: ServerFacts) -> tuple[Metric, ...]:
         gauge("server_feed_age_seconds", "Seconds since ZooKeeper confirmed the fleet that is shown.", age),
         counter("server_feed_readings_total", "Changes of the fleet that the service has read.", facts.readings),
         gauge("server_stopped_groups", "Deployment intent groups that are stopped.", facts.stopped_groups),
+        labelled(
+            "server_hosts", "Known hosts, by state; a host in maintenance has no other.", "state", facts.hosts
+        ),
         *facts.further,
     )
 
@@ -161,5 +175,6 @@ async def read_metrics(request: Request, user: Reader, adapters: Adapters) -> Re
         connected=cached is not None and cached.connected,
         further=() if cached is None else tuple(_metrics_of_features(cached.reading)),
         stopped_groups=None if cached is None else len(cached.reading.fleet.group_stops),
+        hosts={} if cached is None else hosts_by_state(cached.status),
     )
     return Response(adapters.render_metrics(server_metrics(facts)), media_type="text/plain; version=0.0.4")
