@@ -7,6 +7,7 @@ belongs to ``deployment``.
 from __future__ import annotations
 
 import contextlib
+import math
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -156,7 +157,8 @@ class AgentCycle:
 
     ``commands`` run after a deployment. ``is_disturbed`` returns whether a waiting deployment has to be abandoned.
     ``start_spread`` is the number of seconds over which the hosts begin after a change, as last read from
-    ``/hosts``. ``lease`` gives the host its role if the host can be leased.
+    ``/hosts``. ``lease`` gives the host its role if the host can be leased. ``maintenance_end`` is when the
+    maintenance in which the last cycle found the host ends by itself, in seconds since the epoch.
     """
 
     def __init__(
@@ -179,10 +181,11 @@ class AgentCycle:
         self._may_be_queued = True  # by an earlier process of this host
         self._state = CycleState.READING
         self.start_spread = 0.0
+        self.maintenance_end: float | None = None
 
     def run(self) -> CycleState:
         """Run one reconciliation cycle for the current cluster version and return its outcome."""
-        self._state = CycleState.READING
+        self._state, self.maintenance_end = CycleState.READING, None
         try:
             self._reconcile()
         except StalePublicationError as error:
@@ -222,7 +225,9 @@ class AgentCycle:
             self._advance(published)
             return
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
-        if cluster is not None and self._reporting.host.identity.id in cluster.maintenance:
+        maintenance = None if cluster is None else cluster.maintenance.get(self._reporting.host.identity.id)
+        self.maintenance_end = None if maintenance is None else maintenance.until
+        if maintenance is not None:
             self._hold(cluster)
             self._leave_locks()
             self._advance(CycleEvent.HOST_IN_MAINTENANCE)
@@ -422,9 +427,14 @@ class AgentWaits:
         self._adapters.notifier.watchdog()
         return woken
 
-    def wait_for_cycle(self) -> bool:
-        """Wait about five minutes for a wake-up and return whether there was one."""
-        return self.wait_for_wake(jittered(_CYCLE))
+    def wait_for_cycle(self, end: float | None = None) -> bool:
+        """Wait about five minutes for a wake-up and return whether there was one.
+
+        The wait ends at ``end``, in seconds since the epoch, as if there was a wake-up.
+        """
+        seconds = jittered(_CYCLE)
+        left = math.inf if end is None else max(_SETTLE, end - self._adapters.clock.now())
+        return self.wait_for_wake(min(seconds, left)) or left < seconds
 
     def hold_back(self, seconds: float) -> None:
         """Wait ``seconds``, or until the agent is asked to end."""
@@ -484,7 +494,7 @@ class Agent:
                     self._waits.wait_for_wake(self._settle.fail())
                 elif self._adapters.outdated():
                     self._waits.wait_for_wake(_SETTLE)
-                elif self._waits.wait_for_cycle() and not self._cycle.lease.is_outdated:
+                elif self._waits.wait_for_cycle(self._cycle.maintenance_end) and not self._cycle.lease.is_outdated:
                     self._waits.hold_back(spread(self._cycle.start_spread))  # a change woke all hosts
         return None
 

@@ -358,12 +358,12 @@ class ZooKeeperFeed:
                 self._wake.wait(CONFIRMED)
 
     def _read(self, session: Session, nodes: FollowedNodes, assembly: FleetAssembly) -> None:
-        """Read the changes, or confirm that there are no changes."""
+        """Read the changes, or confirm that there are no changes; a maintenance may also end by itself."""
         if not session.connected:
             self._note_connection(connected=False)
         started, read_at = session.last_transaction(), time.time()
         changed = nodes.refresh(assembly.wanted) if nodes.are_stale else frozenset()
-        if changed or self._reading is None:
+        if changed or self._reading is None or self._reading.fleet.is_outdated(read_at):
             number = 1 if self._reading is None else self._reading.number + 1
             self._publish(assembly.reading(started=started, finished=session.seen, number=number), read_at)
         with self._lock:

@@ -165,6 +165,10 @@ class FleetSnapshot:
         """Return the revision that an absent host completed last, as far as it reported that."""
         return None if known.completed is None else self.completed.get(known.completed)
 
+    def is_outdated(self, now: float) -> bool:
+        """Whether a maintenance has ended by itself since the fleet was read."""
+        return not all(each.is_in_force(now) for each in self.maintenance.values())
+
     @property
     def identities(self) -> tuple[Identity, ...]:
         """The identities of all registered and absent hosts."""

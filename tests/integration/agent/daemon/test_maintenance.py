@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,6 +91,23 @@ def test_an_operator_takes_a_host_out_and_brings_it_back(fleet: Fleet, publishin
         assert "h2.example.com is not in maintenance" in err
     with Session(fleet.connection) as session:
         assert [act.what for act in read_acts(session)] == ["cordon h2 until 2h", "uncordon h2"]
+
+
+def test_a_maintenance_ends_by_itself_and_the_agent_continues_at_that_time(
+    fleet: Fleet, publishing: Publishing, run
+):
+    h1 = fleet.host("h1")
+    first = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent():
+        h1.wait_for_version(first)
+        begun = time.time()
+        assert run("cordon", "h1", "--until", "4s", "--reason", "new disk")[0] == 0
+        second = publishing.push(TREE.format(version="2.0"))
+        publishing.sync()
+        assert h1.node["version"] == first
+        h1.wait_for_version(second)  # far earlier than after the five minutes of a cycle
+        assert time.time() >= begun + 4
 
 
 def test_a_running_script_ends_and_nothing_new_begins(fleet: Fleet, publishing: Publishing, run):

@@ -154,6 +154,20 @@ def test_changes_arrive_by_themselves_and_as_events(zookeeper: str, fleet_nodes:
     }
 
 
+def test_a_maintenance_that_ends_by_itself_leaves_the_fleet_with_an_event(
+    zookeeper: str, fleet_nodes: KazooClient
+):
+    until = time.time() + 2.0
+    record = {"by": "ann", "reason": "new disk", "since": 1.0, "until": until}
+    write_node(fleet_nodes, "/zkdeployment/maintenance/h1", record)
+    with following(zookeeper) as feed:
+        assert fleet_of(feed).maintenance["h1"].until == until
+        wait_until(lambda: not fleet_of(feed).maintenance, "the end")
+        assert time.time() >= until
+        events = [event for batch in feed.recent_events().batches for event in batch.events]
+        assert [event.subject for event in events if event.kind is EventKind.HOST] == ["h1"]
+
+
 def test_nodes_that_are_created_later_are_followed(zookeeper: str, client: KazooClient):
     with following(zookeeper) as feed:
         assert fleet_of(feed).cluster is None
