@@ -16,7 +16,6 @@ from zkdeployment.fleet.daemon_failures import failure_of
 from zkdeployment.fleet.feed.services_assembly import ServicesAssembly
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot
-from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, completed_revisions
 from zkdeployment.fleet.views.status import FleetStatus, fleet_status
 from zkdeployment.publishing.store.cluster import (

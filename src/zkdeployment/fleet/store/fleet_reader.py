@@ -11,11 +11,9 @@ from zkdeployment.base.host import Host
 from zkdeployment.fleet.daemon_failures import read_failures
 from zkdeployment.fleet.store.audit import read_acts
 from zkdeployment.fleet.views.instances import ServicesSnapshot, paths_of_services
-from zkdeployment.fleet.views.snapshot import FleetSnapshot
+from zkdeployment.fleet.views.snapshot import FleetSnapshot, completed_revisions
 from zkdeployment.fleet.views.status import undecided_hosts
 from zkdeployment.publishing.store.assignments import KeptTargets, read_left, read_targets, read_withheld
-from zkdeployment.fleet.views.snapshot import FleetSnapshot, completed_revisions
-from zkdeployment.publishing.store.assignments import read_left, read_targets, read_withheld
 from zkdeployment.publishing.store.cluster import (
     cluster_of,
     decode_published,
