@@ -10,7 +10,7 @@ from zkdeployment.agent.store.role_locks import read_out_of_service
 from zkdeployment.base.host import Host
 from zkdeployment.fleet.daemon_failures import read_failures
 from zkdeployment.fleet.store.audit import read_acts
-from zkdeployment.fleet.views.instances import ServicesSnapshot, paths_of_services
+from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot, paths_of_services
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, completed_revisions
 from zkdeployment.fleet.views.status import undecided_hosts
 from zkdeployment.publishing.store.assignments import KeptTargets, read_left, read_targets, read_withheld
@@ -157,8 +157,14 @@ class ZooKeeperFleetReader:
         return read_targets(self._session, self._session.children(paths.TARGETS) or ())
 
     def services(self, snapshot: FleetSnapshot) -> ServicesSnapshot:
-        """Read the published services with their registered instances, and the inventories that this needs."""
-        targets = self._targets.read_valid(self._session, self._session.get(paths.TARGETS))
+        """Read the services of a snapshot with their registered instances, and the inventories that this needs.
+
+        Nothing is known about services if another revision was published after the snapshot: no host has begun it.
+        """
+        parent = self._session.get(paths.TARGETS)
+        if published_revision(parent) != snapshot.published:
+            return NO_SERVICES
+        targets = self._targets.read_valid(self._session, parent)
         providers = ZooKeeperLiveTree(self._session).providers(paths_of_services(targets, ""))
         services = ServicesSnapshot(targets, providers)
         return services.with_inventories(read_inventories(self._session, undecided_hosts(snapshot, services)))

@@ -37,6 +37,19 @@ def test_a_thousand_services_are_read_in_few_requests_and_their_targets_once(
     assert len(sent) - both == both - 2
 
 
+def test_services_of_a_revision_that_was_published_after_the_snapshot_are_not_judged(
+    client: KazooClient, reader_session: Session
+):
+    write_services(client, 1)
+    reader = ZooKeeperFleetReader(reader_session)
+    snapshot = reader.snapshot()
+    client.delete("/s0/providers/i")
+    before = reader.services(snapshot)
+    write_node(client, "/zkdeployment/targets", {"version": "r2", "sequence": 8})
+    after = reader.services(snapshot)
+    assert [fleet_status(snapshot, services=services).down.count for services in (before, after)] == [1, 0]
+
+
 def test_a_target_that_cannot_be_read_leaves_the_other_facts_of_the_fleet(
     client: KazooClient, reader_session: Session
 ):
