@@ -217,8 +217,10 @@ def former_roles_kept() -> Iterator[None]:
     def leave(self: Any, identity: Any) -> list[str]:
         for request in of_role(self.session, identity):
             self.session.commit(Delete(request.path))
-        if role_locks.read_out_of_service(self.session).get(identity.id, "") == identity.role:
-            self.session.commit(Delete(paths.out_of_service_path(identity.id)))
+        path = paths.out_of_service_path(identity.id)
+        mark = self.session.get(path)
+        if mark is not None and mark.properties.get("role") == identity.role:
+            self.session.commit(Delete(path))
         return []
 
     original = role_locks.RoleRequests.hand_on

@@ -86,13 +86,6 @@ class FailureRecord:
             self._session.commit(Set(self._path, data, node.version))
 
 
-def read_failures(session: Session) -> tuple[DaemonFailure, ...]:
-    """Return the failures of all daemons, by kind and name."""
-    names = sorted(session.children(paths.FAILURES) or ())
-    nodes = session.get_many(f"{paths.FAILURES}/{name}" for name in names)
-    return tuple(failure_of(name, node) for name, node in zip(names, nodes, strict=True) if node is not None)
-
-
 def failure_of(_name: str, node: Node) -> DaemonFailure:
     """Decode the record of a daemon."""
     return DaemonFailure.from_json({**node.properties, "since": node.created})

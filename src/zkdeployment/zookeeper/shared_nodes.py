@@ -14,7 +14,7 @@ from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.zookeeper.reads import Read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
@@ -24,7 +24,59 @@ if TYPE_CHECKING:
 _ROUNDS = 5
 
 
-class FollowedNodes:
+class NodeCopies:
+    """Copies of nodes and of lists of children, from their last reads."""
+
+    def __init__(self) -> None:
+        self._values: dict[Read, Any] = {}
+
+    def node(self, path: str) -> Node | None:
+        """Return the last read state of a node; ``None`` if it does not exist."""
+        found: Node | None = self._values.get(Read(path))
+        return found
+
+    def children(self, path: str) -> Sequence[str]:
+        """Return the sorted names of a node's children at the last read; empty without the node."""
+        found: Sequence[str] = self._values.get(Read(path, children=True)) or ()
+        return found
+
+
+class ReadNodes(NodeCopies):
+    """Copies that each refresh reads anew, without watches. Only one thread may call the methods.
+
+    Nodes whose paths ``last`` do not change while they are wanted: they are read once.
+    """
+
+    def __init__(self, session: Session, last: Callable[[str], bool] = lambda _path: False) -> None:
+        super().__init__()
+        self._session = session
+        self._last = last
+
+    def refresh(self, wanted: Callable[[], Iterable[Read]]) -> None:
+        """Read everything that ``wanted`` returns, which is called again after reads on which it may depend.
+
+        Raises ``UnreachableError``.
+        """
+        former, self._values = self._values, {}
+        for _ in range(_ROUNDS):
+            due = frozenset(wanted()) - self._values.keys()
+            if not due:
+                break
+            known = {read for read in due & former.keys() if former[read] is not None and self._is_lasting(read)}
+            self._values |= {read: former[read] for read in known}
+            self._read(due - known)
+
+    def _is_lasting(self, read: Read) -> bool:
+        return not read.children and self._last(read.path)
+
+    def _read(self, due: Collection[Read]) -> None:
+        nodes, lists = (sorted(read.path for read in due if read.children is of) for of in (False, True))
+        found, names = self._session.look(nodes, lists)
+        self._values |= dict(zip(map(Read, nodes), found, strict=True))
+        self._values |= {Read(path, children=True): each for path, each in zip(lists, names, strict=True)}
+
+
+class FollowedNodes(NodeCopies):
     """A copy of the followed nodes and lists of children.
 
     ``wake`` (which must not block) is called when something may be outdated. Only one thread may call the methods;
@@ -32,10 +84,10 @@ class FollowedNodes:
     """
 
     def __init__(self, session: Session, wake: Callable[[], None]) -> None:
+        super().__init__()
         self._session = session
         self._wake = wake
         self._lock = threading.Lock()
-        self._values: dict[Read, Any] = {}
         self._stale: set[Read] = set()
         self._changed: set[Read] = set()  # changes that ``refresh`` has not returned yet
         self._connection: int | None = None  # the connection that has the watches; a new one has none
@@ -44,16 +96,6 @@ class FollowedNodes:
     def are_stale(self) -> bool:
         """Whether something may be outdated."""
         return bool(self._stale) or self._connection != self._session.link.connections
-
-    def node(self, path: str) -> Node | None:
-        """Return the last read state of a followed node; ``None`` if it does not exist."""
-        found: Node | None = self._values.get(Read(path))
-        return found
-
-    def children(self, path: str) -> Sequence[str]:
-        """Return the sorted names of a followed node's children at the last read; empty without the node."""
-        found: Sequence[str] = self._values.get(Read(path, children=True)) or ()
-        return found
 
     def refresh(self, wanted: Callable[[], Iterable[Read]]) -> frozenset[Read]:
         """Read the outdated nodes, and return the changes since the last call that returned.
@@ -112,7 +154,7 @@ T = TypeVar("T")
 class DecodedNodes:
     """The values in nodes; only one thread may call the methods."""
 
-    def __init__(self, nodes: FollowedNodes) -> None:
+    def __init__(self, nodes: NodeCopies) -> None:
         self._nodes = nodes
         self._decoded: dict[str, tuple[Node, Any]] = {}
 

@@ -12,7 +12,7 @@ from support.repository import Repository
 from support.waiting import wait_until
 from zkdeployment.checks.daemon.check_daemon import CheckJob
 from zkdeployment.config.settings import load
-from zkdeployment.fleet.daemon_failures import FailureRecord, read_failures
+from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.pools.daemon.pool_worker import PoolWorker
 from zkdeployment.pools.program import build_pool_worker
@@ -80,6 +80,6 @@ def test_the_failure_of_a_daemon_ends_with_the_daemon(zookeeper):
             record = FailureRecord(ending, "syncer", identity="adm1 (process 7)")
             record.write("KeyError: 'a'")
             record.write("KeyError: 'b'")
-            (failure,) = read_failures(session)
+            (failure,) = ZooKeeperFleetReader(session).snapshot().failures
             assert (failure.by, failure.message) == ("adm1 (process 7)", "KeyError: 'b'")
-        assert read_failures(session) == ()
+        assert ZooKeeperFleetReader(session).snapshot().failures == ()

@@ -117,15 +117,6 @@ def _held(session: Session, own: Sequence[Request]) -> list[str]:
     return [request.role for request in own if request.path in first]
 
 
-def read_out_of_service(session: Session) -> dict[str, str]:
-    """Return the hosts that are out of service: host id → role."""
-    hosts = session.children(paths.OUT_OF_SERVICE) or []
-    nodes = session.get_many(map(paths.out_of_service_path, hosts)) if hosts else []
-    return {
-        host: str(node.properties.get("role")) for host, node in zip(hosts, nodes, strict=True) if node is not None
-    }
-
-
 def _delete(session: Session, path: str) -> None:
     with contextlib.suppress(TransactionError):  # removed in the meantime
         session.commit(Delete(path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
@@ -337,7 +338,7 @@ class ZooKeeperFeed:
     def _follow(self, session: Session) -> None:
         """Follow the fleet until the end; raises only errors that a new session may resolve."""
         nodes = FollowedNodes(session, self._wake.set)
-        assembly = FleetAssembly(nodes, lambda parent: self._targets.read_valid(session, parent))
+        assembly = FleetAssembly(nodes, partial(self._targets.read_valid, session))
         session.on_change(self._wake.set)
         self._inventories, self._of_session = DeployedInventories(session), {}
         self._live_outputs = outputs = LiveOutputs(session)

@@ -185,13 +185,6 @@ def stopped_groups(session: Session) -> frozenset[str]:
     return frozenset(map(unquote, session.children(paths.GROUP_STOPS) or ()))
 
 
-def read_group_stops(session: Session) -> tuple[GroupStop, ...]:
-    """Return the stops of groups, sorted by group."""
-    names = sorted(session.children(paths.GROUP_STOPS) or ())
-    nodes = session.get_many(f"{paths.GROUP_STOPS}/{name}" for name in names)
-    return tuple(group_stop_of(name, node) for name, node in zip(names, nodes, strict=True) if node is not None)
-
-
 def group_stop_of(name: str, node: Node) -> GroupStop:
     """Decode the node of a stop."""
     return GroupStop.from_json(node.properties, group=unquote(name))

@@ -11,9 +11,10 @@ import pytest
 from support.waiting import wait_until
 from support.zookeeper import expire_session, sent_requests
 from zkdeployment.agent.files.run_directory import JoinedRoles
-from zkdeployment.agent.store.role_locks import RoleRequests, read_out_of_service, requests
+from zkdeployment.agent.store.role_locks import RoleRequests, requests
 from zkdeployment.base.errors import HostFilesError, LockLostError, TreeError, UnreachableError
 from zkdeployment.base.host import Identity
+from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.zookeeper.session import Session
 from zkdeployment.zookeeper.transactions import Delete
 
@@ -241,15 +242,15 @@ def test_a_host_that_hands_its_lock_on_is_out_of_service_until_it_releases_the_l
     assert not theirs.acquire(0)
     assert RoleRequests(session, JoinedRoles()).hand_on(Identity("1", "web1", "web")) == ["web"]
     assert theirs.acquire(60)
-    assert read_out_of_service(other) == {"1": "web"}
+    assert ZooKeeperFleetReader(other).snapshot().out_of_service == {"1": "web"}
     again = lock(session)
     assert not again.acquire(0)
     again.withdraw()
-    assert read_out_of_service(other) == {"1": "web"}
+    assert ZooKeeperFleetReader(other).snapshot().out_of_service == {"1": "web"}
     theirs.release()
     assert again.acquire(60)
     again.release()
-    assert read_out_of_service(other) == {}
+    assert ZooKeeperFleetReader(other).snapshot().out_of_service == {}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +263,7 @@ def test_a_host_without_the_lock_releases_no_lock_and_leaves_the_queue(session, 
     assert not RoleRequests(other, JoinedRoles()).hand_on(identity)
     expected = ["1", "2"] if identity.id == "3" else ["1"]
     assert [request.requestor for request in requests(session, "web")] == expected
-    assert read_out_of_service(session) == {}
+    assert ZooKeeperFleetReader(session).snapshot().out_of_service == {}
 
 
 def test_an_unreadable_request_holds_the_lock_until_it_is_removed(session):
@@ -372,9 +373,9 @@ def test_a_host_with_another_role_leaves_the_queue_of_its_former_role_and_is_in_
     joined = JoinedRoles(memory if known else MemoryOfRequests())
     assert RoleRequests(session, joined).hand_on(now, former=True) == ["web"]
     assert theirs.acquire(60)
-    assert read_out_of_service(other) == {"1": "web"}
+    assert ZooKeeperFleetReader(other).snapshot().out_of_service == {"1": "web"}
     assert RoleRequests(session, joined).leave(now) == []
-    assert read_out_of_service(other) == {}
+    assert ZooKeeperFleetReader(other).snapshot().out_of_service == {}
 
 
 def test_a_host_keeps_the_lock_of_its_role_when_it_releases_those_of_former_roles(session):
