@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line; exit with a message if they are invalid."""
     parser = argparse.ArgumentParser(
         prog="scripts/simulate",
         description="Simulate fleets with faults, one for each seed, and check the invariants of a deployment.",
@@ -53,7 +54,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    options = _parse(sys.argv[1:])
+    options = parse(sys.argv[1:])
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is a part of a seed's outcome
         os.execve(
             sys.executable,

@@ -49,6 +49,10 @@ _LATER = 2**53
 
 _FAILURE = re.compile(rb"boom-([0-9]+)-")
 
+#: The begin of the violation for an error in a program's code, and such an error in a node.
+PROGRAM_DEFECT = "a defect of a program"
+_DEFECT = re.compile(rb"unexpected (?:Attribute|Index|Key|Name|Type)Error: [^;]*")
+
 
 class Checks:
     """The checks of one world. ``violations`` are sentences; a simulation ends with the first.
@@ -289,6 +293,7 @@ class Checks:
         """Check a transaction of any client."""
         self.commits += 1
         judged = False
+        self._check_defects(changes)
         self._check_failed(changes)
         if not self._world.theme.signed:
             self._grants.committed(changes)
@@ -368,6 +373,12 @@ class Checks:
         is_forged = node is not None and not node.owner  # an attacker's: the nodes of agents are ephemeral
         if machine is not None and version is not None and not is_forged:
             self.version_recorded(machine, version, "its node", properties.get("sequence"))
+
+    def _check_defects(self, changes: Sequence[Change]) -> None:
+        """Check that no program reports an error in its code."""
+        for change in changes:
+            if (defect := _DEFECT.search(change.data)) is not None:
+                self.fail(f"{PROGRAM_DEFECT}: {defect[0].decode()} ({change.path})")
 
     def _check_failed(self, changes: Sequence[Change]) -> None:
         """Check that a host's failure stops a running fleet only if the fleet has the failed publication."""

@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from simulation.checks import PROGRAM_DEFECT
 from simulation.mutations import DEFECTS, MUTATIONS
 from simulation.promotions import PromotionOptions, PromotionWorld, run_promotions
 from simulation.world import Options, World
@@ -57,7 +58,10 @@ def _run_promotions(wanted: argparse.Namespace) -> int:
 
 
 def _run_mutations(wanted: argparse.Namespace) -> int:
-    """Show for each mutation the first seed that finds it; return 1 if one is not found."""
+    """Show for each mutation the first seed that finds it; return 1 if one is not found.
+
+    A mutation that makes the program fail by itself is broken: it does not show what the mechanism prevents.
+    """
     missed = 0
     for name, mutation in {**MUTATIONS, **DEFECTS}.items():
         if wanted.mutations and name not in wanted.mutations:
@@ -66,7 +70,9 @@ def _run_mutations(wanted: argparse.Namespace) -> int:
             with mutation.change():
                 result = World(replace(_options(wanted, seed), theme=mutation.theme)).run()
             if result.violations:
-                _say(f"found: {name}: {result.sentence}")
+                is_broken = result.violations[0].startswith(PROGRAM_DEFECT)
+                missed += is_broken
+                _say(f"{'broken' if is_broken else 'found'}: {name}: {result.sentence}")
                 break
         else:
             missed += 1

@@ -56,7 +56,7 @@ def no_lock_check() -> contextlib.AbstractContextManager[Any]:
 
 def _check_control(supervision: Any, changed: object = None, *, midway: bool = False) -> None:
     del changed, midway
-    supervision._control.check()
+    supervision._reporting.control.check()
 
 
 def no_stop_check() -> contextlib.AbstractContextManager[Any]:
@@ -470,50 +470,50 @@ class Mutation:
 
 MUTATIONS = {
     "no lock check": Mutation(no_lock_check, "order", first=15),
-    "no stop check": Mutation(no_stop_check, "mixed", first=2),
-    "no compare-and-set": Mutation(no_compare_and_set, "stops", first=5),
+    "no stop check": Mutation(no_stop_check, "mixed", first=5),
+    "no compare-and-set": Mutation(no_compare_and_set, "stops", first=6),
     "version recorded early": Mutation(version_recorded_early, "mixed"),
     "order between services ignored": Mutation(order_ignored, "order", first=10),
     "the end of a role's bracket is skipped": Mutation(ending_skipped, "strategies"),
     "signatures ignored": Mutation(signatures_ignored, "attacks", first=4),
-    "old publications believed": Mutation(old_publications_believed, "attacks", first=9),
-    "properties not verified": Mutation(verified_properties_ignored, "attacks", first=42),
-    "changed properties ignored": Mutation(properties_ignored, "order", first=7),
-    "failed metrics ignored": Mutation(metrics_ignored, "analyses", first=10),
+    "old publications believed": Mutation(old_publications_believed, "attacks", first=11),
+    "properties not verified": Mutation(verified_properties_ignored, "attacks", first=46),
+    "changed properties ignored": Mutation(properties_ignored, "order", first=9),
+    "failed metrics ignored": Mutation(metrics_ignored, "analyses", first=13),
     "the stop of a group is ignored": Mutation(group_stops_ignored, "group stops"),
-    "the groups of a publication are ignored": Mutation(groups_from_markers, "group stops", first=6),
+    "the groups of a publication are ignored": Mutation(groups_from_markers, "group stops", first=21),
     "a host in maintenance begins a step": Mutation(maintenance_ends_no_deployments, "maintenance"),
     "a retry outlives stops": Mutation(retries_outlive_stops, "retries"),
     "all hosts follow a retry": Mutation(retries_for_all, "retries", first=4),
     "a retry forgets the stops": Mutation(retries_forget_stops, "retries"),
     "a retried host continues without a grant": Mutation(deployments_outlive_retries, "retries", first=8),
-    "a retried host stops the resumed fleet": Mutation(failures_stop_resumed_fleets, "retries", first=39),
-    "a retry outlives a version by hand": Mutation(retries_outlive_hands, "retries", first=37),
-    "an import ignores a retry": Mutation(imports_ignore_retries, "retries", first=2),
-    "a retry outlives its success": Mutation(retries_outlive_successes, "retries", first=40),
+    "a retried host stops the resumed fleet": Mutation(failures_stop_resumed_fleets, "retries", first=59),
+    "a retry outlives a version by hand": Mutation(retries_outlive_hands, "retries", first=59),
+    "an import ignores a retry": Mutation(imports_ignore_retries, "retries", first=14),
+    "a retry outlives its success": Mutation(retries_outlive_successes, "retries", first=51),
 }
 
 DEFECTS = {
     "the version stands while the host changes": Mutation(version_not_given_up, "mixed"),
     "a tolerated failure keeps the role's lock": Mutation(role_lock_kept, "strategies", first=52),
-    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=46),
+    "an unfinished publication leaves its services": Mutation(new_tops_not_listed, "publications", first=52),
     "an import mixes two trees": Mutation(imports_unseen, "imports", first=6),
-    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=38),
+    "a failure is lost during an outage": Mutation(failure_not_kept, "outages", first=43),
     "a stop survives a resume": Mutation(stops_uncompared, "stops"),
     "git runs in the repository of a service's user": Mutation(installed_repositories_used, "checkouts"),
     "a tag is taken for a commit": Mutation(names_before_commits, "checkouts"),
-    "a host with publishers believes a forged node": Mutation(forged_nodes_believed, "attacks", first=3),
+    "a host with publishers believes a forged node": Mutation(forged_nodes_believed, "attacks", first=4),
     "a host of another role keeps the lock of its former role": Mutation(former_roles_kept, "roles", first=3),
-    "a repeated publication ends waits": Mutation(missing_order_ends_waits, "repetitions", first=3),
+    "a repeated publication ends waits": Mutation(missing_order_ends_waits, "repetitions", first=10),
     "what is pruned stays on converged hosts": Mutation(revision_counts_as_publication, "repetitions", first=9),
-    "another name or role of a host is ignored": Mutation(identity_ignored, "repetitions", first=14),
+    "another name or role of a host is ignored": Mutation(identity_ignored, "repetitions", first=19),
     "a repeated publication prevents the rollback": Mutation(
         recovery_of_the_last_publication_only, "rollbacks", first=4
     ),
-    "a gap of the coordinator skips measurements": Mutation(gaps_measured, "analyses", first=13),
-    "an obsolete failure stops the fleet": Mutation(obsolete_failures_stop, "outages", first=7),
-    "a script that outlives its agent loses its lock": Mutation(orphans_unprotected, "restarts"),
-    "an error beside a script frees its lock": Mutation(errors_end_waits, "group stops", first=5),
+    "a gap of the coordinator skips measurements": Mutation(gaps_measured, "analyses", first=17),
+    "an obsolete failure stops the fleet": Mutation(obsolete_failures_stop, "outages", first=12),
+    "a script that outlives its agent loses its lock": Mutation(orphans_unprotected, "restarts", first=3),
+    "an error beside a script frees its lock": Mutation(errors_end_waits, "group stops", first=8),
     "the software of a stopped group changes": Mutation(
         software_of_stopped_groups_changes, "group stops", first=34
     ),

@@ -8,10 +8,13 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from simulation.mutations import DEFECTS, MUTATIONS
+from simulation import command
+from simulation.__main__ import parse
+from simulation.mutations import DEFECTS, MUTATIONS, Mutation
 from support.commands import run
 
 pytestmark = pytest.mark.timeout(1300)  # a minute of processor time, more on a busy machine
@@ -36,17 +39,30 @@ def test_the_invariants_detect_defects(mutations, name):
     assert f"found: {name}: " in mutations, mutations
 
 
+def test_a_mutation_that_does_not_fit_the_code_is_broken_and_not_found(monkeypatch, capsys):
+    def check(_supervision):
+        """Check without the arguments of the caller."""
+
+    def outdated():
+        return mock.patch("zkdeployment.agent.daemon.deployment.Supervision._check_cluster", check)
+
+    monkeypatch.setattr(command, "MUTATIONS", {"old": Mutation(outdated, "mixed")})
+    monkeypatch.setattr(command, "DEFECTS", {})
+    assert command.run(parse(["--mutations", "--seeds", "1"])) == 1
+    assert capsys.readouterr().out.startswith("broken: old: ")
+
+
 #: The options of fleets, and how many of their seeds run in each commit and at night.
 FLEETS = {
-    "--faults 240 --hosts 4": (20, 50),
-    "--first 1001 --faults 60 --hosts 3 --services 3": (50, 150),
-    "--theme checkouts --faults 240": (4, 12),
-    "--theme repetitions --faults 240": (8, 24),
-    "--theme rollbacks --faults 240": (6, 24),
-    "--theme analyses --faults 1800": (6, 24),
-    "--theme retries --faults 240": (8, 24),
-    "--theme 'group stops' --faults 240": (8, 24),
-    "--theme maintenance --faults 240": (8, 24),
+    "--faults 240 --hosts 4": (10, 50),
+    "--first 1001 --faults 60 --hosts 3 --services 3": (20, 150),
+    "--theme checkouts --faults 240": (3, 12),
+    "--theme repetitions --faults 240": (4, 24),
+    "--theme rollbacks --faults 240": (4, 24),
+    "--theme analyses --faults 1800": (4, 24),
+    "--theme retries --faults 240": (4, 24),
+    "--theme 'group stops' --faults 240": (4, 24),
+    "--theme maintenance --faults 240": (4, 24),
 }
 
 
