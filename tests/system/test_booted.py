@@ -1,7 +1,9 @@
 """Hosts with a booted systemd: the RPM, its units and its upgrade, reboots and power failures at bad moments."""
 
 import re
+import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +59,9 @@ TREE = """\
 UPGRADED = f"patches = ['zkdeployment {VERSION}-2']"
 
 HOSTS = ("app1", "app2", "app3")
+
+#: The units that run the nightly tests of this repository.
+NIGHTLY = Path(__file__).resolve().parents[2] / ".ci" / "systemd"
 
 # Building the RPM takes most of a minute.
 pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
@@ -335,6 +340,31 @@ def test_a_host_recovers_from_a_power_failure_during_a_package_transaction(fleet
         converge(fleet, revision)
         assert host.run("rpm", "-q", "--qf", "%{VERSION} ", "shop").stdout == f"{version} "
         assert host.run("rpm", "-V", "shop").stdout == ""
+
+
+@pytest.mark.nightly
+def test_a_timer_runs_the_nightly_tests_of_the_newest_commit(fleet):
+    machine = fleet.machine("ci")
+    units = machine.path("/etc/systemd/system")
+    shutil.copytree(NIGHTLY, units, dirs_exist_ok=True)
+    soon = units / "zkdeployment-nightly@.timer.d" / "soon.conf"
+    soon.parent.mkdir()
+    soon.write_text("[Timer]\nOnCalendar=\nRandomizedDelaySec=0\nOnActiveSec=0\n")
+    git = ("git", "-C", "/srv/origin", "-c", "user.name=n", "-c", "user.email=n@example.com")
+    machine.run("git", "init", "--quiet", "--initial-branch=main", "/srv/origin")
+    script = machine.path("/srv/origin/.ci/run")
+    script.parent.mkdir()
+    for version in ("old", "new"):
+        script.write_text(f'echo {version} "$PWD $*" >>/srv/ran\n')
+        machine.run(*git, "add", ".ci")
+        machine.run(*git, "commit", "--quiet", "-m", version)
+        if version == "old":
+            machine.run("git", "clone", "--quiet", "/srv/origin", "/srv/zkdeployment")
+    machine.run("systemctl", "enable", "--now", "zkdeployment-nightly@srv-zkdeployment.timer")
+    wait_until(machine.path("/srv/ran").exists, "the tests run")
+    wait_until(
+        lambda: machine.path("/srv/ran").read_text() == "new /srv/zkdeployment --nightly\n", "the newest commit"
+    )
 
 
 def test_the_removal_of_the_packages_ends_all_units(central):
