@@ -10,24 +10,15 @@ from benchmarks.results import HEADINGS, SCALES, Result
 from support.commands import run
 from support.fresh_checkout import environment, make_checkout
 
-#: The benchmarks that take most of the processor time of all of them, also of tiny fleets.
-SLOW = (
-    "agent",
-    "hanging",
-    "monitoring",
-    "packages",
-    "pages",
-    "repositories",
-    "rerun",
-    "rollout",
-    "scale",
-    "service",
-)
-QUICK = tuple(name for name in NAMES if name not in SLOW)
+#: The benchmarks of each commit: one without ZooKeeper, and one with it.
+QUICK = ("parse", "watches")
+OTHERS = tuple(name for name in NAMES if name not in QUICK)
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("names", [QUICK, pytest.param(SLOW, marks=pytest.mark.nightly)], ids=["quick", "slow"])
+@pytest.mark.parametrize(
+    "names", [QUICK, pytest.param(OTHERS, marks=pytest.mark.nightly)], ids=["quick", "others"]
+)
 def test_benchmarks_of_tiny_fleets_yield_results_with_what_their_script_installs(place, names):
     checkout = make_checkout(place / names[0])
     done = run(checkout / "scripts" / "benchmark", "--tiny", *names, env=environment())

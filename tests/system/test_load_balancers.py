@@ -29,7 +29,7 @@ VERSIONS = ("1.0", "1.1", "1.2")
 #: The requests through each load balancer while the service rolls to the next version, and the seconds between two
 #: requests of a client: a load balancer gets all requests in about the time of a roll, and the clients do not take
 #: the processors from the fleet.
-FEW = 2_000, 0.02
+FEW = 500, 0.1
 MANY = 10_000, 0.004
 
 #: The seconds for which instances go on answering after they left the list.

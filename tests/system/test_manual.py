@@ -15,7 +15,8 @@ SEQUELS = ["script", "approval"]
 #: The pages whose commands only read the sandbox's state.
 LOOKING = [page for page in PAGES if page not in {"tutorial", "monitoring", "pools", *SEQUELS}]
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features]
+# tests/unit/test_manual.py parses all commands, and test_demo.py runs a checkout's first command, in each commit.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.all_features, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,6 @@ def test_the_tutorial_leaves_the_fleet_in_the_documented_state(shell):
     assert status == 0, printed
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("page", SEQUELS)
 def test_pages_that_continue_the_tutorial_work_as_documented(page, shell):
     for command in commands(page):
@@ -58,7 +58,6 @@ def test_nothing_is_left_when_the_tutorial_is_over(shell):
     assert (sandbox_processes(sandbox), sandbox.exists()) == ([], False)
 
 
-@pytest.mark.nightly
 def test_checks_are_rolled_out_as_documented(place):
     with opened_shell(place) as shell:
         for command in commands("monitoring"):

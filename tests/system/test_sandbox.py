@@ -300,6 +300,7 @@ def test_an_ensemble_of_three_survives_the_loss_of_one(make_box):
     assert ensemble.sandbox("start", "zookeeper1").returncode == 0
 
 
+@pytest.mark.nightly
 def test_several_fleets_have_an_ensemble_a_branch_and_a_service_each_and_one_promoter(make_box):
     home = make_box("home")
     home.up("--hosts", "1", "--fleets", "2")

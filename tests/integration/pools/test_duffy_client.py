@@ -123,6 +123,7 @@ def running_worker(directory: Path, zookeeper: str, centre: DataCentre) -> Itera
             assert child.wait() == 0, (directory / "worker.log").read_text()
 
 
+@pytest.mark.nightly  # test_leasing_api.py has the requests and answers of Duffy
 def test_the_released_client_leases_real_machines_and_gives_them_back(
     tmp_path: Path, zookeeper: str, publishing: Publishing, centre: DataCentre
 ):

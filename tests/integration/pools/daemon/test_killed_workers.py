@@ -156,7 +156,7 @@ def check(case: Case) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # a task was killed
-@pytest.mark.parametrize("part", [0, 1])
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_workers_killed_at_each_write_neither_lose_nor_repeat_work(zookeeper: str, part: int):
     with Case(zookeeper, 0) as undisturbed:
         play(undisturbed)
