@@ -123,9 +123,14 @@ def test_a_machine_that_was_frozen_admits_no_key_after_the_worker_gave_up(machin
     begins.write_text("while [ -e /root/frozen ]; do sleep 0.05; done\n")
     frozen.touch()
     server = listener(node.root.parent)
-    public, keys = make_key(tmp_path / "tenant"), SshTenantKeys(machines.key, machines.configuration, timeout=3)
-    with pytest.raises(ProgramError, match="did not end within 3 s"):
-        keys.write(node.address, [public])
+    public = make_key(tmp_path / "tenant")
+    # On a busy machine, ssh may not even connect in a short time.
+    for limit in (3, 9, 27):
+        keys = SshTenantKeys(machines.key, machines.configuration, timeout=limit)
+        with pytest.raises(ProgramError, match=f"did not end within {limit} s"):
+            keys.write(node.address, [public])
+        if server.children():
+            break
     assert server.children()
     frozen.unlink()
     wait_until(lambda: not server.children(), "the end of the script")

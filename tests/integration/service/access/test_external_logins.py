@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from support.service import form_token, running_service
+from support.waiting import wait_until
 from support.web.openid import CLIENT_ID, SECRET, OpenIdServer
 from zkdeployment.base.act import Act
 from zkdeployment.service.settings import ServerSettings
@@ -161,6 +162,7 @@ class TestProxies:
                 # Another person at the same proxy, another role, or a request around the proxy needs a new login.
                 assert audit_as(browser, {"X-Remote-User": "bob"}) == 401
                 assert audit_as(browser, {"X-Remote-Groups": "staff"}) == 401
+                wait_until(service.has_read, "the service has read the fleet")
                 assert 'id="fleet-state"' in browser.get("/missing").text
                 assert 'id="fleet-state"' not in browser.get("/missing", headers={"X-Remote-User": "bob"}).text
                 session = {"Cookie": f"session={browser.cookies['session']}"}

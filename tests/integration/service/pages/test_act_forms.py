@@ -86,10 +86,13 @@ class Stage:
         """Submit a form, which leads back to a page."""
         answer = submit(self.browser, form, button, texts, *ticks)
         assert (answer.status_code, answer.headers.get("location")) == (303, back), answer.text
+        self.wait_for_the_act()
+
+    def wait_for_the_act(self) -> None:
+        """Wait until pages show all nodes that the last act wrote: the service may read one of them earlier."""
         wait_until(self._has_read_the_act, "the service has read what the act wrote")
 
     def _has_read_the_act(self) -> bool:
-        """Whether pages show the present state: after an act, the service waits for that only for a moment."""
         read, written = (
             self.service.adapters.feed.snapshot().fleet,
             self.service.adapters.operator.fleet.snapshot(),
@@ -259,8 +262,7 @@ def refused(stage: Stage, form: Response, button: str, *words: str) -> Response:
 
 def bob_stops(stage: Stage) -> None:
     stage.service.adapters.operator.cluster.stop(Act("bob", "stop", "web loses sessions", 1.0))
-    feed = stage.service.adapters.feed
-    wait_until(lambda: any(stop.by == "bob" for stop in feed.snapshot().fleet.stops), "the stop is read")
+    stage.wait_for_the_act()
 
 
 def test_a_form_that_was_opened_before_a_stop_does_not_publish_after_it(stage: Stage, tmp_path: Path):

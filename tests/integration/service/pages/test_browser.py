@@ -259,7 +259,7 @@ def test_an_event_does_not_take_back_a_filter_whose_answer_is_on_its_way(stage):
 def test_filters_survive_acts_reloads_and_the_history_of_the_browser(stage):
     with stage.page() as page:
         page.get_by_role("link", name="130 converged").click()
-        expect(page.locator("a.filter[aria-current]")).to_have_count(1)
+        expect(page.locator("#states a.filter[aria-current]")).to_have_count(1)
         page.get_by_role("link", name="Next").click()
         expect(page.locator("#list")).to_contain_text("51 to 100 of 130 hosts")
         view = page.url
