@@ -1,17 +1,17 @@
-"""Acts: interventions of operators in the fleet, and the maintenance of hosts by an act."""
+"""Acts: interventions of operators in the fleet, the maintenance of hosts, and decisions that are due."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from zkdeployment.base.durations import duration_seconds
-from zkdeployment.base.records import APART, Key, Record
+from zkdeployment.base.durations import age, duration_seconds
+from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 #: The longest reason that is kept, in characters.
 MAX_REASON_LENGTH = 500
@@ -115,3 +115,44 @@ def maintenance_end(text: str, now: float) -> float | None:
 def describe_maintenance(hosts: Iterable[tuple[str, Maintenance]]) -> str:
     """Return hosts in maintenance, given by names and records, as part of a sentence; empty without any."""
     return listing([f"{name} is {maintenance}" for name, maintenance in hosts], _NAMED)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionForm:
+    """The form of the act that makes a decision: the name of the act, the label of its link, and its fields."""
+
+    act: str
+    label: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Record):
+    """A decision for which a ``subject`` waits since a time in seconds since the epoch.
+
+    ``group`` is the group of the rollout that waits, if one does. ``command`` is the verb that makes the decision,
+    ``effect`` what the verb does, and ``form`` the form with the same effect.
+    """
+
+    subject: str
+    reason: str
+    since: float
+    command: str
+    form: Annotated[DecisionForm, APART]
+    group: str | None = None
+    effect: Annotated[str, APART] = "continues"
+
+    @property
+    def advice(self) -> str:
+        """The reason, and the verb that makes the decision."""
+        return f"{self.reason}; '{self.command}' {self.effect}"
+
+    @shown("sentence")
+    def __str__(self) -> str:
+        return f"{self.subject} waits for a decision: {self.advice}"
+
+
+def describe_decision(decision: Decision, now: float) -> str:
+    """Return a sentence on a decision, and for how long it has been due; ``now`` is in seconds since the epoch."""
+    waited = age(max(0.0, now - decision.since))
+    return f"{decision.subject} has waited for a decision for {waited}: {decision.advice}"

@@ -3,6 +3,7 @@
 from zkdeployment.base.features import Feature, function_in, value_in
 from zkdeployment.cli.places import LazyVerb, VerbPlaces
 from zkdeployment.documents.places import DocumentPlaces
+from zkdeployment.fleet.decisions import DecisionPlaces
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.publishing.daemon.places import SyncerPlaces
 from zkdeployment.publishing.places import PublishingPlaces
@@ -20,6 +21,11 @@ FEATURE = Feature(
         FleetPlaces(
             feed_parts=value_in(".intents.feed", "FEED_PARTS"),
             governing_records=function_in(".intents.feed", "governing_records"),
+        ),
+        DecisionPlaces(
+            directory=value_in(".intents.store.records", "INTENTS"),
+            is_used=lambda published: bool(published.intents),
+            decide=function_in(".intents.store.records", "decision_of"),
         ),
         ServicePlaces(
             acts=value_in(".intents.user_acts", "ACTS"),

@@ -417,16 +417,16 @@ def fleet_acts(snapshot: FleetSnapshot, back: str, user: User) -> tuple[ActLink,
     )
 
 
+#: The most decisions of features with a link.
+_MOST_DECISIONS = 3
+
+
 def decision_acts(status: FleetStatus, back: str, user: User) -> tuple[ActLink, ...]:
-    """Return the acts for which the rollout waits, as far as the rights of the user permit."""
-    links = (
-        act_link(f"rollout-{each.directive.value}", back, user, group=each.group or "")
-        for each in status.decisions
-    )
+    """Return the acts that make the first decisions due, as far as the rights of the user permit."""
+    due = [each.form for each in (*status.rollout_decisions, *status.feature_decisions[:_MOST_DECISIONS])]
+    links = (act_link(form.act, back, user, **form.fields) for form in due)
     return tuple(
-        replace(link, label=f"{each.directive.value.capitalize()} {each.group or 'the rollout'}")
-        for link, each in zip(links, status.decisions, strict=True)
-        if link is not None
+        replace(link, label=form.label) for link, form in zip(links, due, strict=True) if link is not None
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
+from zkdeployment.base.act import Decision, DecisionForm
 from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.durations import age, clock_time
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
@@ -549,53 +550,32 @@ def _groups(state: RolloutState, now: float) -> Iterator[GroupStatus]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Record):
-    """A decision of an operator, for which a group waits since a time in seconds since the epoch.
-
-    Without a ``group``, the whole rollout is paused. ``command`` is the verb that lets it continue, by a
-    ``directive``.
-    """
-
-    group: str | None
-    reason: str
-    since: float
-    command: str
-    directive: Annotated[Directive, APART]
-
-    @property
-    def subject(self) -> str:
-        """The group that waits, or the rollout."""
-        return "the rollout" if self.group is None else f"group {self.group}"
-
-    @property
-    def advice(self) -> str:
-        """The reason, and the verb that lets the rollout continue."""
-        return f"{self.reason}; '{self.command}' continues"
-
-    @shown("sentence")
-    def __str__(self) -> str:
-        return f"{self.subject} waits for a decision: {self.advice}"
-
-
 def decisions(state: RolloutState) -> tuple[Decision, ...]:
     """Return the decisions for which a rollout under way waits; none is due while it can begin another group."""
     if state.ended is not None:
         return ()
     if state.paused is not None:
-        command = f"zkdeployment {state.kind.verb} resume"
-        return (Decision(None, str(state.paused), state.paused.time, command, Directive.RESUME),)
+        return (_decision(state, Directive.RESUME, str(state.paused), state.paused.time),)
     since = last_movement(state) if state.waiting_since is None else state.waiting_since
     return tuple(
-        Decision(name, reason, since, f"zkdeployment {state.kind.verb} promote {name}", Directive.PROMOTE)
-        for name, reason in _waiting_groups(state)
+        _decision(state, Directive.PROMOTE, reason, since, name) for name, reason in _waiting_groups(state)
     )
 
 
-def describe_decision(decision: Decision, now: float) -> str:
-    """Return a sentence on a decision, and for how long it has been due; ``now`` is in seconds since the epoch."""
-    waited = age(max(0.0, now - decision.since))
-    return f"{decision.subject} has waited for a decision for {waited}: {decision.advice}"
+def _decision(
+    state: RolloutState, directive: Directive, reason: str, since: float, group: str | None = None
+) -> Decision:
+    """Return the decision that lets a group continue, or the whole rollout without a group."""
+    verb = state.kind.verb
+    label = f"{directive.value.capitalize()} {group or 'the rollout'}"
+    return Decision(
+        "the rollout" if group is None else f"group {group}",
+        reason,
+        since,
+        " ".join(filter(None, ("zkdeployment", verb, directive.value, group))),
+        DecisionForm(f"{verb}-{directive.value}", label, {"group": group or ""}),
+        group,
+    )
 
 
 def _waiting_groups(state: RolloutState) -> Iterator[tuple[str, str]]:

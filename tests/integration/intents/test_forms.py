@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,9 @@ import pytest
 
 from support.branches import Branch
 from support.builders import make_package
+from support.commands import invoke
 from support.fleets.written import WrittenFleet
+from support.forks import run_forked
 from support.intents import GROUP
 from support.service import running_service
 from support.waiting import wait_until
@@ -20,7 +23,8 @@ from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
-from zkdeployment.intents.documents.values import UpdateRule
+from zkdeployment.intents.documents.values import IntentState, UpdateRule
+from zkdeployment.intents.store.records import INTENTS
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from support.service import RunningService
 
 SHOP = "/v2/projects/p1/composite-apps/store/v1/deployment-intent-groups/shop"
+IDENTITY = Identity("w0", "w0.example.com")
 PAGE = "/intents/p1/store/v1/shop"
 TREE = """\
 /p1
@@ -56,11 +61,14 @@ TREE = """\
 class Stage:
     """A fleet of one host, a syncer that publishes when it is told to, and an operator's browser."""
 
-    def __init__(self, branch: Branch, service: RunningService, syncer: Syncer, browser: Client) -> None:
+    def __init__(
+        self, branch: Branch, service: RunningService, syncer: Syncer, browser: Client, fleet: WrittenFleet
+    ) -> None:
         self.branch = branch
         self.service = service
         self.browser = browser
         self._syncer = syncer
+        self._fleet = fleet
 
     def push(self, version: str, **intent: object) -> None:
         """Push a version of the front, and the group."""
@@ -72,6 +80,12 @@ class Stage:
         self._syncer.sync(SyncOptions(force=True))
         sequence = self.service.adapters.operator.fleet.published().sequence
         wait_until(lambda: self._read() >= sequence, "the service has read the publication")
+
+    def converge(self, revision: str) -> None:
+        """Let the host have a revision, and wait until the service has read that."""
+        self._fleet.register(Host(IDENTITY, revision))
+        feed = self.service.adapters.feed
+        wait_until(lambda: feed.snapshot().status.converged, "the service has read the host")
 
     def _read(self) -> int:
         try:
@@ -100,14 +114,13 @@ def stage(zookeeper: str, tmp_path: Path) -> Iterator[Stage]:
         Session(zookeeper) as session,
         running_service(zookeeper, commits=branch.commits()) as service,
     ):
-        identity = Identity("w0", "w0.example.com")
-        fleet.register(Host(identity))
+        fleet.register(Host(IDENTITY))
         packages = {"glibc": (make_package("glibc", "2.34"),)}
-        write_inventory(session, KnownHost(identity, Inventory(packages=packages), 5.0))
+        write_inventory(session, KnownHost(IDENTITY, Inventory(packages=packages), 5.0))
         source = GitSource(str(branch.bare), tmp_path / "syncer" / "tree", gap=0)
         syncer = Syncer(source, ZooKeeperPublications(session), SystemClock())
         with service.browser(service.add_user(Role.OPERATOR, "ann")) as browser:
-            yield Stage(branch, service, syncer, browser)
+            yield Stage(branch, service, syncer, browser, fleet)
 
 
 def test_an_approval_shows_the_content_the_differences_and_the_plan_and_covers_only_that(stage: Stage):
@@ -207,3 +220,43 @@ def test_services_are_released_and_adopted_by_forms(stage: Stage):
     ):
         assert stage.browser.get("/acts/intent-adopt", params=wrong).status_code == status
     assert stage.browser.get("/acts/intent-release?path=/none").status_code == 404
+
+
+def test_an_intent_that_waits_for_its_approval_is_seen_everywhere_and_approved_from_every_page(stage, zookeeper):
+    stage.push("1.2", state=IntentState.CREATED)
+    stage.sync()
+    revision = stage.branch.tip()
+    stage.converge(revision)
+    waits = "intent p1/store/v1/shop waits for a decision: it is not approved, so nothing of it is deployed"
+    command = "'zkdeployment intent approve p1/store/v1/shop' approves it"
+
+    status = invoke("status", "-o", "json", "-z", zookeeper)
+    monitored = run_forked("monitor", "--cluster", "-z", zookeeper)
+    page = stage.browser.get("/").text
+
+    (decision,) = json.loads(status.stdout)["decisions"]
+    assert (status.returncode, decision["sentence"]) == (4, f"{waits}; {command}")
+    assert (monitored.returncode, command in monitored.stdout) == (1, True), monitored.stdout
+    assert "<h1>Intent p1/store/v1/shop waits for a decision</h1>" in page
+    assert invoke("status", "--wait", revision, "--timeout", 60, "-z", zookeeper).returncode == 0
+    read = stage.service.adapters.operator.fleet.snapshot().decisions
+    assert read == stage.service.adapters.feed.snapshot().fleet.decisions != ()
+
+    stage.act(stage.open("/locks", "Approve p1/store/v1/shop"), "Approve")
+    stage.converge(stage.branch.tip())
+    status = invoke("status", "-o", "json", "-z", zookeeper)
+    assert (status.returncode, json.loads(status.stdout)["decisions"]) == (0, [])
+    assert "<h1>The host has the wanted revision</h1>" in stage.browser.get("/").text
+
+
+def test_a_fleet_without_intents_sends_no_request_for_decisions(stage, monkeypatch):
+    stage.sync()
+    read, session = [], stage.service.adapters.operator.session
+    children, get_many = session.children, session.get_many
+    monkeypatch.setattr(session, "children", lambda path: (read.append(path), children(path))[1])
+    monkeypatch.setattr(session, "get_many", lambda many: (read.extend(listed := list(many)), get_many(listed))[1])
+
+    snapshot = stage.service.adapters.operator.fleet.snapshot()
+
+    assert (snapshot.decisions, len(read) > 0) == ((), True)
+    assert [path for path in read if path.startswith(INTENTS)] == []

@@ -6,7 +6,7 @@ import pytest
 
 from support.strategies import active_rollout, advanced_rollout, begun_rollout, ended_rollout, group, strategy
 from support.strategies import plain_hosts as hosts
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, describe_decision
 from zkdeployment.strategies.analysis import (
     AnalysisMetric,
     GroupAnalysis,
@@ -15,7 +15,7 @@ from zkdeployment.strategies.analysis import (
     parse_comparison,
 )
 from zkdeployment.strategies.strategy import Pace
-from zkdeployment.strategies.views import decisions, describe_decision
+from zkdeployment.strategies.views import decisions
 
 PLAN = strategy(group("canary", hosts="a"), replace(group("rest", "canary", hosts="b"), pace=Pace(manual=True)))
 BEGUN = begun_rollout(PLAN, hosts("ab"))

@@ -10,6 +10,7 @@ from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import Host
 from zkdeployment.base.log import get_logger
 from zkdeployment.fleet.daemon_failures import failure_of
+from zkdeployment.fleet.decisions import used_places
 from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot, paths_of_services
 from zkdeployment.fleet.views.snapshot import FleetSnapshot, completed_revisions
 from zkdeployment.fleet.views.status import undecided_hosts
@@ -99,6 +100,9 @@ class SnapshotAssembly:
         if current is not None and "/" not in current:
             yield Read(paths.rollout_path(current))
         yield from (Read(f"{paths.COORDINATORS}/{name}") for name in self._leaders())
+        for places in used_places(decode_published(self._nodes.node(paths.TARGETS))):
+            yield Read(places.directory(), children=True)
+            yield from (Read(f"{places.directory()}/{name}") for name in self._nodes.children(places.directory()))
 
     def snapshot(self) -> FleetSnapshot:
         """Return the fleet at the moment of the copies; a maintenance is judged at the present time."""
@@ -130,6 +134,11 @@ class SnapshotAssembly:
             failures=self._all(paths.FAILURES, failure_of),
             group_stops=self._all(paths.GROUP_STOPS, group_stop_of),
             maintenance=in_force(self._all(paths.MAINTENANCE, maintenance_of), time.time()),
+            decisions=tuple(
+                decision
+                for places in used_places(last)
+                for decision in self._all(places.directory(), places.decide)
+            ),
         )
         self._decoded.forget()
         return snapshot
@@ -143,7 +152,7 @@ class SnapshotAssembly:
             hosts=self._all(paths.HOSTS, _host),
         )
 
-    def _all(self, directory: str, decode: Callable[[str, Node], T]) -> tuple[T, ...]:
+    def _all(self, directory: str, decode: Callable[[str, Node], T | None]) -> tuple[T, ...]:
         """Return the values of all existing nodes in a directory, in the order of their names."""
         values = (
             self._decoded.value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from zkdeployment.base.act import describe_decision
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
@@ -28,7 +29,6 @@ from zkdeployment.fleet.views.status import (
 )
 from zkdeployment.strategies.views import (
     RolloutProgressState,
-    describe_decision,
     final_report,
     is_attempt_due,
     last_movement,
@@ -109,6 +109,7 @@ def fleet_health(fleet: MonitoredFleet, *, now: float, limits: HealthLimits) -> 
             if _is_rolling_out(snapshot)
             else _slow_hosts(snapshot, behind, wanted_for, limits)
         ),
+        *_feature_decisions(status, now),
         *_absences(status),
         *((Health.WARNING, sentence) for sentence in (*describe_unserved(status), *describe_down(status))),
         *_old_locks(snapshot, fleet.locks, now, limits),
@@ -214,11 +215,17 @@ def _rollout(
     elif state.active_phase is not None:
         group = state.active_phase.task.group
         yield health, f"rollout {state.id} is at group {group}, last change {age(unchanged_for)} ago"
-    elif state.ended is None and not status.decisions:
+    elif state.ended is None and not status.rollout_decisions:
         yield Health.OK, f"rollout {state.id} waits: {state.waiting or 'for its next group'}"
     if state is not None:
-        for decision in status.decisions:
+        for decision in status.rollout_decisions:
             yield Health.WARNING, f"rollout {state.id}: {describe_decision(decision, now)}"
+
+
+def _feature_decisions(status: FleetStatus, now: float) -> Iterator[_Finding]:
+    due = [describe_decision(each, now) for each in status.feature_decisions]
+    if due:
+        yield Health.WARNING, listing(due, _NAMED)
 
 
 def _absences(status: FleetStatus) -> Iterator[_Finding]:

@@ -12,7 +12,7 @@ from zkdeployment.base.text import listing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from zkdeployment.base.act import Maintenance
+    from zkdeployment.base.act import Decision, Maintenance
     from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.host import Facts, Host, Identity
     from zkdeployment.base.inventory import KnownHost
@@ -128,6 +128,7 @@ class FleetSnapshot:
     ``maintenance`` is the maintenance of hosts in force when the fleet was read, by host id. ``disappeared`` maps
     the ids of absent hosts to the times at which a syncer noticed their absence, ``None`` for an unknown time.
     ``completed`` maps the sequences of the publications that absent hosts completed last to their revisions.
+    ``decisions`` are the decisions of persons for which features wait.
 
     If a strategy is published, ``strategy`` is its name, ``rollout`` the rollout of the present publication once
     begun, and ``coordinator`` the leading coordinator. ``governed`` means that hosts deploy the cluster version in
@@ -152,6 +153,7 @@ class FleetSnapshot:
     failures: tuple[DaemonFailure, ...] = ()
     group_stops: tuple[GroupStop, ...] = ()
     maintenance: Mapping[str, Maintenance] = field(default_factory=dict)
+    decisions: tuple[Decision, ...] = ()
     publication: PublicationRecord | None = None
     disappeared: Mapping[str, float | None] = field(default_factory=dict)
     completed: Mapping[int, Revision] = field(default_factory=dict)

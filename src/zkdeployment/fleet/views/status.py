@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from zkdeployment.base.act import Maintenance, describe_maintenance
+from zkdeployment.base.act import Decision, Maintenance, describe_maintenance
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_named, short
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Leased, is_host_name, lease_text
@@ -22,7 +22,6 @@ from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerR
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
 from zkdeployment.strategies.views import (
-    Decision,
     RolloutProgressState,
     decisions,
     describe_rollout,
@@ -165,8 +164,9 @@ class FleetStatus(Record):
     ``group_stops`` the stops of deployment intent groups: hosts that lack a stopped group count as converged.
 
     ``unserved`` are the targets of the tree that no host serves. A fleet with such a target is not ``converged``,
-    although it has ``deployed`` the wanted revision if all its hosts have it. ``decisions`` are those of operators
-    for which the rollout waits. ``syncer`` is the last report of a syncer, for the status of the whole fleet.
+    although it has ``deployed`` the wanted revision if all its hosts have it. ``rollout_decisions`` are the
+    decisions of operators for which the rollout waits, ``feature_decisions`` those for which features wait.
+    ``syncer`` is the last report of a syncer, for the status of the whole fleet.
 
     ``publication`` is that of the wanted revision; ``None`` if that revision was set by hand or is not published
     yet. ``since`` is the time of the fleet's last change, in seconds since the epoch, and ``change`` names it: the
@@ -192,13 +192,20 @@ class FleetStatus(Record):
     failures: tuple[DaemonFailure, ...] = ()
     unserved: tuple[str, ...] = ()
     deployed: Annotated[bool, APART] = False
-    decisions: tuple[Decision, ...] = ()
+    rollout_decisions: Annotated[tuple[Decision, ...], APART] = ()
+    feature_decisions: Annotated[tuple[Decision, ...], APART] = ()
     syncer: Annotated[SyncerReport | None, APART] = None
     group_stops: Annotated[tuple[GroupStop, ...], Key(write=_group_stops, form=tuple[GroupStopView, ...])] = ()
     publication: WantedPublication | None = None
     since: float | None = None
     change: Annotated[Literal["began", "wanted"], APART] = "wanted"
     down: DownInstances = NONE_DOWN
+
+    @property
+    @shown("decisions")
+    def decisions(self) -> tuple[Decision, ...]:
+        """All decisions of persons that are due, those of the rollout first."""
+        return (*self.rollout_decisions, *self.feature_decisions)
 
     @shown("version")
     def _version(self) -> Revision | Literal[False] | None:
@@ -268,7 +275,10 @@ def fleet_status(
         unserved=unserved,
         deployed=deployed,
         syncer=None if names else syncer,
-        decisions=() if snapshot.rollout is None or not snapshot.governed else decisions(snapshot.rollout),
+        rollout_decisions=(
+            decisions(snapshot.rollout) if snapshot.rollout is not None and snapshot.governed else ()
+        ),
+        feature_decisions=() if names else snapshot.decisions,
         completed=completed,
         retry=retry,
         warnings=_warnings(snapshot),
@@ -605,7 +615,7 @@ def most_important_hosts(status: FleetStatus, room: int) -> tuple[tuple[HostStat
 
 
 def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[str]:
-    """Yield a line for each change between two statuses: stops, hosts by name, the rollout, the summary.
+    """Yield a line for each change of a status: stops, hosts by name, decisions, the rollout, the summary.
 
     Without ``before``, everything but the converged hosts counts as changed.
     """
@@ -621,6 +631,8 @@ def status_changes(before: FleetStatus | None, after: FleetStatus) -> Iterator[s
     for host in () if before is None else before.hosts:
         if host.id not in {present.id for present in after.hosts}:
             yield f"{host.name}: gone"
+    due = () if before is None else before.feature_decisions
+    yield from (str(decision) for decision in after.feature_decisions if decision not in due)
     if after.rollout is not None and (before is None or before.rollout != after.rollout):
         yield after.rollout
     if before is None or before.down != after.down:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+from zkdeployment.base.act import Decision, DecisionForm
 from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
@@ -74,7 +75,10 @@ _NOTHING_DEPLOYED = "nothing of it is deployed"
 _DEPLOYED = "its services are deployed; terminate it first"
 _INSTANTIATED_ALREADY = "it is instantiated already; terminate it first"
 _APPLIED_ALREADY = "it is applied already; terminate it first"
-_UNAPPROVED_UPDATE = "its new content must be approved in the same change, or it must be terminated first"
+_UNAPPROVED_UPDATE = (
+    "its new content must be approved in the same change, by 'zkdeployment intent approve', or it must be"
+    " terminated first"
+)
 
 #: The reasons that advise a termination, which takes services down.
 _OUTAGES = frozenset({_DEPLOYED, _INSTANTIATED_ALREADY, _APPLIED_ALREADY, _UNAPPROVED_UPDATE})
@@ -255,6 +259,30 @@ def _not_approved(snapshot: IntentSnapshot) -> str:
 def uncounted_approval(subject: IntentSubject, objection: str) -> str:
     """Return the message that the approval of a group does not count, with the reason and advice."""
     return f"its approval does not count: {objection}; {signature_hint(subject)}"
+
+
+def due_approval(intent: Intent, state: IntentState, digest: str | None, since: float) -> Decision | None:
+    """Return the decision for which an intent in a state waits: the approval of a group that is Created.
+
+    ``digest`` is that of the present content, ``since`` the time of the last change, in seconds since the epoch.
+    """
+    if state is not IntentState.CREATED or isinstance(intent, ClusterIntents):
+        return None
+    subject, approval = subject_text(intent.subject), intent.approval
+    if approval is None:
+        reason = "it is not approved, so nothing of it is deployed"
+    elif approval.content == digest:
+        reason = f"its approval by {approval.by} does not suffice"
+    else:
+        reason = f"its content has changed since it was approved by {approval.by}"
+    return Decision(
+        f"intent {subject}",
+        reason,
+        since,
+        f"zkdeployment intent approve {subject}",
+        DecisionForm("intent-approve", f"Approve {subject}", {"subject": subject}),
+        effect="approves it",
+    )
 
 
 def signature_hint(subject: IntentSubject) -> str:

@@ -28,6 +28,7 @@ from zkdeployment.intents.rules.instances import (
     history_from_json,
     merged_history,
 )
+from zkdeployment.intents.rules.life_cycle import due_approval
 from zkdeployment.publishing.store.assignments import left_operations, withheld_operations
 from zkdeployment.publishing.store.documents import subject_name
 from zkdeployment.publishing.store.section_writer import SectionOperations
@@ -38,6 +39,7 @@ from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from zkdeployment.base.act import Decision
     from zkdeployment.base.publication import LeftService
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.zookeeper.session import Session
@@ -108,6 +110,15 @@ def summary_of(name: str, node: Node) -> IntentRecord | None:
     except (KeyError, TypeError, ValueError) as error:
         get_logger().warning("intent-damaged", path=_path(name), reason=str(error))
         return None
+
+
+def decision_of(name: str, node: Node) -> Decision | None:
+    """Return the approval for which an intent waits; ``None`` if it waits for none, or for a damaged index."""
+    record = summary_of(name, node)
+    index = _index(name, node)
+    if record is None or index is None:
+        return None
+    return due_approval(record.intent, record.state, index.get("digest"), node.modified)
 
 
 def read_governance(session: Session, left: Iterable[LeftService]) -> IntentGovernance:

@@ -286,12 +286,12 @@ def fleet_verdict(
     halt = _halt(status, now)
     tone, headline, sentence = halt or deployment_verdict(snapshot, status)
     change, since = status.change, status.since
-    is_decided = halt is None and tone is Tone.HALTED and bool(status.decisions)
+    is_decided = halt is None and tone is Tone.HALTED and bool(status.rollout_decisions)
     if is_decided:
-        change, since = "began", status.decisions[0].since
+        change, since = "began", status.rollout_decisions[0].since
     until = _until(status, syncer, now) if tone is Tone.GOOD else None
-    if tone is Tone.GOOD and (unpublished := _unpublished(snapshot, status, syncer, now)) is not None:
-        tone, headline, sentence, since = *unpublished[:2], f"{unpublished[2]} {headline}.", unpublished[3]
+    if tone is Tone.GOOD and (unfinished := _unfinished(snapshot, status, syncer, now)) is not None:
+        tone, headline, sentence, since = *unfinished[:2], f"{unfinished[2]} {headline}.", unfinished[3]
         change = "began"
     if stale:
         tone, headline = Tone.UNKNOWN, f"Last known: {headline[:1].lower()}{headline[1:]}"
@@ -337,6 +337,24 @@ def _until(status: FleetStatus, syncer: SyncerReport | None, now: float) -> floa
     times = [] if request is None or request.error is not None else [request.written + request.age_limit]
     times += [] if syncer is None else [read_and_late(syncer)[1]]
     return min((time for time in times if time >= now), default=None)
+
+
+def _unfinished(
+    snapshot: FleetSnapshot, status: FleetStatus, syncer: SyncerReport | None, now: float
+) -> tuple[Tone, str, str, float] | None:
+    """Return the push or the decision for which a fleet with the wanted revision waits, and since when."""
+    return _unpublished(snapshot, status, syncer, now) or _undecided(status)
+
+
+def _undecided(status: FleetStatus) -> tuple[Tone, str, str, float] | None:
+    """Return the decisions for which features wait, and since when the first one is due, or ``None``."""
+    due = status.feature_decisions
+    if not due:
+        return None
+    only = f"{due[0].subject} waits for a decision"
+    headline = f"{counted(len(due), 'decision')} are due" if len(due) > 1 else f"{only[:1].upper()}{only[1:]}"
+    sentence = _sentence([listing([str(each) for each in due], _NAMED)])
+    return Tone.HALTED, headline, sentence, min(each.since for each in due)
 
 
 def _unpublished(
@@ -471,10 +489,10 @@ def _rollout(snapshot: FleetSnapshot, status: FleetStatus, progress: str) -> tup
     is_paused = state is not None and state.paused is not None
     if snapshot.coordinator is None and not is_paused:
         return Tone.BAD, "The rollout does not continue", f"No coordinator runs. {progress}."
-    if status.decisions and (is_paused or state is None or state.active_phase is None):
-        group = status.decisions[0].group
+    if status.rollout_decisions and (is_paused or state is None or state.active_phase is None):
+        group = status.rollout_decisions[0].group
         headline = "The rollout is paused" if group is None else f"Group {group} waits for a decision"
-        return Tone.HALTED, headline, f"{_sentence([*map(str, status.decisions)])} {progress}."
+        return Tone.HALTED, headline, f"{_sentence([*map(str, status.rollout_decisions)])} {progress}."
     return Tone.BUSY, progress, _rollout_sentence(status)
 
 

@@ -14,7 +14,7 @@ from support.strategies import (
     plain_hosts,
     strategy,
 )
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, Decision, DecisionForm
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.host import Host, Identity, Leased
 from zkdeployment.base.lock import Lock, LockedWork, LockKind
@@ -491,3 +491,15 @@ def test_hosts_that_can_be_leased_are_neither_late_nor_absent_and_their_failures
     assert (failed.health, failed.line) == (1, "1 host that can be leased failed: app4: no disk")
     unknown = judge(RUNNING, host(), idle, targets=frozenset({"ci", "app7.example.com"}))
     assert unknown.line == "no host runs what the tree deploys to app7.example.com"
+
+
+def test_decisions_for_which_features_wait_are_a_warning_with_their_begin_and_verb():
+    form = DecisionForm("approve", "Approve")
+    due = [Decision(f"intent {name}", "it is new", NOW - 120, f"approve {name}", form) for name in "abcd"]
+    verdict = judge(Cluster("r2"), make_host("h1", "r2"), decisions=tuple(due))
+
+    assert verdict.health is Health.WARNING
+    assert verdict.line.startswith(
+        "intent a has waited for a decision for 2 min: it is new; 'approve a' continues, intent b has"
+    )
+    assert verdict.line.endswith(" and 1 more")

@@ -1,5 +1,5 @@
 from support.builders import make_host, make_known_host
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, Decision, DecisionForm
 from zkdeployment.base.cluster import Cluster
 from zkdeployment.base.stop import Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -51,3 +51,11 @@ def test_changes_of_the_status_are_printed_line_by_line():
         "ALL STOP; 2 hosts: 2 converged at r2; running services continue",
     ]
     assert list(status_changes(two, first)) == ["app2: deploying 0/3 plan", "app3: converged at r2", first.summary]
+
+
+def test_a_decision_that_becomes_due_is_printed_once():
+    due = Decision("intent shop", "it is not approved", 1.0, "approve shop", DecisionForm("approve", "Approve"))
+    before, after = status(host(1)), status(host(1), decisions=(due,))
+
+    assert list(status_changes(before, after)) == [str(due)]
+    assert list(status_changes(after, after)) == []

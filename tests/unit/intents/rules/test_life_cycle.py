@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from zkdeployment.base.act import DecisionForm, describe_decision
 from zkdeployment.intents.documents.values import (
     Approval,
     ClusterIntents,
@@ -20,6 +21,7 @@ from zkdeployment.intents.rules.life_cycle import (
     IntentRefusal,
     IntentSnapshot,
     LifeCycleStep,
+    due_approval,
     perform,
 )
 
@@ -183,3 +185,37 @@ def test_a_refusal_names_at_most_twenty_nodes():
     paths = tuple(f"/n{number}" for number in range(25))
     text = str(IntentRefusal(("p", "c"), IntentState.CREATED, "no", paths=paths))
     assert text.endswith("/n18, /n19, and 5 more)")
+
+
+@pytest.mark.parametrize(
+    ("intent", "state", "approval", "reason"),
+    [
+        (SHOP, IntentState.CREATED, None, "it is not approved, so nothing of it is deployed"),
+        (SHOP, IntentState.CREATED, "another", "its content has changed since it was approved by alice"),
+        (SHOP, IntentState.CREATED, CONTENT.digest, "its approval by alice does not suffice"),
+        (SHOP, IntentState.APPROVED, CONTENT.digest, None),
+        (SHOP, IntentState.INSTANTIATED, CONTENT.digest, None),
+        (SHOP, IntentState.TERMINATED, "another", None),
+        (WEB, IntentState.CREATED, None, None),
+    ],
+)
+def test_a_group_that_is_created_waits_for_its_approval(intent, state, approval, reason):
+    if approval is not None:
+        intent = replace(intent, approval=Approval(approval, "alice", ""))
+
+    found = due_approval(intent, state, CONTENT.digest, 40.0)
+
+    assert (None if found is None else found.reason) == reason
+
+
+def test_a_due_approval_names_its_subject_its_begin_its_verb_and_its_form():
+    found = due_approval(SHOP, IntentState.CREATED, CONTENT.digest, 40.0)
+
+    assert found is not None
+    assert describe_decision(found, 100.0) == (
+        "intent p1/store/v1/shop has waited for a decision for 1 min: it is not approved, so nothing of it is"
+        " deployed; 'zkdeployment intent approve p1/store/v1/shop' approves it"
+    )
+    assert found.form == DecisionForm(
+        "intent-approve", "Approve p1/store/v1/shop", {"subject": "p1/store/v1/shop"}
+    )

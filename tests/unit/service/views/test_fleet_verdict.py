@@ -7,7 +7,7 @@ import pytest
 from support.builders import make_host
 from support.builders import make_known_host as absent
 from support.strategies import active_rollout, begun_rollout, group, plain_hosts, strategy
-from zkdeployment.base.act import Act
+from zkdeployment.base.act import Act, Decision, DecisionForm
 from zkdeployment.base.cluster import Cluster, Retry
 from zkdeployment.base.stop import COORDINATOR, Stop
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
@@ -291,3 +291,33 @@ def test_the_verdict_shows_whether_it_is_getting_better():
     assert ordered.trend == "10 hosts finished in the last 5 min."
     assert (moving.change, moving.since.age, moving.shows_progress) == ("wanted", "15 min ago", True)
     assert verdict(Cluster(None), *done, *waiting, stops=(FAILURE,)).trend == ""
+
+
+def due(subject, since):
+    return Decision(subject, "it is not approved", since, f"approve {subject}", DecisionForm("approve", "Approve"))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "decisions", "tone", "headline"),
+    [
+        ([host("h1")], [due("intent shop", 9_000.0)], Tone.HALTED, "Intent shop waits for a decision"),
+        ([host("h1")], [due("a", 9_500.0), due("b", 9_000.0)], Tone.HALTED, "2 decisions are due"),
+        ([host("h1", "r1")], [due("intent shop", 9_000.0)], Tone.BUSY, "0 of 1 host have the wanted revision"),
+        ([host("h1", error="boom")], [due("intent shop", 9_000.0)], Tone.BAD, "1 host failed"),
+    ],
+)
+def test_a_fleet_that_has_the_wanted_revision_shows_which_decisions_are_due(hosts, decisions, tone, headline):
+    found = verdict(Cluster("r2"), *hosts, decisions=tuple(decisions))
+
+    assert (found.tone, found.headline) == (tone, headline)
+
+
+def test_a_decision_that_is_due_is_shown_with_its_verb_and_its_begin():
+    found = verdict(Cluster("r2"), host("h1"), decisions=(due("intent shop", 9_000.0),))
+
+    assert found.sentence == (
+        "Intent shop waits for a decision: it is not approved; 'approve intent shop' continues."
+        " The host has the wanted revision."
+    )
+    assert found.since is not None
+    assert found.since.age == "16 min ago"
