@@ -13,6 +13,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.text import printable
 
 #: The package that contains the agent.
@@ -147,6 +148,12 @@ def name_problem(kind: NameKind, text: str) -> str | None:
         return None
     shown = text if len(text) <= 60 else text[:57] + "..."
     return f"{shown!a} is not a {kind.value} (expected {_RULES[kind].expected})"
+
+
+def check_node_path(path: str) -> None:
+    """Raise ``ConfigurationError`` for the path of a node that does not begin with a slash."""
+    if not path.startswith("/"):
+        raise ConfigurationError(f"{path[:100]!a} is not the path of a node: expected /{printable(path[:100])}")
 
 
 def application_of(package: str) -> str:

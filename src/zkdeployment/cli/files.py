@@ -19,7 +19,7 @@ from zkdeployment.base.source_files import (
     SourceFile,
     is_tree_file,
 )
-from zkdeployment.cli.options import configured_revision
+from zkdeployment.cli.options import configured_revision, require_path
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
 from zkdeployment.documents.kinds import known_kinds, mentions_documents
 from zkdeployment.publishing.acts.opening import read_local_revision
@@ -139,6 +139,8 @@ def governed_paths_option(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _checked_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    for path in paths:
+        require_path(path)
     if (problem := paths_problem(" ".join(paths))) is not None:
         raise click.BadParameter(problem)
     return paths

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from zkdeployment.base.durations import duration_seconds
-from zkdeployment.base.errors import UnreachableError
+from zkdeployment.base.errors import ConfigurationError, UnreachableError
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.base.names import check_node_path
 from zkdeployment.cli.terminal import echo_lines
 from zkdeployment.config.forms import LONGEST_WAIT
 from zkdeployment.config.settings import DEFAULT_CONNECTION, SYSTEM_CONFIGURATION, Settings, find_servers, load
@@ -127,8 +128,10 @@ def node_path(_context: click.Context, parameter: click.Parameter, given: R) -> 
 
 def require_path(text: str) -> str:
     """Return the path of a node; raises ``BadParameter`` unless it begins with a slash."""
-    if not text.startswith("/"):
-        raise click.BadParameter(f"{text!a} is not the path of a node: expected /{text}")
+    try:
+        check_node_path(text)
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error)) from error
     return text
 
 

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.json_values import with_schema
+from zkdeployment.base.names import check_node_path
 from zkdeployment.checks import models
 from zkdeployment.checks.acts import change_check, check_content, create_checks, delete_check
 from zkdeployment.checks.api import deployments
@@ -111,6 +112,8 @@ def list_instances(
 
     The results of a monitoring system that reported nothing for five minutes are `unknown`.
     """
+    if path is not None:
+        check_node_path(path)
     wanted, reading = InstanceFilter(read_state(state), host, path, check), check_reading_of(adapters.feed)
     found = selected(reading.instances.values(), wanted)
     shown = [reading.view(instance).to_json() for instance in found]

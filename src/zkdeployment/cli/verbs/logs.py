@@ -47,7 +47,7 @@ def command(connection: Servers, host: str, service: str, output: str) -> None:
       zkdeployment logs app1.example.com
       zkdeployment logs /shop/web
     """
-    if host.startswith("/") and not service:
+    if "/" in host and not service:  # no host has such a name
         host, service = "", host
     if service:
         require_path(service)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.lock import LockedWork, LockKind
+from zkdeployment.base.names import check_node_path
 from zkdeployment.base.records import Record
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ class Release:
 def find_lock(locks: Iterable[Lock], name: str) -> Lock:
     """Return the lock of a service (named by its path), of a role, or at a path in ZooKeeper.
 
-    Raises ``NotFoundError`` if there is no such lock.
+    Raises ``NotFoundError`` if there is no such lock, and ``ConfigurationError`` for a path without its slash.
     """
+    if "/" in name:
+        check_node_path(name)
     role = name.removeprefix("/roles/")
     for lock in locks:
         names = {lock.path} | ({lock.name} if lock.kind is not LockKind.ROLE else set())

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
+from zkdeployment.base.names import check_node_path
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
 from zkdeployment.intents.acts.intents import require_seen
@@ -62,10 +63,11 @@ def release_services(
 
     Releases that have taken effect are removed. ``sign`` signs the approval of a release. If several people have
     to approve, the release stays pending and collects their signatures. Raises ``NotFoundError`` for a path that
-    is not among the left services, ``RefusedError`` if a release would not count, and what ``TreeCommits.commit``
-    raises.
+    is not among the left services, ``ConfigurationError`` for one without its slash, ``RefusedError`` if a release
+    would not count, and what ``TreeCommits.commit`` raises.
     """
     for path in order.paths:
+        check_node_path(path)
         order.permit(path)
     released = tuple(_named(order))
 

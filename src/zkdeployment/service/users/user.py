@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from zkdeployment.base.names import RESERVED, NameKind, name_problem
+from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.names import RESERVED, NameKind, check_node_path, name_problem
 from zkdeployment.base.records import Key, Record, invalid
 from zkdeployment.fleet.failed_logins import LoginProblem  # noqa: TC001  records read the types of their fields
 from zkdeployment.tree.values import is_below
@@ -202,7 +203,11 @@ def limit_problem(role: Role, paths: Sequence[str]) -> str | None:
 def _path_problem(path: str) -> str | None:
     if path == "/":
         return "'/' is the whole tree; leave the option out to add an operator without a limit"
-    if not path.startswith("/") or path.endswith("/"):
+    try:
+        check_node_path(path)
+    except ConfigurationError as error:
+        return str(error)
+    if path.endswith("/"):
         return f"expected a path of the tree such as /shop/web, without a slash at the end, found {path!a}"
     names = path.split("/")[1:]
     if names[0] in RESERVED:

@@ -193,6 +193,8 @@ def test_instances_are_shown_and_counted_and_verbs_print_the_same(site: RolledOu
     assert [one["id"] for one in verb("instances", "--host", host)["instances"]] == [site.first]
     assert get(f"/instances?host={host}&path=/shop&check=tcp")["instances"] == [failed]
     assert get("/instances?path=/shops")["instances"] == []
+    refused = site.service.client.get("/api/v1/checks/instances?path=shop", auth=site.viewer)
+    assert (refused.status_code, "expected /shop" in refused.text) == (400, True)
     assert site.service.client.get("/api/v1/checks/instances?state=bad", auth=site.viewer).status_code == 400
     one = get(f"/instances/{site.second}")
     assert verb("instances", site.second) == one

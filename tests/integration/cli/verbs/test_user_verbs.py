@@ -146,7 +146,7 @@ def test_an_operator_is_limited_to_paths(run):
     [
         (["--role", "root"], "'root' is not one of"),
         (["--role", "viewer", "--path", "/shop"], "--path: only operators can be limited to paths"),
-        (["--role", "operator", "--path", "shop"], "--path: expected a path of the tree such as /shop/web"),
+        (["--role", "operator", "--path", "shop"], "--path: 'shop' is not the path of a node: expected /shop"),
         (["--role", "tenant", "--expires", "soon"], "expected a duration such as 90d"),
         (["--role", "tenant", "--expires", "2001-01-01"], "expected a time in the future"),
         (["--role", "tenant", "--session-lifetime", "0h"], "expected a duration such as 90d or 1h30m, at most"),

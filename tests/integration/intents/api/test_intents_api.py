@@ -348,6 +348,7 @@ def test_services_that_left_governance_are_listed_and_released(service, sync, br
     }
     for user, path, status in (
         (victor, "/p1/shop/front", 403),
+        (ann, "p1/shop/front", 400),
         (ben, "/p1/shop/db", 403),
         (ann, "/p1/shop", 404),
         (ann, "/p1/shop/none", 404),
