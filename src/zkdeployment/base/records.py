@@ -44,7 +44,8 @@ class Key:
     its default value. ``apart``: the field has no place in the JSON form. ``flat``: the keys of the field's record
     stand among those of the outer record; an optional record is ``None`` if its first key is null or missing.
     ``read`` converts a JSON value to that of the field, or raises ``ValueError``; ``write`` does the reverse, and
-    ``form`` is the type of the JSON value. ``about`` describes the key in the description of the API.
+    ``form`` is the type of the JSON value, or its JSON schema. ``about`` describes the key in the description of
+    the API.
     """
 
     name: str | None = None

@@ -7,13 +7,15 @@ import math
 import re
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
-from zkdeployment.base.names import NameKind, expected_name, is_name
+from zkdeployment.base.names import NameKind, expected_name, is_name, name_pattern
+from zkdeployment.base.records import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from zkdeployment.base.records import FieldForm, Record
     from zkdeployment.documents.yaml_values import Way
 
 #: The place of a fault in its document, and the message.
@@ -82,6 +84,40 @@ def document_form(
     return mapping_form(
         {"metadata": mapping_form(metadata, {}), "data": mapping_form(required, optional)}, {"schema": {}}
     )
+
+
+def record_form(record: type[Record]) -> dict[str, Any]:
+    """Return the form of the JSON form of a record; the keys that the record may omit are optional."""
+    return form_of_fields(codec(record).fields)
+
+
+def form_of_fields(fields: Iterable[FieldForm]) -> dict[str, Any]:
+    """Return the form of a mapping with the keys of these fields of a record."""
+    required: dict[str, Any] = {}
+    optional: dict[str, Any] = {}
+    for each in fields:
+        (optional if each.omit else required)[each.key] = _form(each.type)
+    return mapping_form(required, optional)
+
+
+def _form(hint: Any) -> dict[str, Any]:
+    """Return the form of a type; a ``Key`` may state the form itself."""
+    if isinstance(hint, dict):
+        return hint
+    kind = next((each for each in get_args(hint) if each is not type(None)), hint)
+    if kind is bool:
+        return TRUTH
+    return choice_form(*kind) if issubclass(kind, Enum) else record_form(kind)
+
+
+def json_schema(form: Any) -> Any:
+    """Return a form, or a part of one, as a JSON schema for other programs: kinds of names become patterns."""
+    if isinstance(form, list):
+        return [json_schema(each) for each in form]
+    if not isinstance(form, dict):
+        return form
+    named = {"pattern": f"^(?:{name_pattern(NameKind[form[NAME_KIND]])})$"} if NAME_KIND in form else {}
+    return {key: json_schema(value) for key, value in form.items() if key != NAME_KIND} | named
 
 
 def form_faults(value: object, schema: dict[str, Any]) -> Iterator[Fault]:

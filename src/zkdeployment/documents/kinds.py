@@ -1,7 +1,7 @@
 """The kinds of documents: each has a schema, a form, a subject and a value; and the kinds of all features.
 
-To add a kind, write its module and name the kind in the module ``feature`` of its capability. Reading, checks by
-``lint``, publication and file names need no further code.
+To add a kind, write the record of its documents, and name the kind in the module ``feature`` of its capability.
+Reading, checks by ``lint``, publication and file names need no further code.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 from zkdeployment.base.features import installed
-from zkdeployment.documents.forms import Fault, one_of
+from zkdeployment.base.records import Record, codec
+from zkdeployment.documents.forms import Fault, form_of_fields, mapping_form, one_of
 from zkdeployment.documents.places import DocumentPlaces
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.yaml_values import Way
 
 ValueT = TypeVar("ValueT")
+RecordT = TypeVar("RecordT", bound="DocumentRecord")
 
 #: The subject of a document: the names that identify it among the documents of its kind.
 Subject: TypeAlias = "tuple[str, ...]"
@@ -60,6 +62,40 @@ class DocumentKind(Generic[ValueT]):
     def title(self) -> str:
         """The name of the kind in its schema: ``zkdeployment/Quarantine/v1`` → ``Quarantine``."""
         return self.schema.split("/")[1]
+
+
+class DocumentRecord(Record):
+    """The value of a document with this ``SCHEMA``; the keys in ``METADATA`` identify it.
+
+    All other keys are its data.
+    """
+
+    __slots__ = ()
+    SCHEMA: ClassVar[str]
+    METADATA: ClassVar[tuple[str, ...]]
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the document."""
+        data = self.to_json()
+        metadata = {key: data.pop(key) for key in self.METADATA if key in data}
+        return {"schema": self.SCHEMA, "metadata": metadata, "data": data}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the value of a document of a valid form."""
+        return cls.from_json({**document["metadata"], **document["data"]})
+
+
+def document_kind(record: type[RecordT], name: str, **properties: Any) -> DocumentKind[RecordT]:
+    """Return the kind of the documents of a record; ``properties`` are further ones of ``DocumentKind``."""
+
+    def subject(document: Any) -> Subject:
+        return tuple(document["metadata"][key] for key in record.METADATA if key in document["metadata"])
+
+    metadata = form_of_fields(form for form in codec(record).fields if form.key in record.METADATA)
+    data = form_of_fields(form for form in codec(record).fields if form.key not in record.METADATA)
+    form = mapping_form({"metadata": metadata, "data": data}, {"schema": {}})
+    return DocumentKind(name, record.SCHEMA, form, record.of_document, subject, **properties)
 
 
 _SHIPYARD = r"shipyard/|deployment[-_]?(strategy|configuration)/"

@@ -5,7 +5,7 @@ The paths are ``/api/v1/intents``, ``/api/v1/releases`` and those of EMCO: ``/v2
 """
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
@@ -18,23 +18,30 @@ from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.base.text import printable
 from zkdeployment.intents.acts.intents import create_intent, remove_intent, replace_intent
-from zkdeployment.intents.documents.kinds import CLUSTER_KEYS, GROUP_KEYS, intent_document, intent_of_document
-from zkdeployment.intents.documents.values import ClusterIntents, Intent, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.documents.kinds import intent_of_document
+from zkdeployment.intents.documents.values import (
+    ClusterIntents,
+    DeploymentIntentGroup,
+    Intent,
+    IntentState,
+    IntentSubject,
+    subject_text,
+)
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
 from zkdeployment.intents.models import (
+    CLUSTER_DOCUMENT,
+    DIFFERENCE,
+    GROUP_DOCUMENT,
     HISTORY,
     INSTANCES,
     LEFT_SERVICE,
-    ClusterDocument,
-    GroupDocument,
-    IntentDifferenceBody,
+    SUMMARY,
     IntentStatusBody,
-    IntentSummary,
 )
-from zkdeployment.intents.requests import counted_approvals, find_record, intent_overview, order_of, read_reports
-from zkdeployment.intents.rules.approvals import ApprovalCount
+from zkdeployment.intents.requests import find_record, intent_overview, order_of, read_reports, rules_in_force
+from zkdeployment.intents.rules.approvals import ApprovalRule, counted_approvals
 from zkdeployment.intents.rules.instances import IntentRecord, intent_history
-from zkdeployment.intents.rules.overview import compare_content, intent_overviews
+from zkdeployment.intents.rules.overview import IntentOverview, compare_content, intent_overviews
 from zkdeployment.intents.rules.resources import (
     instance_resources,
     is_terminating,
@@ -62,32 +69,21 @@ from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.planner import planner_of
 
 
-def published_document(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -> dict[str, Any]:
-    """Return the published document of an intent, with the state that the intent has.
-
-    If rules of approvals are configured, the document also has the ``counts`` of its approvals.
-    """
-    document = intent_document(record.intent)
-    document["data"]["state"] = record.state.value
-    if counts:
-        document["approvals"] = [count.to_json() for count in counts]
-    return document
+def published_document(record: IntentRecord) -> dict[str, Any]:
+    """Return the published document of an intent, with the state that the intent has."""
+    return replace(record.intent, state=record.state).to_document()
 
 
-def intent_summary(record: IntentRecord, counts: Sequence[ApprovalCount] = ()) -> dict[str, Any]:
-    """Return an intent in the form of the list of all intents."""
-    intent, snapshot = record.intent, record.snapshot
-    return {
-        "subject": subject_text(intent.subject),
-        "state": record.state.value,
-        "content": snapshot.content.digest,
-        "is_approved": snapshot.is_approved,
-        "approval": None if intent.approval is None else intent.approval.to_json(),
-        "approvals": [count.to_json() for count in counts],
-        "instance": record.instances[-1].id if record.instances else None,
-        "address": _address(intent),
-        "document": published_document(record),
-    }
+def _counted_document(record: IntentRecord, rules: Sequence[ApprovalRule] | None) -> dict[str, Any]:
+    """Return the published document of an intent; with rules of approvals, also the counts of its approvals."""
+    counts = [count.to_json() for count in counted_approvals(record.snapshot, rules)]
+    return published_document(record) | ({"approvals": counts} if counts else {})
+
+
+def _summary(overview: IntentOverview, record: IntentRecord) -> dict[str, Any]:
+    value = overview.to_json() | {"address": _address(record.intent), "document": published_document(record)}
+    del value["tip_state"]
+    return value
 
 
 def _address(intent: Intent) -> str:
@@ -99,53 +95,45 @@ def _address(intent: Intent) -> str:
     return f"{above}/deployment-intent-groups/{name}"
 
 
-def requested_intent(body: GroupDocument | ClusterDocument, names: Iterable[tuple[str, str]]) -> Intent:
-    """Return the intent of a request, Created and without an approval.
+def requested_intent(document: Mapping[str, Any], schema: str, names: Mapping[str, str]) -> Intent:
+    """Return the intent of a request.
 
-    ``names`` are the keys and the names in the address. Raises ``ConfigurationError`` if the names in
-    the document differ. The answer to a document of an invalid form is 422.
+    ``names`` are the names in the address by their keys. Raises ``ConfigurationError`` if the names in the
+    document differ. The answer to a document of an invalid form is 422.
     """
-    document = body.model_dump(by_alias=True, exclude_none=True, exclude={"approvals"})
-    for name, value in names:
-        found = document["metadata"].setdefault(name, value)
-        if found != value:
-            raise ConfigurationError(f"metadata.{name} is {found}: expected {value}, as in the address")
-    if "name" not in document["metadata"]:
+    metadata = {**names, **document.get("metadata", {})}
+    for name, value in names.items():
+        if metadata[name] != value:
+            raise ConfigurationError(f"metadata.{name} is {metadata[name]}: expected {value}, as in the address")
+    if "name" not in metadata:
         raise HTTPException(422, "metadata.name is missing: expected the name of the new intent")
-    document["data"]["state"] = IntentState.CREATED.value
-    document["data"].pop("approval", None)
+    data = {"state": IntentState.CREATED.value, **document["data"]}
     try:
-        return intent_of_document(document)
+        return intent_of_document({"schema": schema, "metadata": metadata, "data": data})
     except ValueError as error:
         raise HTTPException(422, str(error)) from error
 
 
-def check_new_state(body: GroupDocument | ClusterDocument) -> None:
-    """Answer 422 to a new document that is not Created: acts change the state."""
-    if body.data.state not in {None, IntentState.CREATED.value} or _approval(body) is not None:
+def check_new_state(data: Mapping[str, Any]) -> None:
+    """Answer 422 to the data of a new document that is not Created: acts change the state."""
+    if data.get("state", IntentState.CREATED.value) != IntentState.CREATED.value or "approval" in data:
         raise HTTPException(
             422, "data: expected the state Created and no approval in a new document; approve it afterwards"
         )
 
 
-def check_same_state(body: GroupDocument | ClusterDocument, record: IntentRecord | None) -> None:
+def check_same_state(data: Mapping[str, Any], record: IntentRecord | None) -> None:
     """Raise ``RefusedError`` if a document has another state, or another approval, than the published one."""
     if record is None:
-        check_new_state(body)
+        check_new_state(data)
         return
-    intent, state, approval = record.intent, body.data.state, _approval(body)
+    intent, state = record.intent, data.get("state")
     known = None if intent.approval is None else intent.approval.to_json()
-    if state not in {None, intent.state.value, record.state.value} or approval not in (None, known):
+    if state not in {None, intent.state.value, record.state.value} or data.get("approval") not in (None, known):
         raise RefusedError(
             f"{subject_text(intent.subject)} is {record.state.value}: the state and the approval are changed by"
             " acts; leave them out of the document"
         )
-
-
-def _approval(body: GroupDocument | ClusterDocument) -> dict[str, Any] | None:
-    approval = getattr(body.data, "approval", None)
-    value: dict[str, Any] | None = None if approval is None else approval.model_dump(exclude_none=True)
-    return value
 
 
 #: A name in an address.
@@ -195,14 +183,19 @@ def _subject_type(names: Sequence[str]) -> Any:
 class _Kind(NamedTuple):
     """A kind of documents in the API: groups or clusters.
 
-    ``keys`` are those of the names in the metadata of a document, in the order of the address. ``texts`` are the
-    descriptions of the operations.
+    ``document`` is the type of a document in requests and in answers. ``texts`` are the descriptions of the
+    operations.
     """
 
     noun: str
-    keys: Sequence[str]
+    record: type[DeploymentIntentGroup | ClusterIntents]
     document: Any
     texts: Mapping[str, str]
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The keys of the names in the metadata of a document, in the order of the address."""
+        return self.record.METADATA
 
     @property
     def names(self) -> list[str]:
@@ -229,19 +222,16 @@ def _add_reads(router: APIRouter, kind: _Kind, one: str) -> None:
 
     @router.get("", response_model=list[document_type], **kind.about("list", "{}_{}s"))
     def list_documents(adapters: Adapters, _user: Reader, above: above_type) -> Response:
+        rules = rules_in_force(adapters)
         records = (record for record in records_of(adapters.feed) if len(record.intent.subject) == len(kind.keys))
         return JSONResponse(
-            [
-                published_document(record, counted_approvals(adapters, record))
-                for record in records
-                if record.intent.subject[:-1] == above
-            ]
+            [_counted_document(record, rules) for record in records if record.intent.subject[:-1] == above]
         )
 
     @router.get(one, response_model=document_type, **kind.about("read"))
     def read(adapters: Adapters, _user: Reader, subject: subject_type) -> Response:
         record = find_record(adapters, subject)
-        return JSONResponse(published_document(record, counted_approvals(adapters, record)))
+        return JSONResponse(_counted_document(record, rules_in_force(adapters)))
 
     @router.get(f"{one}/history", response_model=HISTORY, **kind.about("history", "read_{1}_{0}"))
     def read_history(adapters: ConnectedAdapters, _user: Reader, subject: subject_type) -> Response:
@@ -261,7 +251,9 @@ def _add_reads(router: APIRouter, kind: _Kind, one: str) -> None:
         require_apps(query, record.intent)
         shown = [each for each in record.instances if query.instance in {None, each.id}][-1:]
         reports = read_reports(adapters, *shown)
-        clusters = frozenset(known for known in summaries_of(adapters.feed) if len(known) == len(CLUSTER_KEYS))
+        clusters = frozenset(
+            known for known in summaries_of(adapters.feed) if len(known) == len(ClusterIntents.METADATA)
+        )
         return JSONResponse(status_body(record, query, replace(reports, clusters=clusters)))
 
 
@@ -279,8 +271,8 @@ def _add_changes(router: APIRouter, kind: _Kind, one: str) -> None:
         reason: ReasonParameter = "",
         adopt: AdoptParameter = False,  # noqa: FBT002  a parameter of the address
     ) -> CommitReference:
-        check_new_state(document)
-        intent = requested_intent(document, zip(kind.keys, above, strict=False))
+        check_new_state(document["data"])
+        intent = requested_intent(document, kind.record.SCHEMA, dict(zip(kind.keys, above, strict=False)))
         actor = Actor.of_user(adapters, user)
         if adopt:
             adoption = AdoptServices(subject=intent.subject, new=intent, reason=reason)
@@ -297,8 +289,8 @@ def _add_changes(router: APIRouter, kind: _Kind, one: str) -> None:
         response: Response,
         reason: ReasonParameter = "",
     ) -> CommitReference:
-        intent = requested_intent(document, zip(kind.keys, subject, strict=True))
-        check_same_state(document, record_of(adapters.feed, subject))
+        intent = requested_intent(document, kind.record.SCHEMA, dict(zip(kind.keys, subject, strict=True)))
+        check_same_state(document["data"], record_of(adapters.feed, subject))
         order = order_of(adapters, Actor.of_user(adapters, user), subject, reason)
         return refer_to(replace_intent(adapters.require_commits(), order, intent), response)
 
@@ -317,8 +309,8 @@ groups_router = _documents_router(
     "/v2/projects/{project}/composite-apps/{composite_app}/{version}/deployment-intent-groups",
     _Kind(
         "group",
-        GROUP_KEYS,
-        GroupDocument,
+        DeploymentIntentGroup,
+        GROUP_DOCUMENT,
         {
             "list": "Return the published documents of all groups of a version of a composite app.",
             "create": (
@@ -338,7 +330,7 @@ groups_router = _documents_router(
     ),
 )
 
-_Group: Any = _subject_type([key.replace("-", "_") for key in GROUP_KEYS])
+_Group: Any = _subject_type([key.replace("-", "_") for key in DeploymentIntentGroup.METADATA])
 
 _GROUP_PATH = address_field("subject", _Group)
 
@@ -354,7 +346,7 @@ for _name, _act in _ACTS.items():
     add_operation(groups_router, f"/{{name}}/{_name}", _act, _GROUP_PATH)
 
 
-@groups_router.get("/{name}/diff", response_model=IntentDifferenceBody, responses=TEXT_OR_JSON)
+@groups_router.get("/{name}/diff", response_model=DIFFERENCE, responses=TEXT_OR_JSON)
 def read_group_difference(request: Request, adapters: Adapters, _user: Reader, group: _Group) -> Response:
     """Return what changed in the content of a group since its last approval.
 
@@ -371,12 +363,11 @@ def read_group_difference(request: Request, adapters: Adapters, _user: Reader, g
 intents_router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
 
 
-@intents_router.get("/intents", response_model=list[IntentSummary])
+@intents_router.get("/intents", response_model=list[SUMMARY])
 def list_intents(adapters: Adapters, _user: Reader) -> Response:
     """Return all groups, then all clusters, with their states and their published documents."""
-    overviews = intent_overviews(records_of(adapters.feed), {})
-    records = [each.record for each in overviews if each.record is not None]
-    return JSONResponse([intent_summary(record, counted_approvals(adapters, record)) for record in records])
+    overviews = intent_overviews(records_of(adapters.feed), {}, rules_in_force(adapters))
+    return JSONResponse([_summary(each, each.record) for each in overviews if each.record is not None])
 
 
 releases_router = APIRouter(prefix="/api/v1", tags=["intents"], responses=ERRORS)
@@ -400,8 +391,8 @@ clusters_router = _documents_router(
     "/v2/cluster-providers/{provider}/clusters",
     _Kind(
         "cluster",
-        CLUSTER_KEYS,
-        ClusterDocument,
+        ClusterIntents,
+        CLUSTER_DOCUMENT,
         {
             "list": "Return the published documents of all clusters of a provider.",
             "create": (
@@ -420,7 +411,7 @@ clusters_router = _documents_router(
     ),
 )
 
-_CLUSTER_PATH = address_field("subject", _subject_type(CLUSTER_KEYS))
+_CLUSTER_PATH = address_field("subject", _subject_type(ClusterIntents.METADATA))
 
 add_operation(
     clusters_router,

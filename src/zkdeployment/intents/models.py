@@ -1,161 +1,113 @@
 """Documents of intents, acts on them, and their status, as requests and responses.
 
-The documents are those of the branch; the names of their keys have hyphens.
+The documents are those of the branch, and requests are checked by the forms of these.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from zkdeployment.base.publication import LeftService
+from zkdeployment.documents.forms import form_faults, json_schema, mapping_form
+from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
+from zkdeployment.intents.documents.values import Approval, IntentState
+from zkdeployment.intents.rules.approvals import ApprovalCount
 from zkdeployment.intents.rules.instances import InstanceHistory
-from zkdeployment.service.bodies import Omittable, answer
-
-Paths = Annotated[list[str], Field(min_length=1)]
-Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+from zkdeployment.service.bodies import Omittable, answer, body_of
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+def _form_of_requests(kind: DocumentKind[Any]) -> dict[str, Any]:
+    """Return the form of documents whose names may follow from the address, and whose state from acts."""
+    metadata, data = (kind.form["properties"][part] for part in ("metadata", "data"))
+    stated = data | {"required": [key for key in data["required"] if key != "state"]}
+    schema = {"const": kind.schema, "description": kind.schema}
+    return mapping_form({"data": stated}, {"schema": schema, "metadata": metadata | {"required": []}})
 
 
-class FurtherApprovalBody(_Strict):
-    """The approval of the same content by another person."""
-
-    by: str
-    signature: str
-    reason: Omittable[str] = None
+def _schema_of(kind: DocumentKind[Any], text: str, **answered: Any) -> dict[str, Any]:
+    """Return the JSON schema of documents, with the keys that only answers have."""
+    form: dict[str, Any] = json_schema(_form_of_requests(kind))
+    return form | {"properties": form["properties"] | answered, "description": text}
 
 
-class ApprovalBody(_Strict):
-    """The approval of one content; ``signature`` covers the subject, content, ``state`` and ``instance``."""
+_APPROVALS = {"type": "array", "items": body_of(ApprovalCount).model_json_schema()}
 
-    content: Digest
-    by: str
-    reason: Omittable[str] = None
-    signature: Omittable[str] = None
-    state: Omittable[Literal["Approved", "Instantiated", "Released"]] = None
-    instance: Omittable[int] = None
-    also: Omittable[list[FurtherApprovalBody]] = None
+_GROUP = _schema_of(
+    GROUP,
+    "A deployment intent group.\n\nResponses have ``approvals`` where rules of approvals are configured; in"
+    " requests they are ignored. Names that a request omits are those of the address; acts change state and"
+    " approval.",
+    approvals=_APPROVALS,
+)
 
-
-class GroupMetadata(_Strict):
-    """The names of a group; names that are left out are those of the address."""
-
-    project: Omittable[str] = None
-    composite_app: Annotated[Omittable[str], Field(alias="composite-app")] = None
-    version: Omittable[str] = None
-    name: Omittable[str] = None
+_CLUSTER = _schema_of(
+    CLUSTER,
+    "A cluster with its network intents.\n\nNames that a request omits are those of the address; acts change the"
+    " state.",
+)
 
 
-class GroupData(_Strict):
-    """The services that a group deploys; its state and its approval are changed by acts only."""
+def _document_type(kind: DocumentKind[Any], schema: Mapping[str, Any]) -> Any:
+    form = _form_of_requests(kind)
 
-    composite_profile: Annotated[str, Field(alias="composite-profile")]
-    apps: dict[str, Paths]
-    state: Omittable[Literal["Created", "Approved", "Instantiated", "Terminated"]] = None
-    update: Omittable[Literal["terminate", "approve"]] = None
-    fleet_stop: Annotated[Omittable[Literal["group", "fleet"]], Field(alias="fleet-stop")] = None
-    approval: Omittable[ApprovalBody] = None
+    def check(document: dict[str, Any]) -> dict[str, Any]:
+        given: dict[str, Any] = _given(
+            {key: _given(value) for key, value in document.items() if key != "approvals"}
+        )
+        for way, message in form_faults(given, form):
+            raise ValueError(": ".join((".".join(map(str, way)), message)) if way else message)
+        return given
 
-
-class ApprovalCountBody(_Strict):
-    """The approvals of the present content for one rule.
-
-    ``approvers`` are those who approved, ``awaited`` the others who may; empty: all approvers may. ``expires`` is
-    when the approvals stop counting, in seconds since the epoch; ``null``: never.
-    """
-
-    path: str
-    needed: int
-    approvers: list[str]
-    missing: int
-    awaited: list[str]
-    expires: float | None
+    return Annotated[dict[str, Any], AfterValidator(check), WithJsonSchema(dict(schema))]
 
 
-class GroupDocument(_Strict):
-    """A deployment intent group.
-
-    Responses have ``approvals`` where rules of approvals are configured; in requests they are ignored.
-    """
-
-    schema_: Annotated[Literal["zkdeployment/DeploymentIntentGroup/v1"], Field(alias="schema")] = (
-        "zkdeployment/DeploymentIntentGroup/v1"
-    )
-    metadata: GroupMetadata = GroupMetadata()
-    data: GroupData
-    approvals: Omittable[list[ApprovalCountBody]] = None
+def _given(value: Any) -> Any:
+    """Return a value without the keys that are null, which count as omitted."""
+    return {key: each for key, each in value.items() if each is not None} if isinstance(value, dict) else value
 
 
-class ClusterMetadata(_Strict):
-    """The names of a cluster; names that are left out are those of the address."""
+#: The types of documents in requests and in responses.
+GROUP_DOCUMENT = _document_type(GROUP, _GROUP)
+CLUSTER_DOCUMENT = _document_type(CLUSTER, _CLUSTER)
 
-    provider: Omittable[str] = None
-    name: Omittable[str] = None
+_CHANGED_KEY: Any = answer(None, text="A key of a document with both of its values.", before=Any, after=Any)
 
+DIFFERENCE = answer(
+    None,
+    text=(
+        "The changes since the approval of ``approved``: keys of the document, and nodes with resolved links."
+        " ``content`` is the digest of the content, which a request for an approval may name. ``update`` maps"
+        " nodes to all of their new properties."
+    ),
+    subject=str,
+    approved=str | None,
+    content=str,
+    is_approved=bool,
+    document=Mapping[str, _CHANGED_KEY],
+    create=Mapping[str, dict[str, Any]],
+    update=Mapping[str, dict[str, Any]],
+    delete=list[str],
+)
 
-class ClusterData(_Strict):
-    """The network intents of a cluster; its state is changed by acts only."""
-
-    network_intents: Annotated[dict[str, Paths], Field(alias="network-intents")]
-    state: Omittable[Literal["Created", "Applied", "Terminated"]] = None
-
-
-class ClusterDocument(_Strict):
-    """A cluster with its network intents."""
-
-    schema_: Annotated[Literal["zkdeployment/Cluster/v1"], Field(alias="schema")] = "zkdeployment/Cluster/v1"
-    metadata: ClusterMetadata = ClusterMetadata()
-    data: ClusterData
-
-
-class ChangedKey(BaseModel):
-    """A key of a document with both of its values."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    before: Any
-    after: Any
-
-
-class IntentDifferenceBody(BaseModel):
-    """The changes since the approval of ``approved``: keys of the document, and nodes with resolved links.
-
-    ``content`` is the digest of the content, which a request for an approval may name. ``update`` maps nodes to
-    all of their new properties.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    subject: str
-    approved: str | None
-    content: str
-    is_approved: bool
-    document: dict[str, ChangedKey]
-    create: dict[str, dict[str, Any]]
-    update: dict[str, dict[str, Any]]
-    delete: list[str]
-
-
-class IntentSummary(BaseModel):
-    """An intent in the last publication: its subject, its state, and its document.
-
-    ``content`` is the digest of the published content, ``instance`` the id of the newest instance, ``address``
-    the path of the intent below ``/v2``. ``approvals`` is empty where no rules of approvals are configured.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    subject: str
-    state: Literal["Created", "Approved", "Instantiated", "Applied", "Terminated"]
-    content: str
-    is_approved: bool
-    approval: ApprovalBody | None
-    approvals: list[ApprovalCountBody]
-    instance: int | None
-    address: str
-    document: GroupDocument | ClusterDocument
+SUMMARY = answer(
+    None,
+    text=(
+        "An intent in the last publication: its subject, its state, and its document. ``content`` is the digest of"
+        " the published content, ``instance`` the id of the newest instance, ``address`` the path of the intent"
+        " below ``/v2``. ``approvals`` is empty where no rules of approvals are configured."
+    ),
+    subject=str,
+    state=IntentState,
+    content=str,
+    is_approved=bool,
+    approval=Approval | None,
+    approvals=list[ApprovalCount],
+    instance=int | None,
+    address=str,
+    document={"anyOf": [_GROUP, _CLUSTER]},
+)
 
 
 class _Body(BaseModel):

@@ -11,7 +11,8 @@ from zkdeployment.base.publication import LeftService
 from zkdeployment.fleet.views.requests import Job
 from zkdeployment.intents.documents.values import IntentSubject, subject_text
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
-from zkdeployment.intents.requests import approvals_are_signed, counted_approvals, intent_resources, read_reports
+from zkdeployment.intents.requests import approvals_are_signed, intent_resources, read_reports, rules_in_force
+from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
 from zkdeployment.intents.user_acts import offered_acts
@@ -86,7 +87,7 @@ def show_intent(request: Request, adapters: Adapters, user: Reader, names: str) 
         resources.final_counts(record, reports),
         now=adapters.clock.now(),
         job=_job(adapters, request.query_params.get("job", "")),
-        approvals=counted_approvals(adapters, record),
+        approvals=counted_approvals(record.snapshot, rules_in_force(adapters)),
     )
     return show_page(request, adapters, user, "intent.html", events=_EVENTS, view=view, path=request.url.path)
 

@@ -20,12 +20,12 @@ from zkdeployment.intents.views.matrix import StatusCounts, status_counts
 from zkdeployment.publishing.rules.review import review
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fastapi import Request
 
     from zkdeployment.intents.acts.intents import IntentOrder
-    from zkdeployment.intents.rules.approvals import ApprovalCount
+    from zkdeployment.intents.rules.approvals import ApprovalRule
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
@@ -39,13 +39,10 @@ def approvals_are_signed(adapters: ServerAdapters) -> bool:
     return adapters.commits is not None and adapters.commits.approvals is not None
 
 
-def counted_approvals(adapters: ServerAdapters, record: IntentRecord) -> tuple[ApprovalCount, ...]:
-    """Return the counts of approvals of an intent's published content; empty without rules.
-
-    Raises ``ConfigurationError`` if the file of the rules cannot be read.
-    """
+def rules_in_force(adapters: ServerAdapters) -> Sequence[ApprovalRule] | None:
+    """Return the rules of approvals, ``None`` without rules; raises ``ConfigurationError``."""
     verifier = None if adapters.commits is None else adapters.commits.approvals
-    return () if verifier is None else verifier.counted(record.snapshot)
+    return None if verifier is None else verifier.rules_in_force()
 
 
 def intent_overview(planner: RevisionPlanner, adapters: ServerAdapters, subject: IntentSubject) -> IntentOverview:

@@ -21,15 +21,11 @@ from zkdeployment.intents.acts.intents import (
     change_state,
     roll_back_intent,
 )
-from zkdeployment.intents.documents.kinds import (
-    CLUSTER_KEYS,
-    CLUSTER_SCHEMA,
-    GROUP_KEYS,
-    GROUP_SCHEMA,
-    intent_of_document,
-)
+from zkdeployment.intents.documents.kinds import intent_of_document
 from zkdeployment.intents.documents.values import (
+    DIGEST,
     ClusterIntents,
+    DeploymentIntentGroup,
     Intent,
     IntentState,
     IntentSubject,
@@ -75,9 +71,6 @@ if TYPE_CHECKING:
     from zkdeployment.intents.acts.intents import IntentOrder
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.service.dependencies import ServerAdapters
-
-#: The pattern of the digest of a content.
-DIGEST = "^sha256:[0-9a-f]{64}$"
 
 #: The last consequence of each act on an intent.
 COMMITTED = "The act is a commit on the branch. It takes effect when the syncer publishes that commit."
@@ -402,11 +395,12 @@ def requested_adoption(subject: IntentSubject, values: Mapping[str, str]) -> Int
         name, _, paths = part.partition("=")
         apps.setdefault(name, []).extend(paths.split(","))
     profile = values.get("profile", "").strip() or "default"
-    is_cluster = len(subject) == len(CLUSTER_KEYS)
+    is_cluster = len(subject) == len(ClusterIntents.METADATA)
+    kind = ClusterIntents if is_cluster else DeploymentIntentGroup
     data = {"network-intents": apps} if is_cluster else {"composite-profile": profile, "apps": apps}
     document = {
-        "schema": CLUSTER_SCHEMA if is_cluster else GROUP_SCHEMA,
-        "metadata": dict(zip(CLUSTER_KEYS if is_cluster else GROUP_KEYS, subject, strict=True)),
+        "schema": kind.SCHEMA,
+        "metadata": dict(zip(kind.METADATA, subject, strict=True)),
         "data": {**data, "state": "Created"},
     }
     try:

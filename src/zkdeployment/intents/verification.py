@@ -19,7 +19,6 @@ from zkdeployment.intents.rules.approvals import (
     approval_statement,
     approved_paths,
     content_digest,
-    counted_approvals,
     each_approval,
     expiry,
     future_objection,
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.intents.documents.values import Approval, IntentSubject
-    from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, ReleaseSnapshot
+    from zkdeployment.intents.rules.approvals import ApprovalRule, ReleaseSnapshot
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.command import Git
@@ -101,12 +100,9 @@ class GitApprovals(ApprovalVerifier):
         approvers = () if approval is None else [one.by for one in each_approval(approval)]
         return missing_approvals(self._rules(snapshot), approvers)
 
-    def counted(self, snapshot: IntentSnapshot) -> tuple[ApprovalCount, ...]:
-        """Return the counts of approvals in an intent's document; empty without rules.
-
-        Raises ``ConfigurationError`` if the file of the rules cannot be read.
-        """
-        return counted_approvals(snapshot, read_rules(self.rules))
+    def rules_in_force(self) -> tuple[ApprovalRule, ...] | None:
+        """Return the rules of approvals, ``None`` without a file; raises ``ConfigurationError``."""
+        return read_rules(self.rules)
 
     def expiry(self, snapshot: IntentSnapshot) -> str | None:
         """Return why the date of an approval permits no instance and no update; ``None`` if it permits them."""
@@ -115,7 +111,7 @@ class GitApprovals(ApprovalVerifier):
 
     def _rules(self, snapshot: IntentSnapshot | ReleaseSnapshot) -> tuple[ApprovalRule, ...]:
         """Return the rules for the paths of an intent; raises ``ConfigurationError``."""
-        return rules_for(approved_paths(snapshot.intent), read_rules(self.rules) or ())
+        return rules_for(approved_paths(snapshot.intent), self.rules_in_force() or ())
 
     def _objection(
         self, snapshot: IntentSnapshot | ReleaseSnapshot, approval: Approval, revision: str, keys: dict[str, str]

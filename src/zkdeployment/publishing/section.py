@@ -87,9 +87,9 @@ class ApprovalVerifier:
         """Return a sentence with the approvals that the document lacks; ``None`` if it has enough."""
         return None
 
-    def counted(self, snapshot: Any) -> tuple[Any, ...]:
-        """Return the counts of approvals in a document; empty without rules."""
-        return ()
+    def rules_in_force(self) -> Sequence[Any] | None:
+        """Return the rules of approvals; ``None`` without rules."""
+        return None
 
     def expiry(self, snapshot: Any) -> str | None:
         """Return why the date of an approval permits no instance and no update; ``None`` if it permits them."""

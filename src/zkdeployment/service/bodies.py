@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from inspect import cleandoc
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
-from pydantic.json_schema import SkipJsonSchema
+from pydantic.json_schema import SkipJsonSchema, WithJsonSchema
 
 from zkdeployment.base.records import Record, codec
+from zkdeployment.documents.forms import json_schema
 
 T = TypeVar("T")
 
@@ -78,7 +80,9 @@ def _given(hint: Any) -> Any:
 
 
 def _described(hint: Any) -> Any:
-    """Return the type that describes the JSON form of a type."""
+    """Return the type that describes the JSON form of a type, or values of the form of a document."""
+    if isinstance(hint, Mapping):
+        return Annotated[Any, WithJsonSchema(json_schema(hint))]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         described, about = _described(arguments[1].form or arguments[0]), arguments[1].about

@@ -21,7 +21,6 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.publication import LeftService
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.instances import IntentRecord
@@ -74,7 +73,7 @@ def stage(browser: Browser, zookeeper_server, tmp_path_factory: pytest.TempPathF
         client.create(chroot)
     directory: Path = tmp_path_factory.mktemp("branch")
     branch, address = Branch(directory), f"{zookeeper_server.address}{chroot}"
-    branch.push({"a.zk": TREE.format("1.3"), "cluster.yaml": render_document(intent_document(CLUSTER))})
+    branch.push({"a.zk": TREE.format("1.3"), "cluster.yaml": render_document(CLUSTER.to_document())})
     with WrittenFleet(address) as fleet, running_service(address, commits=branch.commits()) as service:
         hosts = [Host(Identity(f"w{n}", f"web{n}.example.com", "web"), "r1") for n in range(3)]
         fleet.register(*hosts)

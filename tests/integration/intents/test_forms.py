@@ -25,6 +25,7 @@ from zkdeployment.documents.edits import render_document
 from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import IntentState, UpdateRule
 from zkdeployment.intents.store.records import INTENTS
+from zkdeployment.intents.documents.values import UpdateRule
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
@@ -72,7 +73,7 @@ class Stage:
 
     def push(self, version: str, **intent: object) -> None:
         """Push a version of the front, and the group."""
-        document = render_document(intent_document(replace(GROUP, **intent)))
+        document = render_document(replace(GROUP, **intent).to_document())
         self.branch.push({"a.zk": TREE.format(version), "shop.yaml": document})
 
     def sync(self) -> None:

@@ -14,8 +14,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.intents.documents.kinds import ServiceRelease, release_document
-from zkdeployment.intents.documents.values import Approval
+from zkdeployment.intents.documents.values import Approval, ServiceRelease
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.verification import GitApprovals, approval_signer
@@ -82,9 +81,7 @@ def release(one: LeftService, tree: str = TREE, approval: Approval | None = None
     reviewed = review([SourceFile("a.zk", tree.encode())])
     digest = service_content(one.path, one.target, reviewed.linted.tree).digest
     approval = approval or Approval(digest, "alice@example.com", "no approvals any more")
-    return render_document(
-        release_document(ServiceRelease(one.path, one.target, one.former, one.revision, approval))
-    )
+    return render_document(ServiceRelease(one.path, one.former, one.revision, approval, one.target).to_document())
 
 
 def publish(publishing: Publishing, tree: str = TREE, **files: str | None) -> str:
@@ -286,7 +283,7 @@ class ApprovedPublishing:
         reviewed = review([SourceFile("a.zk", TREE.encode())])
         digest = service_content(one.path, one.target, reviewed.linted.tree).digest
         unsigned = ServiceRelease(
-            one.path, one.target, one.former, one.revision, Approval(digest, "alice@example.com")
+            one.path, one.former, one.revision, Approval(digest, "alice@example.com"), one.target
         )
         return approval_signer(self.key)(unsigned.subject, unsigned.approval)
 

@@ -14,8 +14,7 @@ from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import ServiceRelease, release_document
-from zkdeployment.intents.documents.values import Approval
+from zkdeployment.intents.documents.values import Approval, ServiceRelease
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.publishing.rules.review import review
 
@@ -98,8 +97,8 @@ def test_a_list_of_an_earlier_publication_does_not_undeploy_a_released_service(a
     earlier = attacked.client.get(LEFT)[0]
     (one,) = tuple(map(LeftService.from_json, json.loads(earlier)["services"]))
     digest = service_content(one.path, None, review([SourceFile("a.zk", TREE.encode())]).linted.tree).digest
-    release = ServiceRelease(one.path, None, one.former, one.revision, Approval(digest, "alice@example.com"))
-    attacked.push(TREE, r_yaml=render_document(release_document(release)))
+    release = ServiceRelease(one.path, one.former, one.revision, Approval(digest, "alice@example.com"))
+    attacked.push(TREE, r_yaml=render_document(release.to_document()))
     attacked.sync()
     attacked.push(TREE, r_yaml=None)
     attacked.client.set(LEFT, earlier)

@@ -12,7 +12,6 @@ from support.repository import Repository, make_key, public
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, FurtherApproval, IntentState
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot
@@ -46,7 +45,7 @@ class Site:
         self, signer: str | None, version: str, group: DeploymentIntentGroup = GROUP, more: str = ""
     ) -> str:
         """Commit the tree and the group, signed by a person if one is named."""
-        files = {"a.zk": TREE.format(version), "i.yaml": render_document(intent_document(group)), "b.zk": more}
+        files = {"a.zk": TREE.format(version), "i.yaml": render_document(group.to_document()), "b.zk": more}
         if signer is None:
             return self.repository.commit(files)
         config = ("gpg.format=ssh", f"user.signingkey={self.keys[signer]}")

@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel
 
+from zkdeployment.base.names import NameKind, name_pattern
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
+from zkdeployment.documents.forms import json_schema, name_form
 from zkdeployment.service.application import api_description
 from zkdeployment.service.bodies import Omittable, answer, body_of
 
@@ -51,6 +53,19 @@ def schema_of(body):
     for described in properties.values():
         described.pop("title", None)
     return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Loan(Record):
+    """A loan."""
+
+    reader: Annotated[str, Key(form=name_form(NameKind.USER))]
+
+
+def test_a_key_with_the_form_of_a_document_has_its_json_schema():
+    described = schema_of(body_of(Loan))["properties"]["reader"]
+    assert described == json_schema(name_form(NameKind.USER))
+    assert described["pattern"] == f"^(?:{name_pattern(NameKind.USER)})$"
 
 
 def test_a_body_has_the_keys_of_the_record():

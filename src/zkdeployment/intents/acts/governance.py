@@ -11,8 +11,8 @@ from zkdeployment.base.names import check_node_path
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
 from zkdeployment.intents.acts.intents import require_seen
-from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, release_document
-from zkdeployment.intents.documents.values import RELEASED, Approval
+from zkdeployment.intents.documents.kinds import RELEASE
+from zkdeployment.intents.documents.values import RELEASED, Approval, ServiceRelease
 from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
 from zkdeployment.intents.rules.content import IntentContent, service_content
 from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
@@ -79,7 +79,7 @@ def release_services(
             former = reviewed.documents.of(RELEASE).get(_subject(one))
             if former is None or not _is_same(former, release):
                 name = document_file_name(RELEASE.name, _subject(one))
-                files[name] = render_document(release_document(release)).encode()
+                files[name] = render_document(release.to_document()).encode()
         return FileChanges(files, f"Release {listing([str(one) for one in released], _NAMED)}: {order.reason}")
 
     check = partial(check_change, basis=ChangeBasis(left=order.left))
@@ -128,7 +128,7 @@ def _release(
     content = service_content(left.path, left.target, reviewed.linted.tree)
     require_seen(left.path, content.digest, *order.contents)
     approval = Approval(content.digest, order.author.email, order.reason, state=RELEASED if sign else "")
-    release = ServiceRelease(left.path, left.target, left.former, left.revision, approval)
+    release = ServiceRelease(left.path, left.former, left.revision, approval, left.target)
     verifier = commits.approvals
     if verifier is None:
         return release if sign is None else replace(release, approval=sign(release.subject, approval))

@@ -1,24 +1,59 @@
-"""Intents: services that are deployed together, and the state of their life cycle.
+"""Intents: services that are deployed together, and the state of their life cycle; and releases of left services.
 
 A deployment intent group governs subtrees of the tree for all of their targets. The network intents of a cluster
-govern service nodes for one target. Reading their documents belongs to ``kinds``, decisions to ``intents.rules``.
+govern service nodes for one target. The forms of the documents, their parsers and their writers follow from the
+records here. Checks of whole documents belong to ``kinds``, decisions to ``intents.rules``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.records import OMITTED, Record
+from zkdeployment.base.records import OMITTED, Key, Record
+from zkdeployment.documents.forms import NODE_PATH, TEXT, choice_form, list_form, name_form, record_form, text_form
+from zkdeployment.documents.kinds import DocumentRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from zkdeployment.base.publication import LeftService
 
 #: The names that identify a group (project, composite app, version, name) or a cluster (provider, name).
-IntentSubject: TypeAlias = "tuple[str, ...]"
+IntentSubject: TypeAlias = tuple[str, ...]
+
+
+def subject_text(subject: IntentSubject) -> str:
+    """Return a subject in the form of commands and messages: ``p1/store/v1/shop``."""
+    return "/".join(subject)
+
+
+_NAME = name_form(NameKind.PLAIN)
+_TARGET = name_form(NameKind.TARGET)
+_WRITTEN = "as 'zkdeployment intent approve' writes it"
+
+#: The pattern of the digest of a content.
+DIGEST = "^sha256:[0-9a-f]{64}$"
+
+_INSTANCE = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 2**53 - 1,
+    "description": f"the number of the instance, {_WRITTEN}",
+}
+_PATHS = list_form(NODE_PATH, "a list of at least one path, as in [/p1/shop/front]", minItems=1)
+
+
+def _parts(description: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "propertyNames": _NAME,
+        "additionalProperties": _PATHS,
+        "properties": {},
+        "description": description,
+    }
 
 
 class IntentState(Enum):
@@ -54,9 +89,20 @@ class FleetStop(Enum):
 class FurtherApproval(Record):
     """The approval of the same content and instance by another person; ``signature`` covers the same."""
 
-    by: str
-    signature: str
-    reason: Annotated[str, OMITTED] = ""
+    by: Annotated[str, Key(form=TEXT)]
+    signature: Annotated[str, Key(form=TEXT)]
+    reason: Annotated[str, Key(omit=True, form=TEXT)] = ""
+
+
+_FURTHER = list_form(
+    record_form(FurtherApproval),
+    f"a list of further approvals, {_WRITTEN}",
+    minItems=1,
+    maxItems=99,
+)
+
+#: The state in the approval of a release.
+RELEASED = "Released"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +116,38 @@ class Approval(Record):
     signature. ``also`` are the approvals of other people.
     """
 
-    content: str
-    by: str
-    reason: Annotated[str, OMITTED] = ""
-    signature: Annotated[str | None, OMITTED] = None
-    state: Annotated[str, OMITTED] = ""
-    instance: Annotated[int, OMITTED] = 0
-    also: Annotated[tuple[FurtherApproval, ...], OMITTED] = ()
+    content: Annotated[str, Key(form=text_form(DIGEST, f"the digest of a content, {_WRITTEN}"))]
+    by: Annotated[str, Key(form=TEXT)]
+    reason: Annotated[str, Key(omit=True, form=TEXT)] = ""
+    signature: Annotated[str | None, Key(omit=True, form=TEXT)] = None
+    state: Annotated[
+        str, Key(omit=True, form=choice_form(IntentState.APPROVED, IntentState.INSTANTIATED, RELEASED))
+    ] = ""
+    instance: Annotated[int, Key(omit=True, form=_INSTANCE)] = 0
+    also: Annotated[tuple[FurtherApproval, ...], Key(omit=True, form=_FURTHER)] = ()
 
 
-#: The state in the approval of a release.
-RELEASED = "Released"
+_GROUP_STATES = (IntentState.CREATED, IntentState.APPROVED, IntentState.INSTANTIATED, IntentState.TERMINATED)
+_CLUSTER_STATES = (IntentState.CREATED, IntentState.APPLIED, IntentState.TERMINATED)
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentIntentGroup:
+class DeploymentIntentGroup(DocumentRecord):
     """An instantiation of a composite application: its apps, each with the paths of its subtrees."""
 
-    project: str
-    composite_app: str
-    version: str
-    name: str
-    composite_profile: str
-    apps: Mapping[str, tuple[str, ...]]
-    state: IntentState = IntentState.CREATED
-    update: UpdateRule = UpdateRule.TERMINATE
-    approval: Approval | None = None
-    fleet_stop: FleetStop = FleetStop.FLEET
+    SCHEMA: ClassVar[str] = "zkdeployment/DeploymentIntentGroup/v1"
+    METADATA: ClassVar[tuple[str, ...]] = ("project", "composite-app", "version", "name")
+
+    project: Annotated[str, Key(form=_NAME)]
+    composite_app: Annotated[str, Key("composite-app", form=_NAME)]
+    version: Annotated[str, Key(form=_NAME)]
+    name: Annotated[str, Key(form=_NAME)]
+    composite_profile: Annotated[str, Key("composite-profile", form=_NAME)]
+    apps: Annotated[Mapping[str, tuple[str, ...]], Key(form=_parts("a mapping of apps to lists of paths"))]
+    state: Annotated[IntentState, Key(form=choice_form(*_GROUP_STATES))] = IntentState.CREATED
+    update: Annotated[UpdateRule, OMITTED] = UpdateRule.TERMINATE
+    fleet_stop: Annotated[FleetStop, Key("fleet-stop", omit=True)] = FleetStop.FLEET
+    approval: Annotated[Approval | None, OMITTED] = None
 
     @property
     def subject(self) -> IntentSubject:
@@ -115,13 +166,19 @@ class DeploymentIntentGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterIntents:
+class ClusterIntents(DocumentRecord):
     """The network intents of a cluster, each with the paths of its subtrees; ``name`` is the only target."""
 
-    provider: str
-    name: str
-    apps: Mapping[str, tuple[str, ...]]
-    state: IntentState = IntentState.CREATED
+    SCHEMA: ClassVar[str] = "zkdeployment/Cluster/v1"
+    METADATA: ClassVar[tuple[str, ...]] = ("provider", "name")
+
+    provider: Annotated[str, Key(form=_NAME)]
+    name: Annotated[str, Key(form=_TARGET)]
+    apps: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Key("network-intents", form=_parts("a mapping of network intents to lists of paths")),
+    ]
+    state: Annotated[IntentState, Key(form=choice_form(*_CLUSTER_STATES))] = IntentState.CREATED
 
     @property
     def subject(self) -> IntentSubject:
@@ -157,11 +214,6 @@ class ClusterIntents:
 Intent: TypeAlias = DeploymentIntentGroup | ClusterIntents
 
 
-def subject_text(subject: IntentSubject) -> str:
-    """Return a subject in the form of commands and messages: ``p1/store/v1/shop``."""
-    return "/".join(subject)
-
-
 def parse_subject(text: str) -> IntentSubject:
     """Return the subject that ``subject_text`` wrote; raises ``ConfigurationError`` for other text."""
     parts = tuple(text.split("/"))
@@ -183,3 +235,42 @@ _SUBJECT_NAMES = {4: (NameKind.PLAIN,) * 4, 2: (NameKind.PLAIN, NameKind.TARGET)
 def intent_paths(intent: Intent) -> tuple[str, ...]:
     """Return the paths that an intent governs, sorted."""
     return tuple(sorted({path for paths in intent.apps.values() for path in paths}))
+
+
+def _names(subject: str) -> IntentSubject:
+    return tuple(subject.split("/"))
+
+
+_PENDING = {"type": "boolean", "description": "true while the release lacks approvals, else false"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRelease(DocumentRecord):
+    """The order to deploy a left service with the approved content in the tree.
+
+    A release ``is_pending`` while it collects approvals; it has no effect before all people have signed it.
+    """
+
+    SCHEMA: ClassVar[str] = "zkdeployment/Release/v1"
+    METADATA: ClassVar[tuple[str, ...]] = ("path", "target")
+
+    path: Annotated[str, Key(form=NODE_PATH)]
+    former: Annotated[IntentSubject, Key(read=_names, write=subject_text, form=TEXT)]
+    revision: Annotated[str, Key(form=TEXT)]
+    approval: Approval
+    target: Annotated[str | None, Key(omit=True, form=_TARGET)] = None
+    is_pending: Annotated[bool, Key("pending", omit=True, form=_PENDING)] = False
+
+    @property
+    def subject(self) -> IntentSubject:
+        """The subject in a release's signature; no intent has such a subject."""
+        return "release", self.path, self.target or "", subject_text(self.former), self.revision
+
+    def releases(self, left: LeftService, content: str) -> bool:
+        """Whether this document releases a left service whose content in the tree has this digest."""
+        return self.names(left) and not self.is_pending and self.approval.content == content
+
+    def names(self, left: LeftService) -> bool:
+        """Whether this is a release of a left service, with any content."""
+        former = (self.path, self.target, self.former, self.revision)
+        return former == (left.path, left.target, left.former, left.revision)

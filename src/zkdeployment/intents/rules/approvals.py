@@ -29,8 +29,13 @@ from zkdeployment.base.durations import age, seconds_ahead
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.publication import LeftService, is_sequence
 from zkdeployment.base.records import Key, Record, invalid, shown
-from zkdeployment.intents.documents.kinds import ServiceRelease
-from zkdeployment.intents.documents.values import DeploymentIntentGroup, FurtherApproval, IntentState, subject_text
+from zkdeployment.intents.documents.values import (
+    DeploymentIntentGroup,
+    FurtherApproval,
+    IntentState,
+    ServiceRelease,
+    subject_text,
+)
 from zkdeployment.intents.rules.content import IntentContent, intent_content, service_content
 from zkdeployment.intents.rules.governance import read_intents
 from zkdeployment.intents.rules.life_cycle import IntentSnapshot, uncounted_approval

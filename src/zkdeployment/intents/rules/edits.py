@@ -16,7 +16,7 @@ from zkdeployment.documents.edits import (
     remove_document,
     render_document,
 )
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, intent_document
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
@@ -108,7 +108,7 @@ def with_removed_intent(files: Sequence[SourceFile], intent: Intent) -> dict[str
 
 
 def _with_document(files: Sequence[SourceFile], intent: Intent) -> dict[str, bytes | None]:
-    document = intent_document(intent)
+    document = intent.to_document()
     kind = CLUSTER if isinstance(intent, ClusterIntents) else GROUP
     name = document_file_name(kind.name, intent.subject)
     present = _content(files, name)

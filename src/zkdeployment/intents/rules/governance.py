@@ -14,8 +14,14 @@ from zkdeployment.base.errors import LinkError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
-from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE, ServiceRelease
-from zkdeployment.intents.documents.values import ClusterIntents, FleetStop, IntentState, subject_text
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE
+from zkdeployment.intents.documents.values import (
+    ClusterIntents,
+    FleetStop,
+    IntentState,
+    ServiceRelease,
+    subject_text,
+)
 from zkdeployment.intents.rules.content import DEPLOY, listed_services, service_content
 from zkdeployment.publishing.governance import Governance
 from zkdeployment.publishing.section import FormerGovernance, GovernanceChange

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState, subject_text
 from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
 from zkdeployment.intents.rules.content import IntentContent, changed_keys
@@ -93,7 +92,7 @@ class IntentOverview:
             "approval": None if approval is None else approval.to_json(),
             "approvals": [count.to_json() for count in self.approvals],
             "instance": None if self.instance is None else self.instance.id,
-            "document": intent_document(self.intent),
+            "document": self.intent.to_document(),
         }
 
 

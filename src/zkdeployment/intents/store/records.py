@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.base.log import get_logger
-from zkdeployment.intents.documents.kinds import intent_document, intent_of_document
+from zkdeployment.intents.documents.kinds import intent_of_document
 from zkdeployment.intents.documents.values import Intent, IntentState, IntentSubject
 from zkdeployment.intents.rules.content import content_from_json, content_to_json
 from zkdeployment.intents.rules.governance import IntentGovernance
@@ -347,7 +347,7 @@ class _RecordEncoder:
         record, approved = self.record, self.record.approved
         entries = {entry["id"]: entry for entry in (self.former or {}).get("instances", ())}
         self.index = {
-            "document": intent_document(record.intent),
+            "document": record.intent.to_document(),
             "state": record.state.value,
             "digest": record.content.digest,
             "content": self._pack("content", content_to_json(record.content)),

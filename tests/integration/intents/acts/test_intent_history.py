@@ -18,7 +18,6 @@ from zkdeployment.intents.acts.intents import (
     remove_intent,
     roll_back_intent,
 )
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState, UpdateRule, parse_subject
 from zkdeployment.intents.rules.instances import intent_history
 from zkdeployment.intents.rules.life_cycle import IntentAct
@@ -89,7 +88,7 @@ class Site:
     def create(self, files: dict[str, str | bytes | None], **fields: Any) -> None:
         """Push files with the document of the group, and publish."""
         group = DeploymentIntentGroup(*SHOP, "plain", {"front": ("/p1/shop/front",)}, **fields)
-        self.branch.push({**files, "shop.yaml": render_document(intent_document(group))})
+        self.branch.push({**files, "shop.yaml": render_document(group.to_document())})
         self.sync()
 
 

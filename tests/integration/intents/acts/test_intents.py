@@ -23,7 +23,7 @@ from zkdeployment.intents.acts.intents import (
     remove_intent,
     replace_intent,
 )
-from zkdeployment.intents.documents.kinds import RELEASE, intent_document
+from zkdeployment.intents.documents.kinds import RELEASE
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
@@ -322,7 +322,7 @@ def test_a_new_group_over_deployed_services_is_not_committed(site: Site) -> None
 
 
 def test_deployed_services_are_adopted_unchanged(site: Site) -> None:
-    document = render_document(intent_document(GROUP))
+    document = render_document(GROUP.to_document())
     tip = site.branch.push({"a.zk": DEPLOYED.format(greeting="hello"), "i.yaml": document})
     whole = site.reviewed().compilation.whole
     with pytest.raises(RefusedError, match=r"cannot adopt .*: /p1/shop/front for h1"):

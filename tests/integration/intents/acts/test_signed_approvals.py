@@ -23,8 +23,9 @@ from zkdeployment.intents.acts.intents import (
     create_intent,
     replaced_approvals,
 )
-from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, intent_document
-from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents.kinds import RELEASE
+from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState, ServiceRelease
+from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.edits import find_intent
 from zkdeployment.intents.rules.instances import IntentRecord
@@ -68,7 +69,7 @@ class Site:
         if signer is not None:
             self.branch.clone.git("config", "gpg.format", "ssh")
             self.branch.clone.git("config", "user.signingkey", str(self.keys[signer]))
-        files = {"a.zk": TREE.format(version), "i.yaml": render_document(intent_document(group))}
+        files = {"a.zk": TREE.format(version), "i.yaml": render_document(group.to_document())}
         return self.branch.push(files, *([] if signer is None else ["-S"]))
 
     def commits(self, signer: str | None = None, *, rules: Path | None = None) -> TreeCommits:
@@ -228,7 +229,8 @@ def test_several_people_approve_where_a_rule_demands_it(site: Site):
     one = "1 of 2 approvals for /shop: ann@example.com; needs 1 more of bob@example.com"
     assert site.record is not None
     assert commits.approvals is not None
-    assert [str(count) for count in commits.approvals.counted(site.record.snapshot)] == [one]
+    counts = counted_approvals(site.record.snapshot, commits.approvals.rules_in_force())
+    assert [str(count) for count in counts] == [one]
     with pytest.raises(RefusedError, match=f"its approval does not count: {one}"):
         change_state(commits, site.order, IntentAct.INSTANTIATE)
     with pytest.raises(RefusedError, match=f"has approved p1/store/v1/shop already: {one}"):

@@ -20,7 +20,6 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.fleet.events.event import EventKind
 from zkdeployment.intents.acts.intents import IntentOrder, approve_intent
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import IntentState
 from zkdeployment.intents.feed import INTENTS_PART
 from zkdeployment.intents.rules.edits import find_intent
@@ -179,7 +178,7 @@ def test_documents_are_those_of_the_last_publication(service, fleet):
     publish(service, fleet, recorded(approved, IntentState.CREATED), recorded(CLUSTER, IntentState.CREATED))
 
     shop = get(SHOP, auth=viewer).json()
-    assert shop == intent_document(GROUP) | {
+    assert shop == GROUP.to_document() | {
         "data": {
             "composite-profile": "plain",
             "apps": {"db": ["/p1/shop/db"], "front": ["/p1/shop/front"]},
@@ -189,7 +188,7 @@ def test_documents_are_those_of_the_last_publication(service, fleet):
     }
     assert get(GROUPS, auth=viewer).json() == [shop]
     assert get(CLUSTERS, auth=viewer).json() == [get(f"{CLUSTERS}/web", auth=viewer).json()]
-    assert get(f"{CLUSTERS}/web", auth=viewer).json() == intent_document(CLUSTER)
+    assert get(f"{CLUSTERS}/web", auth=viewer).json() == CLUSTER.to_document()
     assert get("/v2/cluster-providers/nobody/clusters", auth=viewer).json() == []
     first, second = get("/api/v1/intents", auth=viewer).json()
     assert (first["subject"], first["state"], first["instance"]) == ("p1/store/v1/shop", "Created", None)
@@ -203,7 +202,7 @@ def test_a_group_is_created_approved_changed_and_removed_by_commits(service, fle
     ann, victor = service.add_user(Role.OPERATOR, "ann"), service.add_user(Role.VIEWER, "victor")
     document = {
         "metadata": {"name": "shop"},
-        "data": {"composite-profile": "plain", "apps": {"front": ["/p1/shop/spare"]}},
+        "data": {"composite-profile": "plain", "apps": {"front": ["/p1/shop/spare"]}, "update": None},
     }
     wait_until(lambda: service.adapters.feed.recent_events().last, "the first reading")
     client = service.client
@@ -239,7 +238,7 @@ def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper,
     approvers.write_text(f"alice@example.com {public(key)}\n")
     unsigned = "it has no signature by one of the approvers; this fleet needs signed approvals; use 'zkdeployment"
     unsigned += " intent approve p1/store/v1/shop --key FILE' at a terminal"
-    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    branch.push({"shop.yaml": render_document(GROUP.to_document())})
     commits = branch.commits(approvers=approvers, rules=rules)
     with running_service(zookeeper, commits=commits) as service:
         ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
@@ -264,7 +263,7 @@ def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper,
         order = IntentOrder(subject=GROUP.subject, author=Author("eve", "eve@example.com"), record=None)
         approve_intent(branch.commits("eve"), order)
         assert refusal("instantiate") == (409, True, True)
-        branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+        branch.push({"shop.yaml": render_document(GROUP.to_document())})
         approve_intent(branch.commits("alice-acts"), order, sign=approval_signer(key, approvers))
         files = [SourceFile(name, text.encode()) for name, text in branch.files().items()]
         approved = find_intent(files, GROUP.subject).intent
@@ -275,7 +274,7 @@ def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper,
 def test_a_cluster_is_applied_terminated_and_removed(service, fleet, branch):
     ann = service.add_user(Role.OPERATOR, "ann")
     file = "cluster-ams-web.yaml"
-    branch.push({file: render_document(intent_document(CLUSTER))})
+    branch.push({file: render_document(CLUSTER.to_document())})
     publish(service, fleet, recorded(CLUSTER, IntentState.CREATED))
     client = service.client
     assert client.post(f"{CLUSTERS}/web/terminate", auth=ann).status_code == 409
@@ -292,7 +291,7 @@ def test_a_cluster_is_applied_terminated_and_removed(service, fleet, branch):
 
 def test_a_group_goes_through_its_life_and_each_step_is_seen_at_once(service, sync, branch):
     ann, client = service.add_user(Role.OPERATOR, "ann"), service.client
-    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    branch.push({"shop.yaml": render_document(GROUP.to_document())})
 
     def act(verb: str) -> dict[str, object]:
         answer = client.post(f"{SHOP}/{verb}", json={"reason": "a test"}, auth=ann)
@@ -334,7 +333,7 @@ def test_services_that_left_governance_are_listed_and_released(service, sync, br
     def release(user: tuple[str, str], *paths: str) -> httpx.Response:
         return client.post("/api/v1/releases", json={"paths": paths, "reason": "they are free"}, auth=user)
 
-    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    branch.push({"shop.yaml": render_document(GROUP.to_document())})
     sync()
     revision = branch.push({"shop.yaml": None})
     sync()
@@ -386,7 +385,7 @@ def test_deployed_services_are_adopted_with_a_new_document_and_with_the_one_of_t
     again = client.post(f"{SHOP}/adopt", auth=ann)
     assert (again.status_code, "it is instantiated already" in again.json()["detail"]) == (409, True)
 
-    tip = branch.push({"vlan.yaml": render_document(intent_document(CLUSTER))})
+    tip = branch.push({"vlan.yaml": render_document(CLUSTER.to_document())})
     assert client.post(f"{CLUSTERS}/web/adopt", auth=ben).status_code == 403
     for unknown in (f"{GROUPS}/none", f"{CLUSTERS}/none"):
         assert client.post(f"{unknown}/adopt", auth=ann).status_code == 404
@@ -411,6 +410,11 @@ def test_a_document_that_is_not_valid_is_refused(service, branch):
         ({"metadata": {"name": "x", "project": "p2"}, "data": group_data(apps)}, 400, "is p2: expected p1"),
         (named | {"data": group_data(apps, state="Approved")}, 422, "expected the state Created"),
         (named | {"data": group_data(apps, color="red")}, 422, "data.color"),
+        (
+            named | {"data": group_data(apps), "schema": "zkdeployment/Cluster/v1"},
+            422,
+            "expected zkdeployment/Depl",
+        ),
         (named | {"data": group_data(apps | {"b": ["/p1/shop"]})}, 422, "/p1 of a overlap"),
     ):
         answer = service.client.post(GROUPS, json=document, auth=ann)
@@ -424,7 +428,7 @@ def group_data(apps: dict[str, list[str]], **values: str) -> dict[str, object]:
 
 def test_an_operator_with_paths_acts_only_on_intents_below_them(service, fleet, branch):
     ben = service.add_user(Role.OPERATOR, "ben", paths=("/p1/shop/front", "/p1/shop/spare"))
-    branch.push({"shop.yaml": render_document(intent_document(GROUP))})
+    branch.push({"shop.yaml": render_document(GROUP.to_document())})
     publish(service, fleet, recorded(GROUP, IntentState.CREATED))
     answer = service.client.post(f"{SHOP}/approve", json={"reason": "x"}, auth=ben)
     assert (answer.status_code, "at /p1/shop/db" in answer.json()["detail"]) == (403, True)

@@ -20,7 +20,6 @@ from zkdeployment.base.errors import UnreachableError
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState
 from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.instances import IntentRecord
 from zkdeployment.service.users.user import Role
@@ -216,7 +215,7 @@ def stage(zookeeper: str, client: KazooClient, tmp_path: Path) -> Iterator[Stage
     for kind in PARTS:
         intents.append(replace(GROUP, name=kind, apps=GROUP_TABLE.parts(kind)))
         intents.append(replace(CLUSTER, name=kind, apps=CLUSTER_TABLE.parts(kind)))
-    documents = [intent_document(intent) for intent in intents]
+    documents = [intent.to_document() for intent in intents]
     documents += [
         {"schema": "zkdeployment/CheckConfiguration/v1", **check(name, path)} for name, path in OBJECTS.items()
     ]

@@ -32,7 +32,6 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import Approval, IntentState
 from zkdeployment.intents.feed import records_of
 from zkdeployment.intents.rules.content import intent_content
@@ -405,7 +404,7 @@ def test_an_intent_goes_through_its_life_cycle(
     stage: Stage, intent: Intent, state: IntentState, label: str, after: str
 ):
     written = replace(intent, state=state)
-    stage.branch.push({"intent.yaml": render_document(intent_document(written))})
+    stage.branch.push({"intent.yaml": render_document(written.to_document())})
     stage.fleet.record(IntentRecord(written, state, content=CONTENT))
     wait_until(partial(records_of, stage.service.adapters.feed), "the service has read the intent")
     page = f"/intents/{'/'.join(intent.subject)}"

@@ -9,12 +9,7 @@ from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.edits import change_document, document_file_name, render_document
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.documents.kinds import (
-    CLUSTER,
-    GROUP,
-    intent_document,
-    intent_of_document,
-)
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, intent_of_document
 from zkdeployment.intents.documents.values import (
     Approval,
     ClusterIntents,
@@ -72,7 +67,7 @@ def test_both_documents_of_the_manual_are_read():
     ],
 )
 def test_a_written_document_is_read_as_the_same_intent(intent):
-    found = read(render_document(intent_document(intent)))
+    found = read(render_document(intent.to_document()))
     assert found.problems == ()
     assert [entry.value for entry in found.entries.values()] == [intent]
 
@@ -135,7 +130,7 @@ def test_an_invalid_name_of_a_document_is_refused_everywhere(name, place):
 
 
 def test_a_published_document_with_an_invalid_name_is_omitted():
-    document = intent_document(replace(WEB, name="h 3"))
+    document = replace(WEB, name="h 3").to_document()
     with pytest.raises(ValueError, match="of at most"):
         intent_of_document(document)
     assert not PublishedDocuments({("cluster", ("ams", "h 3")): document}).of(CLUSTER)

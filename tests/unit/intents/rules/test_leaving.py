@@ -6,8 +6,14 @@ from zkdeployment.base.publication import LeftService
 from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.documents.edits import render_document
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.intents.documents.kinds import RELEASE, ServiceRelease, intent_document, release_document
-from zkdeployment.intents.documents.values import Approval, ClusterIntents, DeploymentIntentGroup, IntentState
+from zkdeployment.intents.documents.kinds import RELEASE
+from zkdeployment.intents.documents.values import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    IntentState,
+    ServiceRelease,
+)
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.governance import (
     IntentGovernance,
@@ -43,8 +49,8 @@ LEFT = LeftService("/shop/front", None, SHOP.subject, "r1")
 
 
 def documents(*values):
-    written = [release_document(v) if isinstance(v, ServiceRelease) else intent_document(v) for v in values]
-    files = [SourceFile(f"{number}.yaml", render_document(each).encode()) for number, each in enumerate(written)]
+    written = [render_document(value.to_document()).encode() for value in values]
+    files = [SourceFile(f"{number}.yaml", text) for number, text in enumerate(written)]
     found = read_documents(files)
     assert found.problems == ()
     return found
@@ -62,7 +68,7 @@ def change(before, *values, tree=TREE):
 
 def released(left, tree=TREE, **fields):
     digest = service_content(left.path, left.target, tree).digest
-    release = ServiceRelease(left.path, left.target, left.former, left.revision, Approval(digest, "alice"))
+    release = ServiceRelease(left.path, left.former, left.revision, Approval(digest, "alice"), left.target)
     return replace(release, **fields)
 
 

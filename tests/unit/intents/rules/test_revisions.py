@@ -6,7 +6,6 @@ import pytest
 
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import Approval, DeploymentIntentGroup, IntentState
 from zkdeployment.intents.rules.content import intent_content
 from zkdeployment.intents.rules.instances import IntentRecord
@@ -22,7 +21,7 @@ INSTANTIATED = replace(TERMINATED, state=IntentState.INSTANTIATED)
 
 def files(*intents):
     """Return the files of a revision with these intents."""
-    documents = [SourceFile(f"{one.name}.yaml", render_document(intent_document(one)).encode()) for one in intents]
+    documents = [SourceFile(f"{one.name}.yaml", render_document(one.to_document()).encode()) for one in intents]
     return [TREE, *documents]
 
 

@@ -17,7 +17,6 @@ from zkdeployment.base.publication import OrderEntry, Origin, Published
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.publishing.records import (
     MOST_VERSIONS,
     ForcedBy,
@@ -377,7 +376,7 @@ def test_documents_are_part_of_a_draft_and_concern_no_host():
 
 
 def test_the_intents_of_a_draft_are_counted_without_other_documents():
-    group, cluster = (render_document(intent_document(intent)) for intent in (GROUP, CLUSTER))
+    group, cluster = (render_document(intent.to_document()) for intent in (GROUP, CLUSTER))
     made = draft(
         with_documents(TREE, QUARANTINE, group, cluster), over(EMPTY), PublicationSnapshot(None), revision="r1"
     )

@@ -11,7 +11,7 @@ from support.trees import tree_of
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.host import Identity
 from zkdeployment.documents.collection import PublishedDocuments
-from zkdeployment.intents.documents.kinds import GROUP, intent_document
+from zkdeployment.intents.documents.kinds import GROUP
 from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, FleetStop, IntentState
 from zkdeployment.intents.rules.governance import IntentGovernance, read_intents
 from zkdeployment.publishing.governance import NO_GOVERNANCE
@@ -126,7 +126,7 @@ def test_the_withheld_services_after_a_change_follow_the_published_intents():
     change = TreeChange(create={"/green/deploy/db": {}})
     assert withheld_after(tree, change, NO_GOVERNANCE) is None
     intent = group(IntentState.CREATED, "/green")
-    documents = PublishedDocuments({(GROUP.name, intent.subject): intent_document(intent)})
+    documents = PublishedDocuments({(GROUP.name, intent.subject): intent.to_document()})
     assert withheld_after(tree, change, IntentGovernance(read_intents(documents))) == {
         ("/green", "web"),
         ("/green", "db"),
