@@ -33,12 +33,16 @@ Adapters = TypeVar("Adapters")
 
 
 def act_verb(
-    act: type[PlannedAct[Adapters]], name: str, opened: Callable[[Servers], AbstractContextManager[Adapters]]
+    act: type[PlannedAct[Adapters]],
+    name: str,
+    opened: Callable[[Servers], AbstractContextManager[Adapters]],
+    *,
+    shares_adapters: bool = False,
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Return a decorator that makes a verb of an act; the function prints the act and its outcome.
 
     All parameters of the verb other than the fields of the act are passed to the function. ``opened`` opens the
-    adapters that perform the act.
+    adapters that perform the act; if the verb ``shares_adapters``, the function receives them, too.
     """
 
     def decorate(show: Callable[..., None]) -> click.Command:
@@ -58,7 +62,7 @@ def act_verb(
                 raise ConfigurationError(str(error)) from error
             with opened(connection) as adapters:
                 outcome = planned.perform(adapters, Actor(recorded_name(), time.time))
-            show(planned, outcome, **values)
+                show(planned, outcome, **({"adapters": adapters} if shares_adapters else {}), **values)
 
         made = zookeeper_options(reason_option(required=act.NEEDS_REASON)(command))
         verb = click.command(name=name, cls=refusing(act) if issubclass(act, EmergencyAct) else click.Command)(

@@ -42,18 +42,22 @@ def wait_options(effect: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     ``effect`` completes the help of ``--wait``: wait until …
     """
 
+    def check(context: click.Context, _option: click.Parameter, timeout: float | None) -> float | None:
+        if timeout is not None and not context.params["wait"]:
+            raise click.UsageError("expected --wait with --timeout")
+        return timeout
+
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        @click.option("--wait", is_flag=True, help=f"Wait until {effect}.")
+        @click.option("--wait", is_flag=True, is_eager=True, help=f"Wait until {effect}.")
         @click.option(
             "--timeout",
             metavar="S",
             type=SECONDS,
+            callback=check,
             help="End --wait after S seconds with exit code 5, and name what it waited for.",
         )
         @functools.wraps(function)
         def wrapped(*args: object, wait: bool, timeout: float | None, **options: object) -> R:
-            if timeout is not None and not wait:
-                raise click.UsageError("expected --wait with --timeout")
             return function(*args, waits=WaitOptions(wait, timeout), **options)
 
         return wrapped

@@ -1,25 +1,35 @@
 """Deployment intent groups and clusters: their documents, acts on them, their status, and releases.
 
 The paths are ``/api/v1/intents``, ``/api/v1/releases`` and those of EMCO: ``/v2/projects/…`` for groups, and
-``/v2/cluster-providers/…/clusters`` for clusters.
+``/v2/cluster-providers/…/clusters`` for clusters. Documents in requests are checked by the forms of the branch's.
 """
 
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.publication import LeftService
 from zkdeployment.base.text import printable
-from zkdeployment.intents.acts.intents import create_intent, remove_intent, replace_intent
-from zkdeployment.intents.documents.kinds import intent_of_document
+from zkdeployment.documents.forms import form_faults, json_schema, mapping_form
+from zkdeployment.documents.kinds import DocumentKind
+from zkdeployment.intents.acts.intents import (
+    IntentAdapters,
+    create_intent,
+    order_of,
+    remove_intent,
+    replace_intent,
+)
+from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, intent_of_document
 from zkdeployment.intents.documents.values import (
+    Approval,
     ClusterIntents,
     DeploymentIntentGroup,
     Intent,
@@ -28,19 +38,14 @@ from zkdeployment.intents.documents.values import (
     subject_text,
 )
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
-from zkdeployment.intents.models import (
-    CLUSTER_DOCUMENT,
-    DIFFERENCE,
-    GROUP_DOCUMENT,
-    HISTORY,
-    INSTANCES,
-    LEFT_SERVICE,
-    SUMMARY,
-    IntentStatusBody,
+from zkdeployment.intents.requests import (
+    find_record,
+    intent_overview,
+    read_reports,
+    rules_in_force,
 )
-from zkdeployment.intents.requests import find_record, intent_overview, order_of, read_reports, rules_in_force
-from zkdeployment.intents.rules.approvals import ApprovalRule, counted_approvals
-from zkdeployment.intents.rules.instances import IntentRecord, intent_history
+from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
+from zkdeployment.intents.rules.instances import InstanceHistory, IntentRecord, intent_history
 from zkdeployment.intents.rules.overview import IntentOverview, compare_content, intent_overviews
 from zkdeployment.intents.rules.resources import (
     instance_resources,
@@ -64,9 +69,173 @@ from zkdeployment.service.access.identity import Operator, Reader
 from zkdeployment.service.act import UNCHANGED, Actor, CommitReference, PlannedAct
 from zkdeployment.service.act_routes import add_operation, address_field
 from zkdeployment.service.api.commits import ReasonParameter, refer_to
+from zkdeployment.service.bodies import Omittable, answer, body_of
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters
 from zkdeployment.service.error_responses import ERRORS
 from zkdeployment.service.planner import planner_of
+
+
+def _form_of_requests(kind: DocumentKind[Any]) -> dict[str, Any]:
+    """Return the form of documents whose names may follow from the address, and whose state from acts."""
+    metadata, data = (kind.form["properties"][part] for part in ("metadata", "data"))
+    stated = data | {"required": [key for key in data["required"] if key != "state"]}
+    schema = {"const": kind.schema, "description": kind.schema}
+    return mapping_form({"data": stated}, {"schema": schema, "metadata": metadata | {"required": []}})
+
+
+def _schema_of(kind: DocumentKind[Any], text: str, **answered: Any) -> dict[str, Any]:
+    """Return the JSON schema of documents, with the keys that only answers have."""
+    form: dict[str, Any] = json_schema(_form_of_requests(kind))
+    return form | {"properties": form["properties"] | answered, "description": text}
+
+
+_APPROVALS = {"type": "array", "items": body_of(ApprovalCount).model_json_schema()}
+
+_GROUP = _schema_of(
+    GROUP,
+    "A deployment intent group.\n\nResponses have ``approvals`` where rules of approvals are configured; in"
+    " requests they are ignored. Names that a request omits are those of the address; acts change state and"
+    " approval.",
+    approvals=_APPROVALS,
+)
+
+_CLUSTER = _schema_of(
+    CLUSTER,
+    "A cluster with its network intents.\n\nNames that a request omits are those of the address; acts change the"
+    " state.",
+)
+
+
+def _document_type(kind: DocumentKind[Any], schema: Mapping[str, Any]) -> Any:
+    form = _form_of_requests(kind)
+
+    def check(document: dict[str, Any]) -> dict[str, Any]:
+        given: dict[str, Any] = _given(
+            {key: _given(value) for key, value in document.items() if key != "approvals"}
+        )
+        for way, message in form_faults(given, form):
+            raise ValueError(": ".join((".".join(map(str, way)), message)) if way else message)
+        return given
+
+    return Annotated[dict[str, Any], AfterValidator(check), WithJsonSchema(dict(schema))]
+
+
+def _given(value: Any) -> Any:
+    """Return a value without the keys that are null, which count as omitted."""
+    return {key: each for key, each in value.items() if each is not None} if isinstance(value, dict) else value
+
+
+_CHANGED_KEY: Any = answer(None, text="A key of a document with both of its values.", before=Any, after=Any)
+
+DIFFERENCE = answer(
+    None,
+    text=(
+        "The changes since the approval of ``approved``: keys of the document, and nodes with resolved links."
+        " ``content`` is the digest of the content, which a request for an approval may name. ``update`` maps"
+        " nodes to all of their new properties."
+    ),
+    subject=str,
+    approved=str | None,
+    content=str,
+    is_approved=bool,
+    document=Mapping[str, _CHANGED_KEY],
+    create=Mapping[str, dict[str, Any]],
+    update=Mapping[str, dict[str, Any]],
+    delete=list[str],
+)
+
+SUMMARY: Any = answer(
+    None,
+    text=(
+        "An intent in the last publication: its subject, its state, and its document. ``content`` is the digest of"
+        " the published content, ``instance`` the id of the newest instance, ``address`` the path of the intent"
+        " below ``/v2``. ``approvals`` is empty where no rules of approvals are configured."
+    ),
+    subject=str,
+    state=IntentState,
+    content=str,
+    is_approved=bool,
+    approval=Approval | None,
+    approvals=list[ApprovalCount],
+    instance=int | None,
+    address=str,
+    document={"anyOf": [_GROUP, _CLUSTER]},
+)
+
+
+class _Body(BaseModel):
+    """A JSON object with these keys; a later version may add keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+HISTORY = answer(
+    None,
+    text="The instances of an intent, newest first, also those of documents that were removed.",
+    subject=str,
+    instances=list[InstanceHistory],
+)
+
+
+class GvkBody(_Body):
+    """The kind of a resource; ``Kind`` is ``Deployment`` or ``Provider``."""
+
+    Group: str
+    Version: str
+    Kind: str
+
+
+class ResourceBody(_Body):
+    """A resource; ``metadata`` and ``spec`` are in the outputs detail and rsync, ``status`` is in detail."""
+
+    GVK: GvkBody
+    Name: str
+    metadata: Omittable[dict[str, Any]] = None
+    spec: Omittable[dict[str, Any]] = None
+    status: Omittable[dict[str, Any]] = None
+    rsync_status: Annotated[
+        Omittable[Literal["Pending", "Applied", "Failed", "Retrying", "Terminated"]], Field(alias="rsync-status")
+    ] = None
+    cluster_status: Annotated[
+        Omittable[Literal["Unknown", "NotPresent", "Present"]], Field(alias="cluster-status")
+    ] = None
+
+
+class ClusterResources(_Body):
+    """The resources of an app on a cluster."""
+
+    name: str
+    resources: list[ResourceBody]
+
+
+class AppResources(_Body):
+    """The resources of an app by cluster."""
+
+    app_name: Annotated[str, Field(alias="app-name")]
+    clusters: list[ClusterResources]
+
+
+class IntentStatusBody(_Body):
+    """The status of an intent; clusters have no project, app and profile."""
+
+    name: str
+    project: Omittable[str] = None
+    composite_app_name: Annotated[Omittable[str], Field(alias="composite-app-name")] = None
+    composite_app_version: Annotated[Omittable[str], Field(alias="composite-app-version")] = None
+    composite_profile_name: Annotated[Omittable[str], Field(alias="composite-profile-name")] = None
+    state: Literal["Created", "Approved", "Instantiated", "Applied", "Terminated"]
+    rsync_status: Annotated[Omittable[dict[str, int]], Field(alias="rsync-status")] = None
+    cluster_status: Annotated[Omittable[dict[str, int]], Field(alias="cluster-status")] = None
+    resources: Omittable[list[AppResources]] = None
+
+
+INSTANCES = answer(
+    None,
+    text="The instances of an intent, newest first.",
+    instances=list[answer(None, InstanceHistory, events=None)],  # type: ignore[misc]
+)
+
+LEFT_SERVICE: Any = answer(None, LeftService, content=None, deployed=bool)
 
 
 def published_document(record: IntentRecord) -> dict[str, Any]:
@@ -273,12 +442,11 @@ def _add_changes(router: APIRouter, kind: _Kind, one: str) -> None:
     ) -> CommitReference:
         check_new_state(document["data"])
         intent = requested_intent(document, kind.record.SCHEMA, dict(zip(kind.keys, above, strict=False)))
-        actor = Actor.of_user(adapters, user)
+        acting, actor = IntentAdapters.of_service(adapters), Actor.of_user(adapters, user)
         if adopt:
             adoption = AdoptServices(subject=intent.subject, new=intent, reason=reason)
-            return refer_to(adoption.perform(adapters, actor))
-        order = order_of(adapters, actor, intent.subject, reason)
-        return refer_to(create_intent(adapters.require_commits(), order, intent))
+            return refer_to(adoption.perform(acting, actor))
+        return refer_to(create_intent(acting.commits, order_of(acting, actor, intent.subject, reason), intent))
 
     @router.put(one, status_code=202, responses=UNCHANGED, **kind.about("replace"))
     def replace_document(
@@ -291,18 +459,20 @@ def _add_changes(router: APIRouter, kind: _Kind, one: str) -> None:
     ) -> CommitReference:
         intent = requested_intent(document, kind.record.SCHEMA, dict(zip(kind.keys, subject, strict=True)))
         check_same_state(document["data"], record_of(adapters.feed, subject))
-        order = order_of(adapters, Actor.of_user(adapters, user), subject, reason)
-        return refer_to(replace_intent(adapters.require_commits(), order, intent), response)
+        acting = IntentAdapters.of_service(adapters)
+        order = order_of(acting, Actor.of_user(adapters, user), subject, reason)
+        return refer_to(replace_intent(acting.commits, order, intent), response)
 
     @router.delete(one, status_code=202, **kind.about("remove"))
     def remove(
         adapters: ConnectedAdapters, user: Operator, subject: subject_type, reason: ReasonParameter = ""
     ) -> CommitReference:
-        order = order_of(adapters, Actor.of_user(adapters, user), subject, reason)
+        acting = IntentAdapters.of_service(adapters)
+        order = order_of(acting, Actor.of_user(adapters, user), subject, reason)
         record = record_of(adapters.feed, subject)
         last = record.instances[-1] if record is not None and record.instances else None
         is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
-        return refer_to(remove_intent(adapters.require_commits(), order, is_terminating=is_busy))
+        return refer_to(remove_intent(acting.commits, order, is_terminating=is_busy))
 
 
 groups_router = _documents_router(
@@ -310,7 +480,7 @@ groups_router = _documents_router(
     _Kind(
         "group",
         DeploymentIntentGroup,
-        GROUP_DOCUMENT,
+        _document_type(GROUP, _GROUP),
         {
             "list": "Return the published documents of all groups of a version of a composite app.",
             "create": (
@@ -392,7 +562,7 @@ clusters_router = _documents_router(
     _Kind(
         "cluster",
         ClusterIntents,
-        CLUSTER_DOCUMENT,
+        _document_type(CLUSTER, _CLUSTER),
         {
             "list": "Return the published documents of all clusters of a provider.",
             "create": (

@@ -34,7 +34,7 @@ FEATURE = Feature(
             main_pages=value_in(".intents.pages", "MAIN_PAGES"),
             template_packages=("zkdeployment.intents",),
             service_page=function_in(".intents.pages", "service_page"),
-            state=function_in(".intents.requests", "service_state"),
+            state=function_in(".intents.pages", "service_state"),
         ),
         VerbPlaces(
             {"intent": LazyVerb(".intents.verbs.intent", "Approve, instantiate and terminate groups of services.")}

@@ -1,5 +1,8 @@
 """``/intents`` and ``/intents/SUBJECT``: the list of intents, and single intents."""
 
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
 from functools import partial
 
 from fastapi import APIRouter, Request
@@ -11,13 +14,14 @@ from zkdeployment.base.publication import LeftService
 from zkdeployment.fleet.views.requests import Job
 from zkdeployment.intents.documents.values import IntentSubject, subject_text
 from zkdeployment.intents.feed import record_of, records_of, summaries_of
-from zkdeployment.intents.requests import approvals_are_signed, intent_resources, read_reports, rules_in_force
+from zkdeployment.intents.requests import approvals_are_signed, read_reports, rules_in_force
 from zkdeployment.intents.rules.approvals import counted_approvals
 from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
 from zkdeployment.intents.rules.reality import FleetReports, ReportedHosts
+from zkdeployment.intents.rules.resources import ResourceRow, instance_resources
 from zkdeployment.intents.user_acts import offered_acts
 from zkdeployment.intents.views.listing import IntentListQuery, intent_part, intents_view, left_services_view
-from zkdeployment.intents.views.matrix import MatrixQuery
+from zkdeployment.intents.views.matrix import MatrixQuery, StatusCounts, status_counts
 from zkdeployment.intents.views.page import act_progress, intent_view, service_part, shown_instance
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.api.commits import find_job
@@ -36,6 +40,82 @@ _EVENTS = "intent host publication"
 _NO_LEFT: tuple[LeftService, ...] = ()
 _NO_RECORDS: tuple[IntentRecord, ...] = ()
 _NO_REPORTS = FleetReports(ReportedHosts(()))
+
+
+#: The limits of instances whose counts are kept, and of instances whose resources are kept, too.
+_KEPT = 2000
+_KEPT_WHOLE = 8
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The outcome for an instance; ``rows`` are dropped before the counts are."""
+
+    instance: IntentInstance
+    reports: FleetReports
+    counts: StatusCounts
+    rows: tuple[ResourceRow, ...] | None
+
+
+class IntentResources:
+    """The resources of the instances that clients requested last. Any thread may call the methods."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[IntentSubject, int], _Kept] = OrderedDict()
+
+    def rows(
+        self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports
+    ) -> tuple[ResourceRow, ...]:
+        """Return the resources of an instance of a subject."""
+        with self._lock:
+            kept = self._current(subject, instance, reports)
+            if kept is None or kept.rows is None:
+                kept = self._keep(subject, instance, reports)
+            return kept.rows or ()
+
+    def counts(self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports) -> StatusCounts:
+        """Return the number of an instance's resources by status."""
+        with self._lock:
+            kept = self._current(subject, instance, reports) or self._keep(subject, instance, reports)
+            return kept.counts
+
+    def final_counts(self, record: IntentRecord, reports: FleetReports) -> dict[int, StatusCounts]:
+        """Return the counts of all instances of a record whose final status is recorded, by the instance's id."""
+        return {
+            instance.id: self.counts(record.intent.subject, instance, reports)
+            for instance in record.instances
+            if instance.final is not None
+        }
+
+    def _current(self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports) -> _Kept | None:
+        kept = self._kept.get((subject, instance.id))
+        if kept is None or (kept.instance is not instance and kept.instance != instance):
+            return None
+        # A final status does not depend on the fleet.
+        return kept if kept.reports is reports or instance.final is not None else None
+
+    def _keep(self, subject: IntentSubject, instance: IntentInstance, reports: FleetReports) -> _Kept:
+        rows = instance_resources(instance, reports)
+        kept = _Kept(instance, reports, status_counts(rows), rows)
+        self._kept.pop((subject, instance.id), None)
+        self._kept[subject, instance.id] = kept
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        if len(self._kept) > _KEPT_WHOLE:
+            list(self._kept.values())[-_KEPT_WHOLE - 1].rows = None
+        return kept
+
+
+def service_state() -> dict[str, IntentResources]:
+    """Return the resources that the application keeps for its pages, by the name of the attribute."""
+    return {"intent_resources": IntentResources()}
+
+
+def intent_resources(request: Request) -> IntentResources:
+    """Return the resources that the application of a request keeps."""
+    found: IntentResources = request.app.state.intent_resources
+    return found
 
 
 @router.get("/intents")

@@ -16,9 +16,11 @@ from zkdeployment.base.errors import ConfigurationError, NotFoundError, TreeErro
 from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
 from zkdeployment.intents.acts.intents import (
+    IntentAdapters,
     adopt_intent,
     approve_intent,
     change_state,
+    order_of,
     roll_back_intent,
 )
 from zkdeployment.intents.documents.kinds import intent_of_document
@@ -34,18 +36,11 @@ from zkdeployment.intents.documents.values import (
     parse_subject,
     subject_text,
 )
-from zkdeployment.intents.requests import approvals_are_signed, find_record, intent_overview, order_of
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.edits import find_intent, with_state
-from zkdeployment.intents.rules.life_cycle import IntentAct, IntentRefusal, perform, signature_hint
+from zkdeployment.intents.rules.life_cycle import ACT_ON_INTENT, IntentAct, IntentRefusal, perform, signature_hint
 from zkdeployment.intents.rules.overview import compare_before_approval
-from zkdeployment.intents.views.listing import ACT_ON_INTENT
-from zkdeployment.intents.views.page import (
-    OfferedAct,
-    content_details,
-    service_details,
-    with_approved_content,
-)
+from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.act import (
@@ -60,17 +55,18 @@ from zkdeployment.service.act import (
     given,
 )
 from zkdeployment.service.users.user import User, act_refusal
-from zkdeployment.service.views.frame import act_page, with_job
-from zkdeployment.service.views.plan import PlanView, plan_view, refused_plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
+    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.acts.intents import IntentOrder
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.service.dependencies import ServerAdapters
+    from zkdeployment.intents.rules.overview import IntentOverview
+    from zkdeployment.intents.views.page import OfferedAct
+    from zkdeployment.service.views.plan import PlanView
 
 #: The last consequence of each act on an intent.
 COMMITTED = "The act is a commit on the branch. It takes effect when the syncer publishes that commit."
@@ -79,7 +75,7 @@ _NO_INSTANCE = "There is no such instance: expected one that the page of the int
 _APPROVED = "The content at the tip of the branch is approved already."
 
 
-class _CommittingAct(FormAct[Snapshot, "ServerAdapters"]):
+class _CommittingAct(FormAct[Snapshot, IntentAdapters]):
     """An act that is a commit; ``commit`` makes the commit, or only shows it."""
 
     RIGHT = ACT_ON_INTENT
@@ -89,11 +85,19 @@ class _CommittingAct(FormAct[Snapshot, "ServerAdapters"]):
     ANSWER = CommitReference
     ROUTE = {"status_code": 202}
 
-    def perform(self, adapters: ServerAdapters, actor: Actor) -> CommitOutcome:
+    @classmethod
+    def served(cls, visit: Visit) -> IntentAdapters:
+        return IntentAdapters.of_service(visit.adapters)
+
+    def perform(self, adapters: IntentAdapters, actor: Actor) -> CommitOutcome:
         return self.commit(adapters, actor)
 
+    def rehearse(self, visit: Visit) -> CommitOutcome:
+        """Return the outcome that the act would have."""
+        return self.commit(self.served(visit), visit.actor, dry_run=True)
+
     @abstractmethod
-    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+    def commit(self, adapters: IntentAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
         """Make the commit; ``dry_run`` computes the files and commits nothing."""
 
     @classmethod
@@ -101,6 +105,8 @@ class _CommittingAct(FormAct[Snapshot, "ServerAdapters"]):
         return CommitReference(outcome.commit or "")
 
     def page_after(self, outcome: CommitOutcome, back: str) -> str:
+        from zkdeployment.service.views.frame import with_job  # noqa: PLC0415  verbs need no form
+
         return with_job(back, outcome.commit or "")
 
 
@@ -129,18 +135,20 @@ class _ActOnIntent(_CommittingAct[PublishedIntent]):
         """Return the fields of the act besides the subject and the reason."""
         return {}
 
-    def order(self, adapters: ServerAdapters, actor: Actor) -> IntentOrder:
+    def order(self, adapters: IntentAdapters, actor: Actor) -> IntentOrder:
         """Return the order of the act."""
         return order_of(adapters, actor, self.subject, self.reason)
 
     def read(self, visit: Visit) -> PublishedIntent:
+        from zkdeployment.intents.requests import approvals_are_signed, find_record  # noqa: PLC0415  verbs need no form
+
         return PublishedIntent(find_record(visit.adapters, self.subject), approvals_are_signed(visit.adapters))
 
     def concerned(self, found: PublishedIntent) -> tuple[str, ...]:
         return intent_paths(found.record.intent)
 
     def situation(self, found: PublishedIntent, visit: Visit) -> str:
-        tip = intent_overview(visit.state.planner, visit.adapters, self.subject).snapshot
+        tip = _overview(self.subject, visit).snapshot
         content = short(tip.content.digest.removeprefix("sha256:"))
         return f"{subject_text(self.subject)} is {tip.state.value} at the tip, with the content {content}"
 
@@ -174,10 +182,10 @@ class _ChangeState(_ActOnIntent):
         )
 
     def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
-        return replace(form, plan=_plan(visit, self.commit(visit.adapters, visit.actor, dry_run=True).files))
+        return replace(form, plan=_plan(visit, self.rehearse(visit).files))
 
-    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
-        return change_state(adapters.require_commits(), self.order(adapters, actor), self.ACT, dry_run=dry_run)
+    def commit(self, adapters: IntentAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+        return change_state(adapters.commits, self.order(adapters, actor), self.ACT, dry_run=dry_run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,16 +218,15 @@ class ApproveIntent(_ChangeState):
         return effect, COMMITTED
 
     def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
-        tip = intent_overview(visit.state.planner, visit.adapters, self.subject).snapshot
+        tip = _overview(self.subject, visit).snapshot
         if tip.is_approved and tip.state is not IntentState.TERMINATED:
             return replace(form, objection=_APPROVED)
-        seen_anew = replace(self, content=None)
-        outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
+        outcome = replace(self, content=None).rehearse(visit)
         return _with_content(form, found.record, self.subject, outcome.files, visit)
 
-    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+    def commit(self, adapters: IntentAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
         order = self.order(adapters, actor)
-        return approve_intent(adapters.require_commits(), order, content=self.content, dry_run=dry_run)
+        return approve_intent(adapters.commits, order, content=self.content, dry_run=dry_run)
 
 
 class InstantiateIntent(_ChangeState):
@@ -304,14 +311,20 @@ class RollBackIntent(_ActOnIntent):
         return replace(form, fields=(*form.fields, ("instance", str(self._instance(found)))))
 
     def preview(self, found: PublishedIntent, form: ActForm, visit: Visit) -> ActForm:
-        outcome = self.commit(visit.adapters, visit.actor, dry_run=True)
+        outcome = self.rehearse(visit)
         if not outcome.changed:
             return replace(form, objection=_APPROVED)
         return _with_content(form, found.record, self.subject, outcome.files, visit)
 
-    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+    def commit(self, adapters: IntentAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
         order = self.order(adapters, actor)
-        return roll_back_intent(adapters.require_commits(), order, self.instance, dry_run=dry_run)
+        return roll_back_intent(adapters.commits, order, self.instance, dry_run=dry_run)
+
+
+def _overview(subject: IntentSubject, visit: Visit) -> IntentOverview:
+    from zkdeployment.intents.requests import intent_overview  # noqa: PLC0415  verbs need no form
+
+    return intent_overview(visit.state.planner, visit.adapters, subject)
 
 
 def _is_update(record: IntentRecord) -> bool:
@@ -351,7 +364,7 @@ class AdoptServices(_CommittingAct[Intent]):
         )
 
     def read(self, visit: Visit) -> Intent:
-        intent: Intent = self.new or intent_overview(visit.state.planner, visit.adapters, self.subject).intent
+        intent: Intent = self.new or _overview(self.subject, visit).intent
         return intent
 
     def concerned(self, found: Intent) -> tuple[str, ...]:
@@ -373,13 +386,12 @@ class AdoptServices(_CommittingAct[Intent]):
         return replace(super().form(found), fields=fields)
 
     def preview(self, found: Intent, form: ActForm, visit: Visit) -> ActForm:
-        seen_anew = replace(self, content=None)
-        outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
+        outcome = replace(self, content=None).rehearse(visit)
         return _with_content(form, None, self.subject, outcome.files, visit)
 
-    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+    def commit(self, adapters: IntentAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
         order = order_of(adapters, actor, self.subject, self.reason)
-        return adopt_intent(adapters.require_commits(), order, new=self.new, content=self.content, dry_run=dry_run)
+        return adopt_intent(adapters.commits, order, new=self.new, content=self.content, dry_run=dry_run)
 
 
 def requested_adoption(subject: IntentSubject, values: Mapping[str, str]) -> Intent | None:
@@ -469,8 +481,9 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
         return replace(super().form(found), fields=(("path", found[0].path),))
 
     def preview(self, found: tuple[LeftService, ...], form: ActForm, visit: Visit) -> ActForm:
-        seen_anew = replace(self, contents=())
-        outcome = seen_anew.commit(visit.adapters, visit.actor, dry_run=True)
+        from zkdeployment.intents.views.page import service_details  # noqa: PLC0415  verbs need no form
+
+        outcome = replace(self, contents=()).rehearse(visit)
         if not outcome.changed:
             return replace(form, objection="It is released already; the syncer has not published that yet.")
         tree = review(outcome.files).linted.tree
@@ -483,33 +496,35 @@ class ReleaseServices(_CommittingAct["tuple[LeftService, ...]"]):
             plan=_plan(visit, outcome.files),
         )
 
-    def commit(self, adapters: ServerAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
+    def commit(self, adapters: IntentAdapters, actor: Actor, *, dry_run: bool = False) -> CommitOutcome:
         order = ReleaseOrder(
             paths=self.paths,
             left=adapters.operator.fleet.left(),
-            author=adapters.require_commits().author(actor.name),
+            author=adapters.author or adapters.commits.author(actor.name),
             reason=sanitize(self.reason),
             permit=lambda path: actor.require(ACT_ON_INTENT, path),
             contents=self.contents,
             audit=ActAudit(adapters.operator.acts, actor.name, self.reason),
+            sign=adapters.sign,
         )
-        return release_services(adapters.require_commits(), order, dry_run=dry_run)
+        return release_services(adapters.commits, order, dry_run=dry_run)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumeGroup(PlannedAct["ServerAdapters"]):
+class ResumeGroup(PlannedAct["OperatorAdapters"]):
     """End the stop of a group whose failures stop only the group."""
 
     RIGHT = ACT_ON_INTENT
     OPERATION = "resume_group"
+    ADAPTERS = "operator"
 
     subject: IntentSubject
 
-    def perform(self, adapters: ServerAdapters, actor: Actor) -> Act:
-        paths = intent_paths(find_record(adapters, self.subject).intent)
+    def perform(self, adapters: OperatorAdapters, actor: Actor) -> Act:
         group = subject_text(self.subject)
+        paths = intent_paths(adapters.of(ZooKeeperIntents).require(self.subject).intent)
         act = actor.record(self, f"intent resume {group}", *paths)
-        adapters.operator.cluster.resume_group(group, act)
+        adapters.cluster.resume_group(group, act)
         return act
 
 
@@ -531,6 +546,9 @@ def offered_acts(record: IntentRecord, user: User, back: str, *, signed: bool) -
 
     ``signed`` is whether approvals need a signature.
     """
+    from zkdeployment.intents.views.page import OfferedAct  # noqa: PLC0415  verbs need no form
+    from zkdeployment.service.views.frame import act_page  # noqa: PLC0415  verbs need no form
+
     acts = _OF_CLUSTERS if isinstance(record.intent, ClusterIntents) else _OF_GROUPS
     subject, found = record.intent.subject, PublishedIntent(record, signed)
     forbidden = act_refusal(user, ACT_ON_INTENT, *intent_paths(record.intent))
@@ -549,6 +567,8 @@ def _with_content(
     form: ActForm, record: IntentRecord | None, subject: IntentSubject, files: Sequence[SourceFile], visit: Visit
 ) -> ActForm:
     """Return a form with the content that it approves, the changes of the content, and the plan of hosts."""
+    from zkdeployment.intents.views.page import content_details, with_approved_content  # noqa: PLC0415  verbs need no form
+
     placed = find_intent(files, subject)
     instantiated = files
     if not placed.intent.state.is_active:
@@ -561,6 +581,8 @@ def _with_content(
 
 
 def _plan(visit: Visit, files: Sequence[SourceFile]) -> PlanView:
+    from zkdeployment.service.views.plan import plan_view, refused_plan  # noqa: PLC0415  verbs need no form
+
     try:
         found = visit.state.planner.plan_files(visit.adapters, files, "the act")
     except TreeError as error:

@@ -40,7 +40,7 @@ class ReleaseOrder:
 
     ``left`` are all services that left governance. ``permit`` raises an error if the author may not act on a path.
     ``contents`` are the digests of the contents that the author has seen, if the author named any.
-    ``audit`` records the act.
+    ``audit`` records the act. ``sign`` signs the approval of a release.
     """
 
     paths: Sequence[str]
@@ -50,21 +50,16 @@ class ReleaseOrder:
     permit: Callable[[str], None] = lambda _path: None
     contents: Collection[str] = ()
     audit: ActAudit | None = None
+    sign: ApprovalSigner | None = None
 
 
-def release_services(
-    commits: TreeCommits,
-    order: ReleaseOrder,
-    *,
-    sign: ApprovalSigner | None = None,
-    dry_run: bool = False,
-) -> CommitOutcome:
+def release_services(commits: TreeCommits, order: ReleaseOrder, *, dry_run: bool = False) -> CommitOutcome:
     """Write the releases of left services, with their contents at the tip, into documents of their own.
 
-    Releases that have taken effect are removed. ``sign`` signs the approval of a release. If several people have
-    to approve, the release stays pending and collects their signatures. Raises ``NotFoundError`` for a path that
-    is not among the left services, ``ConfigurationError`` for one without its slash, ``RefusedError`` if a release
-    would not count, and what ``TreeCommits.commit`` raises.
+    Releases that have taken effect are removed. If several people have to approve, the release stays pending and
+    collects their signatures. Raises ``NotFoundError`` for a path that is not among the left services,
+    ``ConfigurationError`` for one without its slash, ``RefusedError`` if a release would not count, and what
+    ``TreeCommits.commit`` raises.
     """
     for path in order.paths:
         check_node_path(path)
@@ -75,7 +70,7 @@ def release_services(
         reviewed = review(branch.files)
         files = _without_settled(branch.files, reviewed, order.left)
         for one in released:
-            release = _release(commits, branch, reviewed, one, order, sign)
+            release = _release(commits, branch, reviewed, one, order)
             former = reviewed.documents.of(RELEASE).get(_subject(one))
             if former is None or not _is_same(former, release):
                 name = document_file_name(RELEASE.name, _subject(one))
@@ -120,13 +115,13 @@ def _release(
     reviewed: Review,
     left: LeftService,
     order: ReleaseOrder,
-    sign: ApprovalSigner | None,
 ) -> ServiceRelease:
     """Return the release of a left service, with the former signatures if these only lack further ones."""
     if left.path not in reviewed.linted.tree:
         raise RefusedError(f"{left.path} is not in the tree at the tip of the branch; nothing is to be released")
     content = service_content(left.path, left.target, reviewed.linted.tree)
     require_seen(left.path, content.digest, *order.contents)
+    sign = order.sign
     approval = Approval(content.digest, order.author.email, order.reason, state=RELEASED if sign else "")
     release = ServiceRelease(left.path, left.former, left.revision, approval, left.target)
     verifier = commits.approvals

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.store.audit import ActAudit
@@ -21,6 +22,7 @@ from zkdeployment.intents.documents.values import (
     DeploymentIntentGroup,
     IntentState,
     UpdateRule,
+    intent_paths,
     subject_text,
 )
 from zkdeployment.intents.rules.approvals import (
@@ -44,6 +46,7 @@ from zkdeployment.intents.rules.edits import (
 from zkdeployment.intents.rules.governance import governed_services
 from zkdeployment.intents.rules.instances import InstanceEvent, IntentRecord, approved_event
 from zkdeployment.intents.rules.life_cycle import (
+    ACT_ON_INTENT,
     IntentAct,
     IntentEffect,
     IntentRefusal,
@@ -70,6 +73,8 @@ if TYPE_CHECKING:
     from zkdeployment.intents.verification import ApprovalSigner
     from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+    from zkdeployment.service.act import Actor
+    from zkdeployment.service.dependencies import ServerAdapters
 
 
 def require_seen(subject: str, found: str, *seen: str | None) -> None:
@@ -89,9 +94,27 @@ def require_seen(subject: str, found: str, *seen: str | None) -> None:
 _NAMED = 5
 
 
+@dataclass(frozen=True, slots=True)
+class IntentAdapters:
+    """The adapters of acts on intents.
+
+    ``author`` is the author of the commits, by default the actor; ``sign`` signs approvals in the author's name.
+    """
+
+    operator: OperatorAdapters
+    commits: TreeCommits
+    author: Author | None = None
+    sign: ApprovalSigner | None = None
+
+    @classmethod
+    def of_service(cls, adapters: ServerAdapters) -> Self:
+        """Return the adapters of the service; raises ``RefusedError`` if it has no repository."""
+        return cls(adapters.operator, adapters.require_commits())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntentOrder:
-    """The request for an act on an intent, with its author and reason.
+    """The request for an act on an intent, with its author and reason; ``sign`` signs its approval.
 
     ``record`` is the record of the intent in the last publication, ``None`` if it was never published. ``permit``
     raises an error if the author may not act on an intent; it is called with the intent in the branch, and with
@@ -110,35 +133,32 @@ class IntentOrder:
     published: Revision | None = None
     refused: frozenset[Revision] = frozenset()
     audit: ActAudit | None = None
+    sign: ApprovalSigner | None = None
 
     def is_refused(self, branch: BranchSnapshot, tip: IntentSnapshot | None) -> bool:
         """Whether the syncer refuses the tip of the branch, in which the intent is ``tip``."""
         return branch.tip in self.refused or is_refused(self.record, tip)
 
 
-def intent_order(
-    operator: OperatorAdapters,
-    subject: IntentSubject,
-    author: Author,
-    reason: str,
-    *,
-    by: str,
-    permit: Callable[[Intent], None] = lambda _intent: None,
-) -> IntentOrder:
-    """Return the order of an act, with the record of the last publication.
+def order_of(adapters: IntentAdapters, actor: Actor, subject: IntentSubject, reason: str) -> IntentOrder:
+    """Return the order of an act on an intent, with the state of the last publication."""
 
-    ``by`` is the name of the author in the audit.
-    """
+    def permit(intent: Intent) -> None:
+        actor.require(ACT_ON_INTENT, *intent_paths(intent))
+
+    operator, fleet, reason = adapters.operator, adapters.operator.fleet, sanitize(reason)
     return IntentOrder(
         subject=subject,
-        author=author,
+        author=adapters.author or adapters.commits.author(actor.name),
         record=operator.of(ZooKeeperIntents).record(subject),
         reason=reason,
         permit=permit,
-        left=operator.fleet.left(),
-        published=operator.fleet.published().revision,
-        refused=frozenset(refusal.revision for refusal in operator.fleet.refusals()),
-        audit=ActAudit(operator.acts, by, reason),
+        left=fleet.left(),
+        deployed=fleet.targets(),
+        published=fleet.published().revision,
+        refused=frozenset(refusal.revision for refusal in fleet.refusals()),
+        audit=ActAudit(operator.acts, actor.name, reason),
+        sign=adapters.sign,
     )
 
 
@@ -147,14 +167,13 @@ def approve_intent(
     order: IntentOrder,
     *,
     content: str | None = None,
-    sign: ApprovalSigner | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Write the approval of the content at the tip into the document of a group.
 
-    ``content`` is the digest of the content that the approver has seen; any other content is refused. ``sign``
-    signs the approval. A dry run needs no signature. If several people have to approve, the act adds a signature
-    to the approval of this content.
+    ``content`` is the digest of the content that the approver has seen; any other content is refused. A dry run
+    needs no signature. If several people have to approve, the act adds a signature to the approval of this
+    content.
     """
 
     def compute(branch: BranchSnapshot) -> FileChanges:
@@ -165,7 +184,7 @@ def approve_intent(
         if IntentEffect.WRITE_APPROVAL not in step.effects:
             return _message({}, IntentAct.APPROVE, order)
         _require_published(placed.snapshot, branch, order, corrects=True)
-        approval = _next_approval(commits, placed.snapshot, step.state or IntentState.APPROVED, order, sign)
+        approval = _next_approval(commits, placed.snapshot, step.state or IntentState.APPROVED, order)
         if not dry_run:
             _require_counted(commits, branch, placed, approval)
         return _message(_written(placed, step, approval), IntentAct.APPROVE, order)
@@ -173,18 +192,16 @@ def approve_intent(
     return _commit(commits, order, compute, IntentAct.APPROVE.value, dry_run=dry_run)
 
 
-def replaced_approvals(commits: TreeCommits, order: IntentOrder, approved: IntentSnapshot) -> str | None:
+def replaced_approvals(commits: TreeCommits, record: IntentRecord | None, approved: IntentSnapshot) -> str | None:
     """Return why the published approvals of the content that was ``approved`` now counted no longer, if so."""
-    former = None if order.record is None else order.record.snapshot
+    former = None if record is None else record.snapshot
     if commits.approvals is None or former is None or former.intent.state is not IntentState.APPROVED:
         return None
     is_same = former.intent.approval is not None and former.intent.approval.content == approved.content.digest
     return commits.approvals.expiry(former) if is_same else None
 
 
-def approve_files(
-    files: Sequence[SourceFile], order: IntentOrder, *, sign: ApprovalSigner | None = None
-) -> dict[str, bytes | None]:
+def approve_files(files: Sequence[SourceFile], order: IntentOrder) -> dict[str, bytes | None]:
     """Return the changed files after the approval of their content, before they are pushed.
 
     In this way an instantiated group with ``update: approve`` gets the approval of its new content in the same
@@ -195,11 +212,11 @@ def approve_files(
     intent = snapshot.intent
     former = intent.approval
     is_signed = former is not None and former.signature is not None and snapshot.is_approved
-    if former is not None and is_signed and sign is not None and intent.state is not IntentState.TERMINATED:
-        further = _cosigned(former, order, sign)
+    if former is not None and is_signed and order.sign is not None and intent.state is not IntentState.TERMINATED:
+        further = _cosigned(former, order, order.sign)
         return {} if further is None else with_state(placed, intent.state, further)
     state = IntentState.INSTANTIATED if intent.state.is_active else IntentState.APPROVED
-    approval = _approval(snapshot, state, order, sign)
+    approval = _approval(snapshot, state, order)
     if (
         isinstance(intent, DeploymentIntentGroup)
         and intent.update is UpdateRule.APPROVE
@@ -220,7 +237,6 @@ def adopt_intent(
     *,
     new: Intent | None = None,
     content: str | None = None,
-    sign: ApprovalSigner | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Take over deployed services unchanged: approve the content at the tip, and instantiate it, in one commit.
@@ -238,7 +254,7 @@ def adopt_intent(
         require_seen(subject_text(order.subject), placed.snapshot.content.digest, content)
         _require_published(placed.snapshot, branch, order, corrects=True)
         _require_deployed(files, placed.intent, order.deployed or {})
-        adopted = _adopted(placed, order, sign)
+        adopted = _adopted(placed, order)
         if not dry_run:
             intent = find_intent(FileChanges(adopted, "").apply(files), order.subject).intent
             if intent.approval is not None:
@@ -248,11 +264,9 @@ def adopt_intent(
     return _commit(commits, order, compute, IntentAct.ADOPT.value, dry_run=dry_run)
 
 
-def adopt_files(
-    files: Sequence[SourceFile], order: IntentOrder, *, sign: ApprovalSigner | None = None
-) -> dict[str, bytes | None]:
+def adopt_files(files: Sequence[SourceFile], order: IntentOrder) -> dict[str, bytes | None]:
     """Return the changed files after the adoption of their intent, before they are pushed."""
-    return _adopted(find_intent(files, order.subject, place="in these files"), order, sign)
+    return _adopted(find_intent(files, order.subject, place="in these files"), order)
 
 
 def _require_deployed(files: Sequence[SourceFile], intent: Intent, deployed: Targets) -> None:
@@ -268,11 +282,11 @@ def _require_deployed(files: Sequence[SourceFile], intent: Intent, deployed: Tar
         )
 
 
-def _adopted(placed: PlacedIntent, order: IntentOrder, sign: ApprovalSigner | None) -> dict[str, bytes | None]:
+def _adopted(placed: PlacedIntent, order: IntentOrder) -> dict[str, bytes | None]:
     step = _step(placed.snapshot, IntentAct.ADOPT, order)
     if step.state is None or isinstance(placed.intent, ClusterIntents):
         return with_state(placed, IntentState.APPLIED)
-    return with_state(placed, step.state, _approval(placed.snapshot, step.state, order, sign))
+    return with_state(placed, step.state, _approval(placed.snapshot, step.state, order))
 
 
 def roll_back_intent(
@@ -280,7 +294,6 @@ def roll_back_intent(
     order: IntentOrder,
     instance: int,
     *,
-    sign: ApprovalSigner | None = None,
     dry_run: bool = False,
 ) -> CommitOutcome:
     """Restore and approve the content that an instance of a group had, in one commit.
@@ -303,7 +316,7 @@ def roll_back_intent(
         files = restored_content(branch.files, commits.files(event.revision), order.subject, event.content)
         restored = find_intent(FileChanges(files, "").apply(branch.files), order.subject)
         runs = update and restored.snapshot.is_approved  # the running content keeps its approval
-        approval = None if runs else _approval(restored.snapshot, state, order, sign)
+        approval = None if runs else _approval(restored.snapshot, state, order)
         return FileChanges(files | with_state(restored, state, approval), subject)
 
     return _commit(commits, order, compute, f"rollback to instance {instance} of", dry_run=dry_run)
@@ -460,15 +473,13 @@ def _commit(
     return outcome
 
 
-def _approval(
-    snapshot: IntentSnapshot, state: IntentState, order: IntentOrder, sign: ApprovalSigner | None
-) -> Approval:
+def _approval(snapshot: IntentSnapshot, state: IntentState, order: IntentOrder) -> Approval:
     """Return the approval of the content of an intent, for a new or the running instance, in a state."""
     approval = Approval(snapshot.content.digest, order.author.email, order.reason)
-    if sign is None:
+    if order.sign is None:
         return approval
     last = [0 if one is None else one.instance for one in _approvals(snapshot, order)]
-    return sign(order.subject, replace(approval, state=state.value, instance=max(last)))
+    return order.sign(order.subject, replace(approval, state=state.value, instance=max(last)))
 
 
 def _next_approval(
@@ -476,7 +487,6 @@ def _next_approval(
     snapshot: IntentSnapshot,
     state: IntentState,
     order: IntentOrder,
-    sign: ApprovalSigner | None,
 ) -> Approval:
     """Return the approval of an intent, with the former signatures if these only lack another person's.
 
@@ -485,14 +495,14 @@ def _next_approval(
     verifier, former, missing = commits.approvals, snapshot.intent.approval, snapshot.objection
     if (
         verifier is None
-        or sign is None
+        or order.sign is None
         or former is None
         or missing is None
         or missing != verifier.missing(snapshot)
         or verifier.expiry(snapshot) is not None
     ):
-        return _approval(snapshot, state, order, sign)
-    approved = _cosigned(former, order, sign)
+        return _approval(snapshot, state, order)
+    approved = _cosigned(former, order, order.sign)
     if approved is None:
         raise RefusedError(f"this person has approved {subject_text(order.subject)} already: {missing}")
     return approved

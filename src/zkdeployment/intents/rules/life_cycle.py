@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.act import Decision, DecisionForm
+from zkdeployment.base.act import ActRight
 from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 #: The most paths, and the most services, that a refusal names.
 _SHOWN_PATHS = 20
 _SHOWN_SERVICES = 5
+
+#: The right to the acts on intents.
+ACT_ON_INTENT = ActRight("change intents of services")
 
 
 class IntentAct(Enum):

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from zkdeployment.base.errors import ConflictError, TreeError
+from zkdeployment.base.errors import ConflictError, NotFoundError, TreeError
 from zkdeployment.base.log import get_logger
 from zkdeployment.intents.documents.kinds import intent_of_document
-from zkdeployment.intents.documents.values import Intent, IntentState, IntentSubject
+from zkdeployment.intents.documents.values import Intent, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.content import content_from_json, content_to_json
 from zkdeployment.intents.rules.governance import IntentGovernance
 from zkdeployment.intents.rules.instances import (
@@ -484,6 +484,17 @@ class ZooKeeperIntents:
     def record(self, subject: IntentSubject) -> IntentRecord | None:
         """Return the whole record of an intent, with all instances; ``None`` if none was published."""
         return read_record(self._session, subject)
+
+    def require(self, subject: IntentSubject) -> IntentRecord:
+        """Return the whole record of an intent; raises ``NotFoundError`` if the intent was never published."""
+        record = self.record(subject)
+        if record is None:
+            raise NotFoundError(
+                f"no publication has an intent {subject_text(subject)}: expected one of those that"
+                " 'zkdeployment intent list' shows; a document that was pushed just now is there after the next"
+                " publication"
+            )
+        return record
 
     def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
         """Return the instances of documents of an intent that were removed, oldest first."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,46 +15,54 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.cli.act_verbs import act_verb
 from zkdeployment.cli.files import read_files, with_ordered_text
-from zkdeployment.cli.operator_options import current_user, new_act, reason_option
+from zkdeployment.cli.operator_options import current_user, reason_option, recorded_name
 from zkdeployment.cli.options import configured_repository, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs.plan import short_lines
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.requests import publication_obstacles
-from zkdeployment.intents.acts.governance import ReleaseOrder, pending_releases, release_services
+from zkdeployment.intents.acts.governance import pending_releases
 from zkdeployment.intents.acts.intents import (
+    IntentAdapters,
     IntentOrder,
     adopt_files,
-    adopt_intent,
     approve_files,
-    approve_intent,
-    change_state,
-    intent_order,
     replaced_approvals,
-    roll_back_intent,
 )
 from zkdeployment.intents.documents.values import IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.edits import PlacedIntent, find_intent, with_state
-from zkdeployment.intents.rules.life_cycle import IntentAct
 from zkdeployment.intents.rules.overview import compare_before_approval, compare_content
+from zkdeployment.intents.store.records import ZooKeeperIntents
+from zkdeployment.intents.user_acts import (
+    AdoptServices,
+    ApplyIntent,
+    ApproveIntent,
+    InstantiateIntent,
+    ReleaseServices,
+    ResumeGroup,
+    RollBackIntent,
+    TerminateIntent,
+)
 from zkdeployment.intents.verbs.reading import intent_wait_options, read_overview, report, subject_argument
 from zkdeployment.intents.verification import ApprovalSigner, approval_signer
 from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.settings import SyncSettings
+from zkdeployment.service.act import Actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from zkdeployment.base.act import Act
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.cli.publication_wait import WaitOptions
     from zkdeployment.config.settings import Settings
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
+    from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.zookeeper.servers import Servers
 
 
@@ -158,24 +167,29 @@ def approve(
         if not _change_files(work_tree, approve_files, subject, reason, waits, key):
             echo("nothing changes: this content is approved already", err=True)
         return
-    with _opened(connection, subject, reason, key) as (operator, commits, order, sign):
+    act = ApproveIntent(subject=subject, reason=reason, content=content)
+    with open_terminal(connection, approval_key(key)) as adapters:
+        commits, former = adapters.commits, adapters.operator.of(ZooKeeperIntents).record(subject)
         if asks_for_confirmation(yes=yes):
-            preview = approve_intent(commits, order, content=content, dry_run=True)
-            content = confirm_content(order, preview, operator)
-        outcome = approve_intent(commits, order, content=content, sign=sign)
+            act = replace(act, content=confirm_content(act, adapters))
+        outcome = act.perform(adapters, _actor())
         if not outcome.changed:
             echo("nothing changes: this content is approved already", err=True)
         approved = find_intent(outcome.files, subject).snapshot
-        if outcome.changed and (expired := replaced_approvals(commits, order, approved)) is not None:
+        if outcome.changed and (expired := replaced_approvals(commits, former, approved)) is not None:
             echo(f"the former approvals no longer count: {expired}; this is the first new one", err=True)
         if commits.approvals is not None and (missing := commits.approvals.missing(approved)) is not None:
             echo(f"not approved yet: {missing}", err=True)
-        report(str(outcome.commit), subject, operator, commits, waits, is_active=None)
+        report(str(outcome.commit), subject, adapters, waits, is_active=None)
 
 
-def approval_key(key: Path | None, settings: Settings) -> ApprovalSigner | None:
+def _settings() -> Settings:
+    return configured_repository(click.get_current_context().params["config"])
+
+
+def approval_key(key: Path | None) -> ApprovalSigner | None:
     """Return the function that signs approvals; raises ``ConfigurationError`` if a key is missing."""
-    sync = settings.require(SyncSettings)
+    sync = _settings().require(SyncSettings)
     if key is None and sync.approvers is not None:
         key = sync.signing_key
         if key is None:
@@ -187,15 +201,14 @@ def approval_key(key: Path | None, settings: Settings) -> ApprovalSigner | None:
 
 
 @contextlib.contextmanager
-def _opened(
-    connection: Servers, subject: IntentSubject, reason: str, key: Path | None = None, *, is_signed: bool = True
-) -> Iterator[tuple[OperatorAdapters, TreeCommits, IntentOrder, ApprovalSigner | None]]:
-    """Yield what an act on an intent needs; ``is_signed`` is whether it needs a signature where approvers are."""
-    settings = configured_repository(click.get_current_context().params["config"])
-    sign = approval_key(key, settings) if is_signed else None
-    with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = intent_order(operator, subject, terminal_author(current_user()), reason, by=current_user())
-        yield operator, commits, order, sign
+def open_terminal(connection: Servers, sign: ApprovalSigner | None = None) -> Iterator[IntentAdapters]:
+    """Yield the adapters of acts on intents by the person at this terminal."""
+    with open_operator(connection) as operator, open_commits(_settings()) as commits:
+        yield IntentAdapters(operator, commits, terminal_author(current_user()), sign)
+
+
+def _actor() -> Actor:
+    return Actor(recorded_name(), time.time)
 
 
 def _change_files(
@@ -209,9 +222,9 @@ def _change_files(
     """Change the document of an intent in a directory, and print the name of its file; return whether it did."""
     if waits.waits:
         raise click.UsageError("expected --work-tree or --wait, found both: nothing is pushed")
-    order = IntentOrder(subject=subject, author=terminal_author(current_user()), record=None, reason=reason)
-    sign = None if key is None else approval_signer(key, None)
-    changed = change(read_files([str(directory)]), order, sign=sign)
+    author, sign = terminal_author(current_user()), None if key is None else approval_signer(key, None)
+    order = IntentOrder(subject=subject, author=author, record=None, reason=reason, sign=sign)
+    changed = change(read_files([str(directory)]), order)
     for name, text in changed.items():
         if text is not None:
             Path(name).write_bytes(text)
@@ -219,16 +232,16 @@ def _change_files(
     return bool(changed)
 
 
-def confirm_content(order: IntentOrder, preview: CommitOutcome, operator: OperatorAdapters) -> str:
+def confirm_content(act: ApproveIntent | RollBackIntent, adapters: IntentAdapters) -> str:
     """Show the content that an act would approve, and ask; return its digest, or raise ``Abort``."""
-    placed = find_intent(preview.files, order.subject)
-    digest = placed.snapshot.content.digest
-    if not preview.changed:
-        return digest
-    for line in (*_changes(order, placed), *_plan(preview.files, placed, operator)):
-        echo(line, err=True)
-    click.confirm(f"Approve this content of {subject_text(order.subject)}?", abort=True, err=True)
-    return digest
+    preview = act.commit(adapters, _actor(), dry_run=True)
+    placed = find_intent(preview.files, act.subject)
+    if preview.changed:
+        record = adapters.operator.of(ZooKeeperIntents).record(act.subject)
+        for line in (*_changes(record, placed), *_plan(preview.files, placed, adapters.operator)):
+            echo(line, err=True)
+        click.confirm(f"Approve this content of {subject_text(act.subject)}?", abort=True, err=True)
+    return placed.snapshot.content.digest
 
 
 def asks_for_confirmation(*, yes: bool) -> bool:
@@ -236,10 +249,10 @@ def asks_for_confirmation(*, yes: bool) -> bool:
     return not yes and sys.stdin is not None and sys.stdin.isatty()
 
 
-def _changes(order: IntentOrder, placed: PlacedIntent) -> Iterator[str]:
+def _changes(record: IntentRecord | None, placed: PlacedIntent) -> Iterator[str]:
     """Yield the changes since the last approval."""
-    compared = compare_before_approval(order.record, placed.snapshot)
-    yield compared.remark or f"changed in {subject_text(order.subject)} since the last approval:"
+    compared = compare_before_approval(record, placed.snapshot)
+    yield compared.remark or f"changed in {subject_text(placed.intent.subject)} since the last approval:"
     yield from (f"  {line}" for line in list(compared.lines()) or ["nothing"])
 
 
@@ -254,12 +267,12 @@ def _plan(files: Sequence[SourceFile], placed: PlacedIntent, operator: OperatorA
     yield from short_lines(predicted.forecast)
 
 
-@click.command(name="instantiate")
+@act_verb(InstantiateIntent, "instantiate", open_terminal, shares_adapters=True)
 @subject_argument
-@reason_option(required=False)
 @intent_wait_options
-@zookeeper_options
-def instantiate(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
+def instantiate(
+    planned: InstantiateIntent, outcome: CommitOutcome, adapters: IntentAdapters, waits: WaitOptions
+) -> None:
     """Deploy the services of a group, as a new instance.
 
     The group has to be Approved or Terminated, and its content has to be the approved one. The command prints the
@@ -271,15 +284,13 @@ def instantiate(connection: Servers, subject: IntentSubject, reason: str, waits:
       zkdeployment intent instantiate p1/store/v1/shop --reason 'the shop opens'
       zkdeployment intent instantiate p1/store/v1/shop --wait --timeout 600
     """
-    _act(connection, subject, reason, waits, IntentAct.INSTANTIATE)
+    report(str(outcome.commit), planned.subject, adapters, waits, is_active=True)
 
 
-@click.command(name="apply")
+@act_verb(ApplyIntent, "apply", open_terminal, shares_adapters=True)
 @subject_argument
-@reason_option(required=False)
 @intent_wait_options
-@zookeeper_options
-def apply(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
+def apply(planned: ApplyIntent, outcome: CommitOutcome, adapters: IntentAdapters, waits: WaitOptions) -> None:
     """Deploy the network intents of a cluster, as a new instance.
 
     The cluster has to be Created or Terminated. The command prints the id of the commit when the repository has
@@ -291,15 +302,15 @@ def apply(connection: Servers, subject: IntentSubject, reason: str, waits: WaitO
       zkdeployment intent apply ams/web-server --reason 'vlan12 is wired'
       zkdeployment intent apply ams/web-server --wait --timeout 600
     """
-    _act(connection, subject, reason, waits, IntentAct.APPLY)
+    report(str(outcome.commit), planned.subject, adapters, waits, is_active=True)
 
 
-@click.command(name="terminate")
+@act_verb(TerminateIntent, "terminate", open_terminal, shares_adapters=True)
 @subject_argument
-@reason_option(required=False)
 @intent_wait_options
-@zookeeper_options
-def terminate(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions) -> None:
+def terminate(
+    planned: TerminateIntent, outcome: CommitOutcome, adapters: IntentAdapters, waits: WaitOptions
+) -> None:
     """Undeploy the services of a group or of a cluster.
 
     The group has to be Instantiated, the cluster Applied. Its documents and its nodes stay, and it may be
@@ -311,14 +322,12 @@ def terminate(connection: Servers, subject: IntentSubject, reason: str, waits: W
       zkdeployment intent terminate p1/store/v1/shop --reason 'the shop moves'
       zkdeployment intent terminate p1/store/v1/shop --wait --timeout 600
     """
-    _act(connection, subject, reason, waits, IntentAct.TERMINATE)
+    report(str(outcome.commit), planned.subject, adapters, waits, is_active=False)
 
 
-@click.command(name="resume")
+@act_verb(ResumeGroup, "resume", open_operator)
 @subject_argument
-@reason_option(required=True)
-@zookeeper_options
-def resume(connection: Servers, subject: IntentSubject, reason: str) -> None:
+def resume(planned: ResumeGroup, _act: Act) -> None:
     """End the stop of a group with fleet-stop: group.
 
     The hosts that lack steps of the group run them, and the group's other services, again. A publication that
@@ -328,16 +337,7 @@ def resume(connection: Servers, subject: IntentSubject, reason: str) -> None:
     Example:
       zkdeployment intent resume p1/store/v1/shop --reason 'the database is back'
     """
-    group = subject_text(subject)
-    with open_operator(connection) as operator:
-        operator.cluster.resume_group(group, new_act(f"intent resume {group}", reason))
-    echo(f"resumed {group}")
-
-
-def _act(connection: Servers, subject: IntentSubject, reason: str, waits: WaitOptions, act: IntentAct) -> None:
-    with _opened(connection, subject, reason, is_signed=False) as (operator, commits, order, _):
-        outcome = change_state(commits, order, act)
-        report(str(outcome.commit), subject, operator, commits, waits, is_active=act is not IntentAct.TERMINATE)
+    echo(f"resumed {subject_text(planned.subject)}")
 
 
 @click.command(name="adopt")
@@ -378,10 +378,9 @@ def adopt(
     if work_tree is not None:
         _change_files(work_tree, adopt_files, subject, reason, waits, key)
         return
-    with _opened(connection, subject, reason, key) as (operator, commits, order, sign):
-        deployed = replace(order, deployed=operator.fleet.targets())
-        outcome = adopt_intent(commits, deployed, sign=sign)
-        report(str(outcome.commit), subject, operator, commits, waits, is_active=True)
+    with open_terminal(connection, approval_key(key)) as adapters:
+        outcome = AdoptServices(subject=subject, reason=reason).perform(adapters, _actor())
+        report(str(outcome.commit), subject, adapters, waits, is_active=True)
 
 
 @click.command(name="release")
@@ -406,24 +405,15 @@ def release(*, connection: Servers, paths: tuple[str, ...], reason: str, key: Pa
       zkdeployment intent release /p1/shop/front --reason 'the shop needs no approvals any more'
       zkdeployment intent release /p1/shop/front /p1/shop/db --reason 'they stay'
     """
-    settings = configured_repository(click.get_current_context().params["config"])
-    sign = approval_key(key, settings)
-    with open_operator(connection) as operator, open_commits(settings) as commits:
-        order = ReleaseOrder(
-            paths=paths,
-            left=operator.fleet.left(),
-            author=terminal_author(current_user()),
-            reason=reason,
-            audit=ActAudit(operator.acts, current_user(), reason),
-        )
-        outcome = release_services(commits, order, sign=sign)
+    with open_terminal(connection, approval_key(key)) as adapters:
+        outcome = ReleaseServices(paths=list(paths), reason=reason).perform(adapters, _actor())
         commit = str(outcome.commit)
         echo(commit)
         if not outcome.changed:
             echo("nothing changes: these services are released already", err=True)
-        for lack in pending_releases(commits, outcome, paths):
+        for lack in pending_releases(adapters.commits, outcome, paths):
             echo(lack, err=True)
-        for obstacle in publication_obstacles(operator.fleet.snapshot(), commit):
+        for obstacle in publication_obstacles(adapters.operator.fleet.snapshot(), commit):
             echo(f"not published yet: {obstacle}", err=True)
 
 
@@ -463,10 +453,11 @@ def command(
       zkdeployment intent rollback p1/store/v1/shop --instance 12 --reason 'the new front loses sessions'
       zkdeployment intent rollback p1/store/v1/shop --instance 12 --reason 'as in May' --yes --wait --timeout 60
     """
-    with _opened(connection, subject, reason, key) as (operator, commits, order, sign):
+    act = RollBackIntent(subject=subject, reason=reason, instance=instance)
+    with open_terminal(connection, approval_key(key)) as adapters:
         if asks_for_confirmation(yes=yes):
-            confirm_content(order, roll_back_intent(commits, order, instance, dry_run=True), operator)
-        outcome = roll_back_intent(commits, order, instance, sign=sign)
+            confirm_content(act, adapters)
+        outcome = act.perform(adapters, _actor())
         if not outcome.changed:
             echo("nothing changes: the group has the approved content of this instance", err=True)
-        report(str(outcome.commit), subject, operator, commits, waits, is_active=None)
+        report(str(outcome.commit), subject, adapters, waits, is_active=None)

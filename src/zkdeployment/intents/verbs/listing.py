@@ -22,7 +22,6 @@ from zkdeployment.intents.verbs.reading import (
     read_overview,
     read_overviews,
     reports_of_instance,
-    require_record,
     subject_argument,
 )
 
@@ -117,7 +116,7 @@ def instances(connection: Servers, subject: IntentSubject, output: str) -> None:
       zkdeployment intent status p1/store/v1/shop --instance 12
     """
     with open_operator(connection) as operator:
-        record = require_record(operator, subject)
+        record = operator.of(ZooKeeperIntents).require(subject)
     show_instances(instances_body(record.instances), subject, output)
 
 
@@ -324,7 +323,7 @@ def status(connection: Servers, subject: IntentSubject, form: str, **filters: tu
     parameters = {names.get(name, "instance"): values for name, values in filters.items()}
     query = read_query(parameters)
     with open_operator(connection) as operator:
-        record = require_record(operator, subject)
+        record = operator.of(ZooKeeperIntents).require(subject)
         require_apps(query, record.intent)
         body = status_body(record, query, _reports(operator, record, query))
     if "instances" in body:

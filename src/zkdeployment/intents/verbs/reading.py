@@ -11,7 +11,6 @@ from click.shell_completion import CompletionItem
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.errors import (
     ConfigurationError,
-    NotFoundError,
     RefusedError,
     SourceError,
     ZkdeploymentError,
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.fleet.operator import OperatorAdapters
+    from zkdeployment.intents.acts.intents import IntentAdapters
     from zkdeployment.intents.rules.approvals import ApprovalRule
-    from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
+    from zkdeployment.intents.rules.instances import IntentInstance
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 
 def subject_argument(function: Callable[..., None]) -> Callable[..., None]:
@@ -83,18 +82,6 @@ def read_overview(operator: OperatorAdapters, subject: IntentSubject) -> IntentO
     config = click.get_current_context().params["config"]
     records = () if record is None else (record,)
     return find_overview(intent_overviews(records, _tip_snapshots(config), _approval_rules(config)), subject)
-
-
-def require_record(operator: OperatorAdapters, subject: IntentSubject) -> IntentRecord:
-    """Return the record of an intent; raises ``NotFoundError`` if the intent was never published."""
-    record = operator.of(ZooKeeperIntents).record(subject)
-    if record is None:
-        raise NotFoundError(
-            f"no publication has an intent {subject_text(subject)}: expected one of those that"
-            " 'zkdeployment intent list' shows; a document that was pushed just now is there after the next"
-            " publication"
-        )
-    return record
 
 
 def reports_of_instance(operator: OperatorAdapters, instance: IntentInstance) -> FleetReports:
@@ -140,25 +127,20 @@ intent_wait_options = wait_options("the commit is published and all affected hos
 
 
 def report(
-    commit: str,
-    subject: IntentSubject,
-    operator: OperatorAdapters,
-    commits: TreeCommits,
-    waits: WaitOptions,
-    *,
-    is_active: bool | None,
+    commit: str, subject: IntentSubject, adapters: IntentAdapters, waits: WaitOptions, *, is_active: bool | None
 ) -> None:
     """Print the commit of an act; then wait for its effects, or print the obstacles of its publication.
 
     ``is_active`` is whether the act deploys or undeploys services; ``None`` if it concerns no host.
     """
+    operator = adapters.operator
     echo(commit)
     if not waits.waits:
         for obstacle in publication_obstacles(operator.fleet.snapshot(), commit):
             echo(f"not published yet: {obstacle}", err=True)
         return
     advice = f"'zkdeployment intent status {subject_text(subject)}'"
-    wait = PublicationWait(operator, commits, waits.timeout, advice=advice)
+    wait = PublicationWait(operator, adapters.commits, waits.timeout, advice=advice)
     sequence = wait.until_published(commit)
     echo(f"published as {sequence}", err=True)
     if is_active is not None:
@@ -174,7 +156,7 @@ def _wait_until_done(
     """Return the progress when all known hosts have deployed or undeployed the newest instance."""
     stopped = 0
     while True:
-        record = require_record(operator, subject)
+        record = operator.of(ZooKeeperIntents).require(subject)
         if record.state.is_active is not is_active:
             raise RefusedError(f"{subject_text(subject)} is {record.state.value} now: another act ended the wait")
         rows = instance_resources(record.instances[-1], reports_of_instance(operator, record.instances[-1]))

@@ -8,9 +8,9 @@ from enum import Enum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.act import ActRight
 from zkdeployment.base.cluster import short
 from zkdeployment.intents.documents.values import ClusterIntents, IntentState, IntentSubject, subject_text
+from zkdeployment.intents.rules.life_cycle import ACT_ON_INTENT
 from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts
 from zkdeployment.service.views.frame import (
     ListPart,
@@ -203,9 +203,6 @@ def _column(query: IntentListQuery, sort: IntentSort) -> SortLink:
 
 #: The most left services that a page lists.
 _MOST_LEFT = 200
-
-#: The right to the acts on intents.
-ACT_ON_INTENT = ActRight("change intents of services")
 
 
 @dataclass(frozen=True, slots=True)

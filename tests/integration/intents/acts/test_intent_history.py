@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +13,10 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.documents.edits import render_document
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.intents.acts.intents import (
+    IntentAdapters,
     approve_intent,
     change_state,
-    intent_order,
+    order_of,
     remove_intent,
     roll_back_intent,
 )
@@ -27,6 +29,7 @@ from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.store.store import ZooKeeperPublications
+from zkdeployment.service.act import Actor
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
@@ -67,7 +70,8 @@ class Site:
         self._syncer.sync(SyncOptions(force=True))
 
     def order(self, reason: str = "a reason") -> IntentOrder:
-        return intent_order(self.operator, SHOP, ANN, reason, by="ann@host")
+        adapters = IntentAdapters(self.operator, self.commits, ANN)
+        return order_of(adapters, Actor("ann@host", time.time), SHOP, reason)
 
     def act(self, act: IntentAct) -> None:
         if act is IntentAct.APPROVE:

@@ -275,7 +275,7 @@ def test_only_the_content_that_was_shown_is_approved(site: Site) -> None:
     def sign(subject: IntentSubject, approval: Approval) -> Approval:
         return replace(approval, signature=subject[3])
 
-    assert approve_intent(site.commits, site.order(), sign=sign).made
+    assert approve_intent(site.commits, replace(site.order(), sign=sign)).made
     approval = site.value()["data"]["approval"]
     assert (approval["signature"], approval["state"]) == ("shop", "Approved")
 

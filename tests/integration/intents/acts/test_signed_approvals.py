@@ -116,6 +116,10 @@ class Site:
     def order(self) -> IntentOrder:
         return IntentOrder(subject=GROUP.subject, author=ANN, record=self.record, reason="go")
 
+    def signed(self, name: str) -> IntentOrder:
+        """The order of an act that an approver signs."""
+        return replace(self.order, sign=approval_signer(self.keys[name], self.approvers))
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
@@ -133,11 +137,11 @@ def test_an_approval_without_the_signature_of_an_approver_is_not_committed(site:
     with pytest.raises(RefusedError, match=f"p1/store/v1/shop is not approved: {UNSIGNED}"):
         approve_intent(commits, site.order)
     with pytest.raises(RefusedError, match=r"its signature is not by one of the keys in"):
-        approve_intent(commits, site.order, sign=approval_signer(site.keys["eve"]))
+        approve_intent(commits, replace(site.order, sign=approval_signer(site.keys["eve"])))
     assert site.branch.tip() == tip
     # The verb shows what would be approved before it asks and signs.
     assert approve_intent(commits, site.order, dry_run=True).changed
-    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
+    assert approve_intent(commits, site.signed("bob")).made
     assert site.group().state is IntentState.APPROVED
 
 
@@ -148,7 +152,7 @@ def test_a_group_whose_approval_has_no_signature_is_approved_again_before_it_is_
     with pytest.raises(RefusedError, match=f"is Created, approved by None@example.com: {UNSIGNED}"):
         change_state(commits, site.order, IntentAct.INSTANTIATE)
     assert site.branch.tip() == tip
-    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
+    assert approve_intent(commits, site.signed("bob")).made
     site.publish(counts=True)
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
     site.publish(counts=True)
@@ -160,7 +164,7 @@ def test_an_approval_without_an_instance_begins_no_instance_although_a_publicati
     site.publish(counts=True)
     with pytest.raises(RefusedError, match="it does not name its instance; approve"):
         change_state(site.commits(), site.order, IntentAct.INSTANTIATE)
-    assert approve_intent(site.commits(), site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
+    assert approve_intent(site.commits(), site.signed("bob")).made
     site.publish(counts=True)
     assert change_state(site.commits(), site.order, IntentAct.INSTANTIATE).made
 
@@ -168,7 +172,7 @@ def test_an_approval_without_an_instance_begins_no_instance_although_a_publicati
 def test_a_terminated_group_is_approved_again_before_it_is_instantiated(site: Site):
     sign = approval_signer(site.keys["bob"], site.approvers)
     site.push("1", GROUP)
-    assert approve_intent(site.commits(), site.order, sign=sign).made
+    assert approve_intent(site.commits(), replace(site.order, sign=sign)).made
     first = site.group().approval
     assert first is not None
     for act in (IntentAct.INSTANTIATE, IntentAct.TERMINATE):
@@ -177,7 +181,7 @@ def test_a_terminated_group_is_approved_again_before_it_is_instantiated(site: Si
     site.publish(counts=True)
     with pytest.raises(RefusedError, match="it was given for an instance that has ended"):
         change_state(site.commits(), site.order, IntentAct.INSTANTIATE)
-    assert approve_intent(site.commits(), site.order, sign=sign).made
+    assert approve_intent(site.commits(), replace(site.order, sign=sign)).made
     second = site.group().approval
     assert second is not None
     assert (second.by, second.instance > first.instance) == ("bob@example.com", True)
@@ -189,8 +193,8 @@ def test_the_author_of_a_content_cannot_approve_it_in_an_act(site: Site):
     site.push("1", GROUP, "ann")
     commits = site.commits("service")
     with pytest.raises(RefusedError, match=f"ann@example.com signed the approval and also the commit.*{HINT}"):
-        approve_intent(commits, site.order, sign=approval_signer(site.keys["ann"], site.approvers))
-    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
+        approve_intent(commits, site.signed("ann"))
+    assert approve_intent(commits, site.signed("bob")).made
 
 
 def test_other_acts_are_judged_with_the_approvals_in_their_result(site: Site):
@@ -224,7 +228,7 @@ def test_several_people_approve_where_a_rule_demands_it(site: Site):
     site.push("1", GROUP)
     commits = site.commits(rules=rules)
     sign = {name: approval_signer(site.keys[name], site.approvers) for name in ("ann", "bob")}
-    assert approve_intent(commits, site.order, sign=sign["ann"]).made
+    assert approve_intent(commits, replace(site.order, sign=sign["ann"])).made
     site.publish(counts=False)
     one = "1 of 2 approvals for /shop: ann@example.com; needs 1 more of bob@example.com"
     assert site.record is not None
@@ -234,8 +238,8 @@ def test_several_people_approve_where_a_rule_demands_it(site: Site):
     with pytest.raises(RefusedError, match=f"its approval does not count: {one}"):
         change_state(commits, site.order, IntentAct.INSTANTIATE)
     with pytest.raises(RefusedError, match=f"has approved p1/store/v1/shop already: {one}"):
-        approve_intent(commits, site.order, sign=sign["ann"])
-    assert approve_intent(commits, site.order, sign=sign["bob"]).made
+        approve_intent(commits, replace(site.order, sign=sign["ann"]))
+    assert approve_intent(commits, replace(site.order, sign=sign["bob"])).made
     approval = site.group().approval
     assert approval is not None
     assert (approval.by, [one.by for one in approval.also]) == ("ann@example.com", ["bob@example.com"])
@@ -253,7 +257,7 @@ def test_a_release_collects_the_approvals_that_a_rule_demands(site: Site):
 
     def release(name: str | None = None) -> CommitOutcome:
         sign = None if name is None else approval_signer(site.keys[name], site.approvers)
-        return release_services(commits, order, sign=sign)
+        return release_services(commits, replace(order, sign=sign))
 
     def document() -> ServiceRelease:
         (found,) = review(site.files).documents.of(RELEASE).values()
@@ -279,8 +283,8 @@ def test_who_may_not_approve_a_path_does_not(site: Site):
     site.push("1", GROUP)
     commits = site.commits(rules=rules)
     with pytest.raises(RefusedError, match=r"ann@example\.com may not approve /shop"):
-        approve_intent(commits, site.order, sign=approval_signer(site.keys["ann"], site.approvers))
-    assert approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers)).made
+        approve_intent(commits, site.signed("ann"))
+    assert approve_intent(commits, site.signed("bob")).made
 
 
 def test_an_old_approval_begins_no_instance(site: Site, monkeypatch: pytest.MonkeyPatch):
@@ -290,11 +294,11 @@ def test_an_old_approval_begins_no_instance(site: Site, monkeypatch: pytest.Monk
     commits, sign = site.commits(rules=rules), approval_signer(site.keys["bob"], site.approvers)
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda now=time.time: now() - 31 * 86_400)
-        assert approve_intent(commits, site.order, sign=sign).made
+        assert approve_intent(commits, replace(site.order, sign=sign)).made
     site.publish(counts=True)
     with pytest.raises(RefusedError, match="it has expired: approvals for / count for 30 days"):
         change_state(commits, site.order, IntentAct.INSTANTIATE)
-    assert approve_intent(commits, site.order, sign=sign).made
+    assert approve_intent(commits, replace(site.order, sign=sign)).made
     site.publish(counts=True)
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
 
@@ -312,7 +316,7 @@ def test_an_approval_from_the_future_begins_no_instance_although_a_publication_a
     with pytest.raises(
         RefusedError, match=f"not approved: .*{future}.*; a group .* needs another version or name"
     ):
-        approve_intent(commits, site.order, sign=approval_signer(site.keys["bob"], site.approvers))
+        approve_intent(commits, site.signed("bob"))
 
 
 def test_a_release_from_the_future_does_not_count(site: Site, monkeypatch: pytest.MonkeyPatch):
@@ -327,8 +331,8 @@ def test_a_release_from_the_future_does_not_count(site: Site, monkeypatch: pytes
             return sign(*given)
 
     with pytest.raises(RefusedError, match=r"does not count: its instance .* in the future"):
-        release_services(commits, order, sign=ahead)
-    assert release_services(commits, order, sign=sign).made
+        release_services(commits, replace(order, sign=ahead))
+    assert release_services(commits, replace(order, sign=sign)).made
 
 
 def test_expired_approvals_are_replaced_by_the_next_one(site: Site, monkeypatch: pytest.MonkeyPatch):
@@ -339,11 +343,11 @@ def test_expired_approvals_are_replaced_by_the_next_one(site: Site, monkeypatch:
     sign = {name: approval_signer(site.keys[name], site.approvers) for name in ("ann", "bob")}
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda now=time.time: now() - 31 * 86_400)
-        assert approve_intent(commits, site.order, sign=sign["ann"]).made
+        assert approve_intent(commits, replace(site.order, sign=sign["ann"])).made
     site.publish(counts=False)
     for name, replaced in (("bob", "it has expired: approvals for /shop count for 30 days"), ("ann", None)):
-        outcome = approve_intent(commits, site.order, sign=sign[name])
-        found = replaced_approvals(commits, site.order, find_intent(outcome.files, GROUP.subject).snapshot)
+        outcome = approve_intent(commits, replace(site.order, sign=sign[name]))
+        found = replaced_approvals(commits, site.order.record, find_intent(outcome.files, GROUP.subject).snapshot)
         assert found is None if replaced is None else str(found).startswith(replaced)
         site.publish(counts=name == "ann")
     assert change_state(commits, site.order, IntentAct.INSTANTIATE).made
@@ -353,7 +357,7 @@ def test_a_change_that_is_not_pushed_yet_is_approved_by_several_people(site: Sit
     site.push("1", GROUP)
     files = site.files
     for name in ("ann", "bob", "bob"):
-        changed = approve_files(files, site.order, sign=approval_signer(site.keys[name], site.approvers))
+        changed = approve_files(files, site.signed(name))
         files = list(FileChanges(changed, "").apply(files))
     assert changed == {}
     approval = find_intent(files, GROUP.subject).intent.approval

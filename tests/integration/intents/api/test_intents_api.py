@@ -264,7 +264,7 @@ def test_where_approvals_need_a_signature_they_are_made_at_a_terminal(zookeeper,
         approve_intent(branch.commits("eve"), order)
         assert refusal("instantiate") == (409, True, True)
         branch.push({"shop.yaml": render_document(GROUP.to_document())})
-        approve_intent(branch.commits("alice-acts"), order, sign=approval_signer(key, approvers))
+        approve_intent(branch.commits("alice-acts"), replace(order, sign=approval_signer(key, approvers)))
         files = [SourceFile(name, text.encode()) for name, text in branch.files().items()]
         approved = find_intent(files, GROUP.subject).intent
         publish(service, fleet, recorded(approved, IntentState.APPROVED))
