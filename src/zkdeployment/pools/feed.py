@@ -5,41 +5,39 @@ A session that ends is followed for one more reading, in the directory of ended 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.metrics import Metric, gauge, labelled
-from zkdeployment.base.log import get_logger
 from zkdeployment.documents.collection import PublishedDocuments
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
 from zkdeployment.fleet.feed.fleet_assembly import FeedPart
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
-from zkdeployment.pools.rules.node import NodeState, PoolNode
+from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.overview import level_changes, node_changes, pool_overviews, session_changes
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolReading, PoolSnapshot, TenantSession
-from zkdeployment.pools.store.store import EndedRecords, decode_record, record_path
-from zkdeployment.publishing.store.documents import document_path
+from zkdeployment.pools.rules.snapshot import PoolReading, TenantSession
+from zkdeployment.pools.store.assembly import decode_record, pool_snapshot, stamped
+from zkdeployment.pools.store.store import EndedRecords, record_path
+from zkdeployment.publishing.store.documents import decode_document, document_path
 from zkdeployment.service.users.user_store import USERS
-from zkdeployment.zookeeper.nodes import Node, unpack
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from zkdeployment.documents.collection import DocumentKey
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.feed.fleet_assembly import FleetReading
+    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
-
-T = TypeVar("T")
 
 #: The limit of ended sessions that are read.
 _MOST_ENDED = 1000
 
 _DOCUMENT: DocumentKey = (POOLS.name, ())
+_DOCUMENT_PATH = document_path(_DOCUMENT)
 
 #: The nodes whose children are read.
 _DIRECTORIES = (pool_paths.NODES, pool_paths.SESSIONS, pool_paths.FILLING, USERS)
@@ -49,17 +47,16 @@ _LISTS = (pool_paths.CLAIMS, pool_paths.WORKERS)
 
 
 class PoolAssembly:
-    """The pools in followed nodes: the part of ``ZooKeeperPools.read`` that pages and events need."""
+    """The pools in followed nodes: the parts of the snapshot that pages and events need."""
 
     def __init__(self, nodes: FollowedNodes) -> None:
         self._nodes = nodes
         self._decoded = DecodedNodes(nodes)
         self._reading = PoolReading()
-        self._parts: tuple[object, ...] = ()
 
     def wanted(self) -> Iterator[Read]:
         """Yield everything that has to be followed, as far as the nodes read so far show it."""
-        yield Read(document_path(_DOCUMENT))
+        yield Read(_DOCUMENT_PATH)
         yield from (Read(path, children=True) for path in (*_DIRECTORIES, *_LISTS))
         for directory in _DIRECTORIES:
             yield from (Read(f"{directory}/{name}") for name in self._nodes.children(directory))
@@ -67,28 +64,17 @@ class PoolAssembly:
 
     def reading(self) -> PoolReading:
         """Return the reading: the same object if nothing in it has changed."""
-        configuration = self._decoded.value(document_path(_DOCUMENT), "", _configuration)
-        nodes = self._all(pool_paths.NODES, _node)
-        sessions = [session for session in self._all(pool_paths.SESSIONS, _session) if session.is_active]
-        ended = [self._decoded.value(path, path, _session) for path in self._ended_paths()]
-        filling = self._all(pool_paths.FILLING, _filling)
-        users = self._all(USERS, _user)
-        claims, workers = map(self._nodes.children, _LISTS)
-        parts = (configuration, claims, workers, *nodes, *sessions, *ended, *filling, *users)
-        if len(parts) != len(self._parts) or any(map(_differ, parts, self._parts)):
-            self._parts = parts
-            self._reading = PoolReading(
-                PoolConfiguration() if configuration is None else configuration,
-                PoolSnapshot(
-                    {node.id: node for node in nodes},
-                    {session.id: session for session in sessions},
-                    frozenset(int(name) for name in claims if name.isdecimal()),
-                    filling=dict(filling),
-                    workers=tuple(map(unquote, workers)),
-                ),
-                {session.id: session for session in ended if session is not None},
-                dict(users),
-            )
+        configuration = self._decoded.value(_DOCUMENT_PATH, _DOCUMENT_PATH, _configuration)
+        ended = (self._decoded.value(path, path, stamped(TenantSession)) for path in self._ended_paths())
+        users = (self._decoded.value(f"{USERS}/{name}", name, _user) for name in self._nodes.children(USERS))
+        reading = PoolReading(
+            PoolConfiguration() if configuration is None else configuration,
+            pool_snapshot(self._decoded),
+            {session.id: session for session in ended if session is not None},
+            dict(user for user in users if user is not None),
+        )
+        if reading != self._reading:
+            self._reading = reading
         self._decoded.forget()
         return self._reading
 
@@ -97,12 +83,6 @@ class PoolAssembly:
         present = set(self._nodes.children(pool_paths.SESSIONS))
         gone = (number for number in self._reading.snapshot.sessions if str(number) not in present)
         return [record_path(pool_paths.SESSIONS_ENDED, number) for number in gone]
-
-    def _all(self, directory: str, decode: Callable[[str, Node], T | None]) -> list[T]:
-        values = (
-            self._decoded.value(f"{directory}/{name}", name, decode) for name in self._nodes.children(directory)
-        )
-        return [value for value in values if value is not None]
 
 
 def _events(before: PoolReading, after: PoolReading) -> Iterator[FleetEvent]:
@@ -136,7 +116,7 @@ class _EndedSessions:
         """Return the newest sessions that have ended, newest first; ``active`` are the ids of the active ones."""
         if self._read is None or self._read[0] != active:
             records = EndedRecords(self._session, pool_paths.SESSIONS_ENDED).newest(_MOST_ENDED)
-            found = (_session(path, node) for path, node in records)
+            found = (decode_record(path, node, TenantSession) for path, node in records)
             self._read = active, tuple(ended for ended in found if ended is not None)
         return self._read[1]
 
@@ -148,36 +128,15 @@ def ended_sessions(feed: ZooKeeperFeed) -> tuple[TenantSession, ...]:
     return feed.read(("ended sessions", active), lambda _session: ended.get(active))
 
 
-def _configuration(_name: str, node: Node) -> PoolConfiguration | None:
-    try:
-        content = unpack(node.data)
-    except ValueError as error:
-        get_logger().warning("document-damaged", path=document_path(_DOCUMENT), reason=str(error))
-        return None
-    return pools_in_force(PublishedDocuments({_DOCUMENT: content})) if isinstance(content, dict) else None
-
-
-def _node(name: str, node: Node) -> PoolNode | None:
-    return decode_record(f"{pool_paths.NODES}/{name}", node, PoolNode, stamp=node.version)
-
-
-def _session(name: str, node: Node) -> TenantSession | None:
-    return decode_record(f"{pool_paths.SESSIONS}/{name}", node, TenantSession, stamp=node.version)
-
-
-def _filling(name: str, node: Node) -> tuple[str, FillingRecord] | None:
-    record = decode_record(f"{pool_paths.FILLING}/{name}", node, FillingRecord, stamp=node.version)
-    return None if record is None else (name, record)
+def _configuration(path: str, node: Node) -> PoolConfiguration | None:
+    content = decode_document(path, node)
+    return None if content is None else pools_in_force(PublishedDocuments({_DOCUMENT: content}))
 
 
 def _user(name: str, node: Node) -> tuple[int, str] | None:
     """Return the id and the name of a user, without anything from the key."""
     number = node.properties.get("id")
     return (number, name) if isinstance(number, int) else None
-
-
-def _differ(one: object, other: object) -> bool:
-    return one is not other
 
 
 def pool_metrics(reading: PoolReading) -> Iterator[Metric]:

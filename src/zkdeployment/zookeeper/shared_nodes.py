@@ -27,8 +27,8 @@ _ROUNDS = 5
 class NodeCopies:
     """Copies of nodes and of lists of children, from their last reads."""
 
-    def __init__(self) -> None:
-        self._values: dict[Read, Any] = {}
+    def __init__(self, values: dict[Read, Any] | None = None) -> None:
+        self._values: dict[Read, Any] = values or {}
 
     def node(self, path: str) -> Node | None:
         """Return the last read state of a node; ``None`` if it does not exist."""
@@ -168,6 +168,10 @@ class DecodedNodes:
             known = self._decoded[path] = node, decode(name, node)
         value: T = known[1]
         return value
+
+    def children(self, path: str) -> Sequence[str]:
+        """Return the sorted names of a node's children."""
+        return self._nodes.children(path)
 
     def forget(self) -> None:
         """Drop the values of nodes that are no longer followed."""

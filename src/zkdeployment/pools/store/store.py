@@ -14,11 +14,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import quote, unquote
 
 from zkdeployment.base.errors import ConflictError, TreeError, ZkdeploymentError, error_message
-from zkdeployment.base.json_values import readable
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import turn
 from zkdeployment.base.records import Record
@@ -34,31 +33,22 @@ from zkdeployment.pools.rules.snapshot import (
     WaitingRequest,
 )
 from zkdeployment.pools.rules.usage import SessionUse, session_use
+from zkdeployment.pools.store.assembly import decode_record, named_node, read_snapshot, stamped
 from zkdeployment.publishing.store.documents import read_published_documents
 from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import Node, encode, pack, unpack
+from zkdeployment.zookeeper.nodes import Node, encode, pack
 from zkdeployment.zookeeper.shared_nodes import late_read
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, TransactionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
 
 
 R = TypeVar("R", bound=Record)
-
-
-def decode_record(path: str, node: Node, kind: type[R], **apart: Any) -> R | None:
-    """Return the record in a node; ``None`` for a damaged one, which is logged, so that all others can be used."""
-    try:
-        value = readable(unpack(node.data))
-        return kind.from_json(value, **apart)
-    except ValueError as error:
-        get_logger().warning("pool-record-damaged", path=path, reason=str(error))
-        return None
 
 
 #: Seconds for which a waiting thread waits for further changes after a change.
@@ -266,45 +256,20 @@ class ZooKeeperPools:
 
     def read(self) -> PoolSnapshot:
         """Return all nodes that are not done, all active sessions, and the requests that wait for nodes."""
-        # The guards of a change are read before the records on which it is decided, so no guard is newer than
-        # these.
-        filling, guards = self._read_guards()
-        claims, hosts, workers, waiting, nodes = self._session.look(
-            (), (pool_paths.CLAIMS, pool_paths.HOSTS, pool_paths.WORKERS, pool_paths.WAITING, pool_paths.NODES)
-        )[1]
-        # A request that gets nodes in between is read as waiting; a process that takes its nodes finds them
-        # changed.
-        requests = self._read_some(pool_paths.WAITING, _numbers(waiting), WaitingRequest)
-        own = self._owned(_numbers(claims))
-        found = self._read_some(pool_paths.NODES, _numbers(nodes), PoolNode)
-        # The sessions are read after the nodes, so the state of a node is never newer than that of its session.
-        numbers = _numbers(self._session.children(pool_paths.SESSIONS))
-        active = self._read_some(pool_paths.SESSIONS, numbers, TenantSession)
-        return PoolSnapshot(
-            {node.id: node for node in found},
-            {session.id: session for session in active if session.is_active},
-            frozenset(_numbers(claims)),
-            guards,
-            own,
-            filling,
-            self._read_hosts(hosts or ()),
-            tuple(unquote(name) for name in workers or ()),
-            {request.id: request for request in requests},
-        )
+        return read_snapshot(self._session)
 
     def node(self, number: int) -> PoolNode | None:
         """Return a node, which may be done; ``None`` if it does not exist."""
-        return self._find((pool_paths.NODES, number), record_path(pool_paths.NODES_DONE, number), PoolNode)
+        return self._first(PoolNode, _path(pool_paths.NODES, number), record_path(pool_paths.NODES_DONE, number))
 
     def session(self, number: int) -> TenantSession | None:
         """Return a session, which may have ended; ``None`` if it does not exist."""
         ended = record_path(pool_paths.SESSIONS_ENDED, number)
-        return self._find((pool_paths.SESSIONS, number), ended, TenantSession)
+        return self._first(TenantSession, _path(pool_paths.SESSIONS, number), ended)
 
     def waiting(self, number: int) -> WaitingRequest | None:
         """Return a request that waits for nodes, or whose wait ended recently; ``None`` for an unknown id."""
-        found = self._read_some(pool_paths.WAITING, [number], WaitingRequest)
-        return found[0] if found else None
+        return self._first(WaitingRequest, _path(pool_paths.WAITING, number))
 
     def wait_for_change(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds for a change of nodes or sessions; return whether there was one."""
@@ -417,7 +382,7 @@ class ZooKeeperPools:
         """
         path, data = f"{pool_paths.HOSTS}/{quote(host, safe='')}", encode({"node": number})
         record = self._session.get(path)
-        if (None if record is None else _named_node(record)) != read.hosts.get(host):
+        if (None if record is None else named_node(path, record)) != read.hosts.get(host):
             raise ConflictError(f"{path} has changed; read again and retry")
         return Create(path, data) if record is None else Set(path, data, record.version)
 
@@ -441,52 +406,14 @@ class ZooKeeperPools:
             version = read.tenants.get(tenant)
             yield Create(path, data) if version is None else Set(path, data, version)
 
-    def _read_guards(self) -> tuple[dict[str, FillingRecord], dict[int, int]]:
-        """Return the records of filling, and the versions of the tenants' guards."""
-        pools, tenants = self._session.look((), (pool_paths.FILLING, pool_paths.TENANTS))[1]
-        fillings = [f"{pool_paths.FILLING}/{name}" for name in pools or ()]
-        guards = [_path(pool_paths.TENANTS, number) for number in _numbers(tenants)]
-        nodes = dict(zip((*fillings, *guards), self._session.get_many((*fillings, *guards)), strict=True))
-        filling = {  # a damaged record is written anew
-            name: decode_record(path, node, FillingRecord, stamp=node.version) or FillingRecord(stamp=node.version)
-            for name, path in zip(pools or (), fillings, strict=True)
-            if (node := nodes[path]) is not None
-        }
-        versions = {
-            number: node.version
-            for number, path in zip(_numbers(tenants), guards, strict=True)
-            if (node := nodes[path]) is not None
-        }
-        return filling, versions
-
-    def _owned(self, claims: Sequence[int]) -> frozenset[int]:
-        """Return the claims that this session has made."""
-        nodes = self._session.get_many(_path(pool_paths.CLAIMS, number) for number in claims)
-        return frozenset(
-            number
-            for number, node in zip(claims, nodes, strict=True)
-            if node is not None and node.owner == self._session.id
-        )
-
-    def _read_hosts(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the ids of the nodes of hosts of the fleet, by the ids of the hosts."""
-        nodes = self._session.get_many(f"{pool_paths.HOSTS}/{name}" for name in names)
-        found = ((name, _named_node(node)) for name, node in zip(names, nodes, strict=True) if node)
-        return {unquote(name): number for name, number in found if number is not None}
-
-    def _find(self, active: tuple[str, int], ended: str, kind: type[R]) -> R | None:
-        """Return a record: the active one, else the ended one."""
-        found = self._read_some(active[0], [active[1]], kind)
-        node = None if found else self._session.get(ended)
-        return (
-            found[0] if found else None if node is None else decode_record(ended, node, kind, stamp=node.version)
-        )
-
-    def _read_some(self, directory: str, numbers: Iterable[int], kind: type[R]) -> list[R]:
-        wanted = [_path(directory, number) for number in numbers]
-        nodes = zip(wanted, self._session.get_many(wanted), strict=True)
-        decoded = (decode_record(path, node, kind, stamp=node.version) for path, node in nodes if node is not None)
-        return [found for found in decoded if found is not None]
+    def _first(self, kind: type[R], *paths: str) -> R | None:
+        """Return the first record that exists at one of the paths; a damaged one counts as missing."""
+        for path in paths:
+            node = self._session.get(path)
+            record = None if node is None else stamped(kind)(path, node)
+            if record is not None:
+                return record
+        return None
 
     def _ensure_directories(self) -> None:
         if not self._has_directories:
@@ -515,12 +442,6 @@ def _writing(record: PoolNode | TenantSession, active: str, ended: str) -> Itera
         yield Delete(path, _version(record))
 
 
-def _named_node(record: Node) -> int | None:
-    """Return the id of the node in the record of a host; ``None`` if the record is damaged."""
-    number = record.properties.get("node")
-    return number if isinstance(number, int) else None
-
-
 def _ended_at(record: Ended) -> float:
     """Return when a session ended or a node was done."""
     return record.retired_at or 0.0
@@ -531,10 +452,6 @@ def _version(written: PoolNode | TenantSession | WaitingRequest) -> int:
     if written.stamp is None:
         raise ConflictError(f"{written.id} was never written; read again and retry")
     return written.stamp
-
-
-def _numbers(names: Iterable[str] | None) -> list[int]:
-    return sorted(int(name) for name in names or () if name.isdecimal())
 
 
 def _path(directory: str, number: int) -> str:

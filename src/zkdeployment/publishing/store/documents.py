@@ -41,14 +41,20 @@ def read_published_documents(session: Session, kinds: Collection[str] | None = N
     """Return the published documents (of these ``kinds``); a node without a document is omitted and logged."""
     contents: dict[DocumentKey, dict[str, object]] = {}
     for path, node in read_document_nodes(session, kinds).items():
-        try:
-            content = unpack(node.data)
-        except ValueError as error:
-            get_logger().warning("document-damaged", path=path, reason=str(error))
-            continue
-        if isinstance(content, dict):
+        content = decode_document(path, node)
+        if content is not None:
             contents[_key(path)] = content
     return PublishedDocuments(contents)
+
+
+def decode_document(path: str, node: Node) -> dict[str, object] | None:
+    """Return the document in a node; ``None`` for a node without a document; damaged data are logged."""
+    try:
+        content = unpack(node.data)
+    except ValueError as error:
+        get_logger().warning("document-damaged", path=path, reason=str(error))
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def read_document_nodes(session: Session, kinds: Collection[str] | None = None) -> dict[str, Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 from integration.fleet.feed.test_feed import following
 from support.builders import make_user
@@ -12,7 +13,7 @@ from support.zookeeper import sent_requests, write_node
 from zkdeployment.pools.feed import ended_sessions, pools_of
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, fail
 from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
-from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange, retire
+from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolChange, TenantSession, retire
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.service.users.user import Role
 
@@ -48,7 +49,7 @@ def seen(feed):
 
 def read_from(store):
     """Return the records that the store reads, without the parts that only writers need."""
-    return replace(store.read(), tenants={}, own_claims=frozenset(), hosts={})
+    return replace(store.read(), tenants={}, own_claims=frozenset(), hosts={}, waiting={})
 
 
 def pool_events(feed):
@@ -112,6 +113,49 @@ def test_the_feed_has_what_the_store_reads_and_reports_each_step(zookeeper, clie
     assert [request for request in sent if "/pools/ended" in getattr(request, "path", "")] == []
     read_nodes = [request.path for request in sent if "/pools/nodes/" in getattr(request, "path", "")]
     assert [path.rpartition("/")[2] for path in read_nodes] == [str(leased.id)]
+
+
+def make_lease(number):
+    specs = (NodesSpec("web", 1),)
+    return TenantSession(id=number, tenant=4, specs=specs, nodes=(number,), created_at=1.0, expires_at=900.0)
+
+
+def write_random_pools(random, store, client):
+    """Make one to five random changes: of nodes, sessions, filling and claims, some of them damaged."""
+    for _ in range(random.randint(1, 5)):
+        read, number = store.read(), random.randint(1, 6)
+        node, session = read.nodes.get(number), read.sessions.get(number)
+        match random.choice(["node", "session", "filling", "claim", "damage"]):
+            case "node" if node is None:
+                store.commit(PoolChange(nodes=(make_node(number, pool="web", host=f"h{number}"),)), read)
+            case "node":
+                store.commit(PoolChange(nodes=(replace(node, comment=str(random.random())),)), read)
+            case "session" if session is None and store.session(number) is None:
+                store.commit(PoolChange(sessions=(make_lease(number),)), read)
+            case "session" if session is not None:
+                ended, _ = retire(session, (), 200.0)
+                store.commit(PoolChange(sessions=(ended,)), read)
+            case "filling":
+                record = read.filling.get("web", FillingRecord())
+                store.commit(PoolChange(filling={"web": record.after_failure("no room", 1.0, 2.0)}), read)
+            case "claim" if number in read.own_claims:
+                store.commit(PoolChange(released=frozenset({number})), read)
+            case "claim" if node is not None:
+                store.commit(PoolChange(claimed=frozenset({number})), read)
+            case "damage":
+                above = random.choice(["nodes/9", "nodes/x", "sessions/9", "filling/db", "waiting/3", "claims/y"])
+                write_node(client, f"/zkdeployment/pools/{above}", {"id": random.choice(["x", -1])})
+
+
+def test_the_feed_and_the_store_have_equal_snapshots_of_random_pools(zookeeper, client, session):
+    store, random = ZooKeeperPools(session), Random(7)
+    publish(client, DOCUMENT)
+    with following(zookeeper) as feed:
+        for round_ in range(40):
+            write_random_pools(random, store, client)
+            wait_until(lambda: seen(feed) == read_from(store), f"the pools of round {round_}")
+    assert store.read().nodes
+    assert store.read().filling
 
 
 def test_a_damaged_document_has_no_pools_and_does_not_stop_the_feed(zookeeper, client):
