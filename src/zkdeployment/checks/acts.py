@@ -14,7 +14,7 @@ from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, CHECK_SCHEMA
 from zkdeployment.documents.edits import REMOVED, change_document, text_of, with_new_document, without_document
 from zkdeployment.documents.forms import form_faults, one_of
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import check_change
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.documents.collection import DocumentEntry, Documents
     from zkdeployment.documents.yaml_values import Way
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
     #: Raises an error if the author may not act on configurations for this path.

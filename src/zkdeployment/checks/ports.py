@@ -9,6 +9,7 @@ from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import listing
 from zkdeployment.checks.documents.kinds import CHECK, CHECK_GROUP, SYSTEM, CheckGroup
 from zkdeployment.checks.rules.findings import (
+    CheckFinding,
     SummaryBasis,
     SystemIndex,
     SystemRecord,
@@ -20,6 +21,8 @@ from zkdeployment.checks.rules.findings import (
 )
 from zkdeployment.checks.rules.monitoring_system import REMOVAL_ALLOWED, CheckResult, SystemContact
 from zkdeployment.checks.rules.overview import (
+    CheckDrift,
+    CheckSummary,
     InstanceFilter,
     check_drift,
     is_failed,
@@ -36,9 +39,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Act
     from zkdeployment.checks.nagios.batch import CheckAnswer, DeployedInstances, FetchedDetails
     from zkdeployment.checks.nagios.files import NagiosResult
-    from zkdeployment.checks.rules.findings import CheckFinding
     from zkdeployment.checks.rules.instance import CheckInstance
-    from zkdeployment.checks.rules.overview import CheckDrift, CheckSummary
     from zkdeployment.checks.store.instances import ZooKeeperCheckInstances
     from zkdeployment.checks.store.systems import ZooKeeperMonitoringSystems
     from zkdeployment.fleet.store.audit import ZooKeeperActLog

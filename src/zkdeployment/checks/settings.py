@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from zkdeployment.base.names import NameKind, name_problem
 from zkdeployment.config.addresses import BASE_URL, LISTEN, is_plain_path
@@ -15,15 +15,13 @@ from zkdeployment.config.forms import (
     POSITIVE_SECONDS,
     REQUIRED,
     Form,
+    Report,
+    Section,
     SectionSettings,
     checked,
     matching,
     setting,
 )
-
-if TYPE_CHECKING:
-    from zkdeployment.config.forms import Report, Section
-
 
 _TEMPLATE = matching(r"[A-Za-z0-9_][A-Za-z0-9._ -]{0,120}", "the name of a template of Nagios")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,16 +15,14 @@ from zkdeployment.cli.operator_options import reason_option, recorded_name
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import without_flags
-from zkdeployment.service.act import Actor, EmergencyAct
+from zkdeployment.service.act import Actor, EmergencyAct, PlannedAct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
     from click.shell_completion import CompletionItem
 
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.service.act import PlannedAct
     from zkdeployment.service.directives import DirectiveAct
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.servers import Servers

@@ -8,7 +8,7 @@ import math
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,7 +24,6 @@ from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from zkdeployment.base.cluster import short
+from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.errors import RefusedError, WaitTimeoutError
 from zkdeployment.cli.options import SECONDS
-from zkdeployment.fleet.views.requests import JobState, job_of, publication_obstacles
+from zkdeployment.fleet.views.requests import Job, JobState, job_of, publication_obstacles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.fleet.views.requests import Job
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 R = TypeVar("R")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
@@ -20,12 +20,13 @@ from zkdeployment.base.text import listing
 from zkdeployment.cli.options import emit
 from zkdeployment.cli.tables import console_for, live_display, styled
 from zkdeployment.strategies.analysis import MetricStage
-from zkdeployment.strategies.analysis_views import sparkline
+from zkdeployment.strategies.analysis_views import MetricStatus, sparkline
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.views import (
     UNSUCCESSFUL,
     GroupState,
+    GroupStatus,
     RolloutProgressState,
     RolloutStatus,
     host_counts,
@@ -34,13 +35,9 @@ from zkdeployment.strategies.views import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import NoReturn
 
-    from rich.console import RenderableType
     from rich.text import Text
 
-    from zkdeployment.strategies.analysis_views import MetricStatus
-    from zkdeployment.strategies.views import GroupStatus
 
 _INTERVAL = 1.0
 _BAR = 16

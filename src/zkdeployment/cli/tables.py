@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.measure import Measurement
 from rich.segment import Segment
@@ -18,8 +18,6 @@ from zkdeployment.cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from rich.console import ConsoleOptions, RenderableType, RenderResult
 
 
 #: A width at which no line is broken.

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from zkdeployment.config.forms import Form, checked
-
-if TYPE_CHECKING:
-    from zkdeployment.config.forms import Report
+from zkdeployment.config.forms import Form, Report, checked
 
 # Common names that git refuses for a branch; the final decision is that of ``git check-ref-format``.
 _NOT_A_BRANCH = re.compile(r"^[-/.]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|[/.]$|\.lock(/|$)")

@@ -13,10 +13,10 @@ import io
 import math
 import re
 import shlex
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, overload
 from urllib.parse import unquote, urlsplit
 
 from zkdeployment.base.errors import ConfigurationError, without_passwords
@@ -24,8 +24,6 @@ from zkdeployment.zookeeper.servers import AclEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from dataclasses import Field
-    from typing import Self
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -32,6 +32,7 @@ from zkdeployment.config.forms import (
     WORDS,
     YES_NO,
     Form,
+    Report,
     Section,
     SectionSettings,
     checked,
@@ -49,7 +50,6 @@ from zkdeployment.zookeeper.servers import Access, AclEntry, Servers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.config.forms import Report
 
 T = TypeVar("T", bound=SectionSettings)
 

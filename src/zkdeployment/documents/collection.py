@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from zkdeployment.base.source_files import Problem
+from zkdeployment.base.source_files import Problem, SourceFile
 from zkdeployment.documents.forms import form_faults
-from zkdeployment.documents.kinds import known_kinds
+from zkdeployment.documents.kinds import DocumentKind, Subject, ValueT, known_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.base.json_values import Value
-    from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.documents.kinds import DocumentKind, Subject, ValueT
     from zkdeployment.documents.yaml_values import Document, Way
 
 

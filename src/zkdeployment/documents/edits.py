@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from zkdeployment.base.errors import TreeError
-from zkdeployment.documents.yaml_values import YamlTextError, parse_yaml
+from zkdeployment.documents.yaml_values import Way, YamlTextError, parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.documents.collection import DocumentEntry
     from zkdeployment.documents.kinds import DocumentKind, Subject
-    from zkdeployment.documents.yaml_values import Way
 
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+~@=-]+")

@@ -10,12 +10,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from zkdeployment.base.names import NameKind, expected_name, is_name, name_pattern
-from zkdeployment.base.records import codec
+from zkdeployment.base.records import FieldForm, Record, codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from zkdeployment.base.records import FieldForm, Record
     from zkdeployment.documents.yaml_values import Way
 
 #: The place of a fault in its document, and the message.

@@ -19,7 +19,6 @@ from zkdeployment.documents.places import DocumentPlaces
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from zkdeployment.documents.forms import Fault
     from zkdeployment.documents.yaml_values import Way
 
 ValueT = TypeVar("ValueT")

@@ -10,16 +10,13 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.host import Facts, idle_role
 from zkdeployment.base.source_files import DOCUMENT_SUFFIXES, Problem, Severity, SourceFile
 from zkdeployment.documents.collection import DocumentEntry, Documents, document_problem
-from zkdeployment.documents.forms import form_faults
-from zkdeployment.documents.kinds import known_kinds, mentions_documents, schema_faults
+from zkdeployment.documents.forms import Fault, form_faults
+from zkdeployment.documents.kinds import DocumentKind, Subject, known_kinds, mentions_documents, schema_faults
 from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.documents.yaml_values import Document, YamlTextError, parse_yaml, typed_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from zkdeployment.documents.forms import Fault
-    from zkdeployment.documents.kinds import DocumentKind, Subject
 
 
 def read_documents(files: Iterable[SourceFile], known: Documents | None = None) -> Documents:

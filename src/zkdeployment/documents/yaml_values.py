@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class PlainText(str):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zkdeployment
-from zkdeployment.agent.adapters import AgentAdapters, no_lease
+from zkdeployment.agent.adapters import AgentAdapters, HostLeases, PackageManager, no_lease
 from zkdeployment.agent.checkouts.places import CheckoutPlaces
 from zkdeployment.agent.daemon.agent import Agent
 from zkdeployment.agent.daemon.deployment import HostCommands
@@ -45,7 +45,6 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from zkdeployment.agent.adapters import HostLeases, PackageManager
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Host, Identity

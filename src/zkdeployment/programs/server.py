@@ -16,7 +16,7 @@ from zkdeployment.base.daemon.metrics import render
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.features import installed
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.base.machine.files import read_secret
 from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.fleet.feed.feed import ZooKeeperFeed
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator
 
-    from zkdeployment.base.machine.clock import Clock
     from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.openid import OpenIdProvider

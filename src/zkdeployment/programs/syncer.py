@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from zkdeployment.agent.packages.host_repositories import own_repositories, syncer_repositories
+from zkdeployment.agent.packages.host_repositories import (
+    DnfHostRepositories,
+    own_repositories,
+    syncer_repositories,
+)
 from zkdeployment.base import log
 from zkdeployment.base.daemon import failpoints
 from zkdeployment.base.daemon.control import Control, interrupted_by_signals, obey_signals
@@ -24,7 +28,7 @@ from zkdeployment.base.machine.systemd import SystemdNotifier
 from zkdeployment.cli.operator_options import new_act, override_options, reason_option
 from zkdeployment.cli.process import arm_failpoints, build_probe
 from zkdeployment.cli.terminal import echo
-from zkdeployment.config.settings import load
+from zkdeployment.config.settings import Settings, load
 from zkdeployment.fleet.daemon_failures import FailureRecord
 from zkdeployment.fleet.package_check import PackageGuard
 from zkdeployment.publishing.daemon.follower import Follower
@@ -33,8 +37,8 @@ from zkdeployment.publishing.daemon.signing import signing_file
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.keys.publish_key import publication_signer
 from zkdeployment.publishing.keys.ssh_signatures import PublisherKeysFile
-from zkdeployment.publishing.records import ForcedBy, GuardOverrides, SyncOptions
-from zkdeployment.publishing.section import section
+from zkdeployment.publishing.records import ForcedBy, GuardOverrides, SyncerReport, SyncOptions
+from zkdeployment.publishing.section import ApprovalVerifier, section
 from zkdeployment.publishing.settings import SyncSettings
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.opening import open_source
@@ -46,12 +50,8 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
-    from zkdeployment.config.settings import Settings
     from zkdeployment.publishing.acts.containment import Containment
     from zkdeployment.publishing.ports import PublicationSigner, TreeSource
-    from zkdeployment.publishing.records import SyncerReport
-    from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.zookeeper.servers import Servers
 
 

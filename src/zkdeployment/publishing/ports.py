@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.errors import SourceError
-from zkdeployment.base.source_files import MOST_BYTES_OF_A_FILE, is_tree_file
+from zkdeployment.base.source_files import MOST_BYTES_OF_A_FILE, SourceFile, is_tree_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.publication import Origin
-    from zkdeployment.base.source_files import SourceFile
     from zkdeployment.publishing.records import CommitSummary
     from zkdeployment.publishing.signing.statement import SignedStatement
 

@@ -8,14 +8,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from zkdeployment.base.act import NO_REASON
-from zkdeployment.base.cluster import Revision
+from zkdeployment.base.cluster import Cluster, Revision
 from zkdeployment.base.deployment import HostResult
-from zkdeployment.base.publication import Origin
+from zkdeployment.base.publication import LeftService, OrderEntry, Origin, Published, Targets
 from zkdeployment.base.records import APART, OMITTED, Key, Record, no_keys
 
 if TYPE_CHECKING:
-    from zkdeployment.base.cluster import Cluster
-    from zkdeployment.base.publication import LeftService, OrderEntry, Published, Targets
     from zkdeployment.documents.collection import DocumentContents, DocumentKey
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import TreeChange

@@ -15,6 +15,8 @@ from zkdeployment.config.forms import (
     TEXT,
     WORDS,
     Form,
+    Report,
+    Section,
     SectionSettings,
     checked,
     number,
@@ -23,8 +25,6 @@ from zkdeployment.config.forms import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from zkdeployment.config.forms import Report, Section
 
 
 # The path of a node, or the root.

@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.act import ActRight
-from zkdeployment.service.act import EmergencyAct, RecordedAct
+from zkdeployment.base.act import Act, ActRight
+from zkdeployment.service.act import EmergencyAct, PlannedAct, RecordedAct, Visit
 from zkdeployment.service.acts import fleet_situation
 from zkdeployment.service.directives import DirectiveAct, GroupDirective, directive_links
-from zkdeployment.strategies.state import Directive
+from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
-    from zkdeployment.base.act import Act
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.service.act import PlannedAct, Visit
     from zkdeployment.service.views.frame import ActLink
-    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.views import GroupStatus
 
 

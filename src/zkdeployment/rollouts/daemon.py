@@ -29,9 +29,9 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.stop import COORDINATOR, Stop, operators_stop
 from zkdeployment.fleet.rollback import publish_now, roll_back
-from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER
+from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, Author
 from zkdeployment.publishing.acts.rollback import RollbackOrder
-from zkdeployment.strategies.daemon import RolloutDaemon
+from zkdeployment.strategies.daemon import LeaderAdapters, RolloutDaemon
 from zkdeployment.strategies.progress import (
     RecoveryEvent,
     advance,
@@ -45,7 +45,7 @@ from zkdeployment.strategies.progress import (
     start,
     supersede,
 )
-from zkdeployment.strategies.state import Ending, RecoveryStage
+from zkdeployment.strategies.state import Ending, Recovery, RecoveryStage, RolloutSnapshot, RolloutState
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.strategies.telemetry import log_changes, log_unmatched_selectors
 from zkdeployment.strategies.timekeeping import cycle_interval
@@ -56,11 +56,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.publishing.acts.commits import Author
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.rollouts.store import ZooKeeperRollouts
-    from zkdeployment.strategies.daemon import LeaderAdapters
-    from zkdeployment.strategies.state import Recovery, RolloutSnapshot, RolloutState
 
 
 #: Seconds for which the coordinator waits for a syncer before it runs its next cycle.

@@ -12,18 +12,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.base.host import Host
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.publishing.store.assignments import read_targets
 from zkdeployment.publishing.store.hosts import read_inventories
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.targets.services import unchecked_assignments
-from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError
+from zkdeployment.rollouts.prometheus import MetricsServer, NoDataError, Sample
 from zkdeployment.rollouts.settings import MetricsSettings
-from zkdeployment.strategies.analysis import Reading
+from zkdeployment.strategies.analysis import AnalysisMetric, Reading
 from zkdeployment.strategies.criteria import OutsideCriterion
-from zkdeployment.strategies.group_analysis import ANALYSIS, MetricAnswer, due_requests, is_open
+from zkdeployment.strategies.group_analysis import (
+    ANALYSIS,
+    MetricAnswer,
+    MetricKey,
+    MetricRequest,
+    due_requests,
+    is_open,
+)
 from zkdeployment.strategies.queries import QueryVariables, UnresolvedError, resolve, variables_in
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
@@ -31,13 +38,8 @@ from zkdeployment.zookeeper import paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from zkdeployment.base.host import Identity
-    from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.publication import Targets
     from zkdeployment.config.settings import Settings
-    from zkdeployment.rollouts.prometheus import Sample
-    from zkdeployment.strategies.analysis import AnalysisMetric
-    from zkdeployment.strategies.group_analysis import MetricKey, MetricRequest
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.session import Session
 

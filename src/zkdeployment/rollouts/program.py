@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base import log
-from zkdeployment.base.daemon.control import obey_signals
+from zkdeployment.base.daemon.control import Control, obey_signals
 from zkdeployment.cli.leader import leader_adapters
-from zkdeployment.config.settings import load
+from zkdeployment.config.settings import Settings, load
 from zkdeployment.fleet.operator import operator_adapters
 from zkdeployment.publishing.acts.opening import open_commits, user_author
 from zkdeployment.rollouts.daemon import Coordinator, RecoverySteps
@@ -22,9 +22,6 @@ from zkdeployment.strategies.strategy import MemberKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from zkdeployment.base.daemon.control import Control
-    from zkdeployment.config.settings import Settings
 
 
 @contextlib.contextmanager

@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.base.machine.http import HttpClient, HttpError, RedirectError, TooLargeError, TooSlowError
+from zkdeployment.base.machine.http import (
+    HttpAnswer,
+    HttpClient,
+    HttpError,
+    RedirectError,
+    TooLargeError,
+    TooSlowError,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.base.machine.http import HttpAnswer
     from zkdeployment.rollouts.settings import MetricsSettings
 
 #: The most bytes of an answer, and of a file with a token or with headers.

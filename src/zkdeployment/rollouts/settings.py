@@ -13,14 +13,14 @@ from zkdeployment.config.forms import (
     POSITIVE_SECONDS,
     REQUIRED,
     Form,
+    Report,
+    Section,
     SectionSettings,
     setting,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from zkdeployment.config.forms import Report, Section
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from zkdeployment.base.cluster import ClusterEvent
+from zkdeployment.base.cluster import ClusterEvent, Revision
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.host import RESTART, Facts, Host, is_host_name
 from zkdeployment.base.log import get_logger
@@ -19,28 +19,23 @@ from zkdeployment.publishing.store.documents import read_strategy
 from zkdeployment.publishing.store.hosts import known_ids, read_inventories
 from zkdeployment.publishing.store.maintenance import read_maintenance
 from zkdeployment.strategies.criteria import proving as proving_hosts
-from zkdeployment.strategies.permission import Phase, without_hosts
-from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot
+from zkdeployment.strategies.permission import Grant, Phase, without_hosts
+from zkdeployment.strategies.state import RolloutObservation, RolloutSnapshot, RolloutState
 from zkdeployment.strategies.state_machine import HostProgress
 from zkdeployment.strategies.store import records
 from zkdeployment.strategies.store.acts import read_new_acts
 from zkdeployment.strategies.store.agent_records import current_id, decode_grant, encode_grant
-from zkdeployment.strategies.store.leadership import batches
+from zkdeployment.strategies.store.leadership import FencedLead, batches
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.stop import Stop
-    from zkdeployment.strategies.permission import Grant
-    from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.store.leadership import FencedLead
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 class PublishedGrants:

@@ -10,22 +10,18 @@ from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted
 from zkdeployment.rollouts.acts import group_acts, rollout_acts
 from zkdeployment.service.views.fleet import FleetProgress, HostLink, Tone
-from zkdeployment.service.views.frame import ActLink, host_page, moment
-from zkdeployment.service.views.rollouts import ROLLOUT_TONES, group_row, undecided_groups
-from zkdeployment.strategies.picture import pace_facts, picture
+from zkdeployment.service.views.frame import ActLink, Moment, host_page, moment
+from zkdeployment.service.views.rollouts import ROLLOUT_TONES, GroupRow, group_row, undecided_groups
+from zkdeployment.strategies.picture import RolloutPicture, pace_facts, picture
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.views import RolloutProgressState, rollout_status
+from zkdeployment.strategies.views import GroupStatus, RolloutProgressState, RolloutStatus, rollout_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus
-    from zkdeployment.service.views.frame import Moment
-    from zkdeployment.service.views.rollouts import GroupRow
-    from zkdeployment.strategies.picture import RolloutPicture
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.views import GroupStatus, RolloutStatus
 
 #: The limit of failed hosts that the page names.
 _NAMED = 8

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from zkdeployment.base.act import NO_REASON, ActRight, sanitize
+from zkdeployment.base.act import NO_REASON, Act, ActRight, sanitize
 from zkdeployment.base.cluster import ClusterState, Revision, retry_obstacle, short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.features import installed
-from zkdeployment.base.host import retry_objection
+from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.snapshot import is_retry_pending, retried_host, stops_in_force
-from zkdeployment.publishing.records import GuardOverrides
+from zkdeployment.fleet.views.snapshot import FleetSnapshot, is_retry_pending, retried_host, stops_in_force
+from zkdeployment.publishing.records import GuardOverrides, PublicationRecord
 from zkdeployment.service.act import (
     ActDetail,
     ActForm,
+    Actor,
     CommittedAct,
     EmergencyAct,
     FormAct,
+    PlannedAct,
     RecordedAct,
     Snapshot,
     UndoneCommit,
+    Visit,
     given,
 )
 from zkdeployment.service.host_acts import HOST_ACTS
@@ -31,18 +34,12 @@ from zkdeployment.strategies.views import aborted_rollout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Self
 
-    from zkdeployment.base.act import Act
-    from zkdeployment.base.host import Host
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.locks import Release
-    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.publishing.acts.rollback import RollbackOrder
-    from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
-    from zkdeployment.service.act import Actor, PlannedAct, Visit
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
     from zkdeployment.service.views.frame import ActLink

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyio import CapacityLimiter
 from anyio.to_thread import current_default_thread_limiter
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from starlette.datastructures import State
 from starlette.middleware.gzip import GZipMiddleware
 
@@ -22,7 +22,7 @@ from zkdeployment.service.access.limits import BodyLimit, check_json, check_para
 from zkdeployment.service.act_routes import act_operations, forms_router
 from zkdeployment.service.api import commits, events, fleet, health, publications
 from zkdeployment.service.api.fleet import EncodedStatus
-from zkdeployment.service.dependencies import note_event
+from zkdeployment.service.dependencies import ServerAdapters, note_event
 from zkdeployment.service.error_responses import ERRORS, install_error_handlers
 from zkdeployment.service.event_streams import EventHub
 from zkdeployment.service.pages import commits as commit_pages
@@ -34,10 +34,8 @@ from zkdeployment.service.planner import RevisionPlanner
 from zkdeployment.service.serving.request_log import AccessLog, CountedRequests, RequestCounts
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.site import Site
 
 

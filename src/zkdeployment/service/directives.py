@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zkdeployment.base.text import counted
-from zkdeployment.service.act import RecordedAct, given
+from zkdeployment.service.act import Actor, RecordedAct, Visit, given
 from zkdeployment.service.acts import OperatorAct
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.state import Directive, RolloutState
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.service.act import Actor, Visit
     from zkdeployment.service.views.frame import ActLink
     from zkdeployment.strategies.strategy import MemberKind
 

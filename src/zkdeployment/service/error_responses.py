@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
@@ -38,8 +38,6 @@ from zkdeployment.service.pages.live_page import error_page, render_page
 from zkdeployment.service.views.frame import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fastapi import FastAPI, Request
 
 

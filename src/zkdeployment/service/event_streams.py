@@ -22,10 +22,17 @@ from starlette.responses import Response
 
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
-from zkdeployment.fleet.events.event import RESET_EVENT, STREAM_KINDS, EventKind, connection_event
+from zkdeployment.fleet.events.event import (
+    RESET_EVENT,
+    STREAM_KINDS,
+    EventBatch,
+    EventKind,
+    FleetEvent,
+    connection_event,
+)
 from zkdeployment.service.access.cookies import session_token
 from zkdeployment.service.access.identity import client_address
-from zkdeployment.service.users.user import Right
+from zkdeployment.service.users.user import Right, User
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable
@@ -33,11 +40,9 @@ if TYPE_CHECKING:
     from fastapi import Request
     from starlette.types import Message, Receive, Scope, Send
 
-    from zkdeployment.fleet.events.event import EventBatch, FleetEvent
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.site import ClientLimits
-    from zkdeployment.service.users.user import User
 
 
 #: The kinds that need the right to read pools. Every other kind needs the right to read the fleet.

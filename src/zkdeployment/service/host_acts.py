@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from zkdeployment.base.act import ActRight, maintenance_end
+from zkdeployment.base.act import Act, ActRight, maintenance_end
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.views.maintenance import MOST_HOSTS, HostSelection, cordoned, select_identities
-from zkdeployment.service.act import FormAct, PlannedAct, RecordedAct, given
+from zkdeployment.service.act import ActForm, Actor, FormAct, PlannedAct, RecordedAct, Visit, given
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Self
 
-    from zkdeployment.base.act import Act
     from zkdeployment.base.host import Identity
     from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.service.act import ActForm, Actor, Visit
     from zkdeployment.service.users.user import User
     from zkdeployment.service.views.frame import ActLink
 

@@ -16,13 +16,18 @@ from joserfc.jwk import KeySet
 from zkdeployment.base.errors import IdentityProviderError
 from zkdeployment.base.machine.calls import SharedCall
 from zkdeployment.base.machine.http import HttpClient, HttpError, basic_login
-from zkdeployment.service.users.external_logins import claim_values, openid_user
+from zkdeployment.service.users.external_logins import (
+    ExternalUser,
+    OpenIdAttempt,
+    OpenIdClient,
+    claim_values,
+    openid_user,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.service.users.external_logins import ExternalUser, OpenIdAttempt, OpenIdClient
 
 
 #: The accepted algorithms of signatures: only those with a key pair of the provider, never "none" or a shared

@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 
 from zkdeployment.base.errors import RefusedError, SourceError, TreeError
 from zkdeployment.fleet.package_check import with_package_check
-from zkdeployment.fleet.views.forecast import predict, with_additions
+from zkdeployment.fleet.views.forecast import Prediction, predict, with_additions
 from zkdeployment.publishing.rules.changes import ordered_revision
-from zkdeployment.publishing.rules.review import review
+from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.service.error_responses import RETRY_AFTER
 from zkdeployment.tree.diff import describe_change, diff
 from zkdeployment.tree.lint import lint
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.fleet.views.forecast import Prediction
-    from zkdeployment.publishing.rules.review import Review
     from zkdeployment.service.dependencies import ServerAdapters
 
 #: The most lines of a difference.

@@ -14,6 +14,8 @@ from zkdeployment.config.forms import (
     TEXT,
     YES_NO,
     Form,
+    Report,
+    Section,
     SectionSettings,
     checked,
     complete_acl,
@@ -28,6 +30,7 @@ from zkdeployment.fleet.webhooks.outbox import WEBHOOK_KINDS, Webhook
 from zkdeployment.service.site import COLOURS, UNNAMED, ClientLimits
 from zkdeployment.service.users.external_logins import (
     EVERYBODY,
+    Network,
     OpenIdClient,
     RoleRule,
     TrustedProxies,
@@ -39,8 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from zkdeployment.config.forms import Report, Section
-    from zkdeployment.service.users.external_logins import Network
     from zkdeployment.zookeeper.servers import AclEntry
 
 #: The largest number of connections or event streams that can be configured.

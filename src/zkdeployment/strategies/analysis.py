@@ -14,18 +14,15 @@ import itertools
 import math
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.records import OMITTED, Key, Record, codec, invalid
 from zkdeployment.base.text import counted
 from zkdeployment.strategies.queries import QueryVariables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 #: The default of ``interval``: seconds between two measurements.
 INTERVAL = 60.0

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 from zkdeployment.base.records import OMITTED, Key, Record
 from zkdeployment.base.text import listing
 from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
     GroupAnalysis,
     Measurement,
+    MetricProgress,
     MetricStage,
     MetricValue,
     Outcome,
@@ -23,7 +25,6 @@ from zkdeployment.strategies.queries import UnresolvedError, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from zkdeployment.strategies.analysis import AnalysisMetric, MetricProgress
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Group
 

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from zkdeployment.base.daemon.cycles import QUEUED, Backoff, CycleFailures, DaemonLead, run_cycles
-from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric
+from zkdeployment.base.daemon.cycles import QUEUED, Backoff, CycleFailures, DaemonLead, FailureKind, run_cycles
+from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, Probe
 from zkdeployment.base.errors import LockLostError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.strategies.group_analysis import due_requests
 from zkdeployment.strategies.progress import seconds_until_change
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from zkdeployment.base.daemon.control import Control
-    from zkdeployment.base.daemon.cycles import FailureKind
-    from zkdeployment.base.daemon.metrics import Probe
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.strategies.criteria import OutsideCriterion

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
     GroupAnalysis,
     MetricProgress,
     MetricStage,
@@ -25,19 +26,16 @@ from zkdeployment.strategies.analysis import (
 )
 from zkdeployment.strategies.criteria import Criterion, Judgement
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
-from zkdeployment.strategies.strategy import MemberKind
+from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, Rollout
+from zkdeployment.strategies.strategy import Group, MemberKind, Strategy
 from zkdeployment.strategies.timekeeping import bake_elapsed, note_coordination
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.strategies.analysis import AnalysisMetric
     from zkdeployment.strategies.queries import QueryVariables
     from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
-    from zkdeployment.strategies.state_machine import Rollout
-    from zkdeployment.strategies.strategy import Group, Strategy
 
 #: The name of the criterion.
 ANALYSIS = "analysis"

@@ -8,8 +8,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from zkdeployment.base.host import Facts, is_host_name
+from zkdeployment.base.host import Facts, Host, is_host_name
 from zkdeployment.strategies.analysis import (
+    AnalysisMetric,
     MetricProgress,
     Series,
     describe_failure,
@@ -19,9 +20,11 @@ from zkdeployment.strategies.analysis import (
 )
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import (
+    GroupProgress,
     GroupVerdict,
     HostProgress,
     Rollout,
+    Task,
     begin,
     hold,
     is_closed,
@@ -29,18 +32,14 @@ from zkdeployment.strategies.state_machine import (
     record,
     width,
 )
-from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.strategy import Group, Strategy, unmatched_selectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from zkdeployment.base.host import Host
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.json_values import Value
     from zkdeployment.base.publication import Targets
-    from zkdeployment.strategies.analysis import AnalysisMetric
-    from zkdeployment.strategies.state_machine import GroupProgress, Task
-    from zkdeployment.strategies.strategy import Group, Strategy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,12 @@ from zkdeployment.strategies.criteria import Judgement, proving, proving_in
 from zkdeployment.strategies.group_analysis import METRICS, has_passed_before
 from zkdeployment.strategies.healthy_checks import HEALTHY_CHECKS
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport
-from zkdeployment.strategies.state_machine import GroupVerdict
+from zkdeployment.strategies.state_machine import GroupVerdict, Task
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
-    from zkdeployment.strategies.state_machine import Task
     from zkdeployment.strategies.strategy import Group
 
 #: The criteria that wait for something outside of the rollout, and decide from its facts. Other criteria read a

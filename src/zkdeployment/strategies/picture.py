@@ -19,13 +19,12 @@ from zkdeployment.base.text import counted
 from zkdeployment.strategies.state_machine import HostProgress, width
 from zkdeployment.strategies.strategy import misses
 from zkdeployment.strategies.timekeeping import bake_elapsed
-from zkdeployment.strategies.views import GroupState
+from zkdeployment.strategies.views import GroupState, GroupStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.views import GroupStatus
 
 #: Percent of the width: between two groups of a layer, of a dependency that skips a layer, of a narrow group.
 _GAP, _PASSING, _NARROWEST = 1.0, 1.5, 14.0

@@ -16,29 +16,36 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.cluster import ClusterState
+from zkdeployment.base.cluster import ClusterState, Revision
 from zkdeployment.strategies import phases, state_machine, timekeeping
 from zkdeployment.strategies.criteria import proving
 from zkdeployment.strategies.group_analysis import passed_analyses, waiting_reason
 from zkdeployment.strategies.permission import Grant, Phase, PhaseReport, without_hosts
 from zkdeployment.strategies.phases import brief
-from zkdeployment.strategies.state import ActivePhase, Directive, Ending, Recovery, RecoveryStage, RolloutState
+from zkdeployment.strategies.state import (
+    ActivePhase,
+    Directive,
+    Ending,
+    Recovery,
+    RecoveryStage,
+    RolloutAct,
+    RolloutObservation,
+    RolloutSnapshot,
+    RolloutState,
+)
 from zkdeployment.strategies.state_machine import (
     NEXT_PHASE,
     PHASE_RULES,
     GroupVerdict,
     HostProgress,
+    Rollout,
     RolloutResult,
+    Task,
 )
-from zkdeployment.strategies.strategy import OnFailure, is_open, members, next_opening
+from zkdeployment.strategies.strategy import OnFailure, Strategy, is_open, members, next_opening
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.strategies.state import RolloutAct, RolloutObservation, RolloutSnapshot
-    from zkdeployment.strategies.state_machine import Rollout, Task
-    from zkdeployment.strategies.strategy import Strategy
 
 
 class RecoveryEvent(Enum):

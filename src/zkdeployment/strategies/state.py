@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.act import Act
-from zkdeployment.base.cluster import is_revision
+from zkdeployment.base.cluster import Cluster, Revision, is_revision
 from zkdeployment.base.records import APART, Key, Record, no_keys, unknown_keys
 from zkdeployment.strategies.analysis import GroupAnalysis
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
@@ -23,7 +23,6 @@ from zkdeployment.strategies.strategy import MemberKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.host import Facts
     from zkdeployment.base.publication import Published
 

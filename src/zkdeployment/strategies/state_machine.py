@@ -16,13 +16,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.strategies.permission import Phase
-from zkdeployment.strategies.strategy import Criteria, members, misses
+from zkdeployment.strategies.strategy import Criteria, Strategy, members, misses
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.base.host import Facts
-    from zkdeployment.strategies.strategy import Strategy
 
 
 class HostProgress(Enum):

@@ -10,13 +10,12 @@ from datetime import datetime, time, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.strategies.analysis import AnalysisClock
+from zkdeployment.strategies.analysis import AnalysisClock, AnalysisMetric
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from zkdeployment.base.host import Facts
-    from zkdeployment.strategies.analysis import AnalysisMetric
 
 
 #: The default of ``absent_after``: seconds after which an unregistered host counts as absent.

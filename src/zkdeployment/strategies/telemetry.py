@@ -9,7 +9,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import restarted_hosts
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress
-from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.strategy import MemberKind, unmatched_selectors
 from zkdeployment.strategies.views import (
     GroupState,
     RolloutProgressState,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.host import Facts
     from zkdeployment.strategies.state import ActivePhase, RolloutState
-    from zkdeployment.strategies.strategy import MemberKind
 
 
 def rollout_metrics(kind: MemberKind, state: RolloutState | None, *, leads: bool) -> Iterator[Metric]:

@@ -9,13 +9,12 @@ from zkdeployment.base.host import RESTART
 from zkdeployment.base.text import counted
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import NEXT_PHASE, HostProgress
-from zkdeployment.strategies.strategy import FLEET_DEADLINE, PROGRESS_DEADLINE, MemberKind
+from zkdeployment.strategies.strategy import FLEET_DEADLINE, PROGRESS_DEADLINE, Group, MemberKind, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from zkdeployment.strategies.state import ActivePhase, RolloutObservation, RolloutState
-    from zkdeployment.strategies.strategy import Group, Strategy
 
 
 #: Seconds from the begin of one cycle of a coordinator to the next: at least, and in addition for each host.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ from zkdeployment.strategies.analysis_views import MetricStatus, metric_statuses
 from zkdeployment.strategies.group_analysis import waiting_reason
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.progress import has_failed, takes_late_joiners
-from zkdeployment.strategies.state import Directive, Ending
+from zkdeployment.strategies.state import ActivePhase, Directive, Ending, RolloutState
 from zkdeployment.strategies.state_machine import (
     GroupVerdict,
     HostProgress,
@@ -25,15 +25,11 @@ from zkdeployment.strategies.state_machine import (
     held_groups,
     ready_tasks,
 )
-from zkdeployment.strategies.strategy import MemberKind, unmatched_selectors
+from zkdeployment.strategies.strategy import Group, MemberKind, Window, unmatched_selectors
 from zkdeployment.strategies.timekeeping import bake_elapsed, shortage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from zkdeployment.base.host import Facts
-    from zkdeployment.strategies.state import ActivePhase, RolloutState
-    from zkdeployment.strategies.strategy import Group, Window
 
 
 class GroupState(Enum):

@@ -9,13 +9,20 @@ from zkdeployment.base.errors import RefusedError, TreeError
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
 from zkdeployment.base.text import printable
 from zkdeployment.tree.links import resolve
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, TreeChange, node_name, parent_path
+from zkdeployment.tree.values import (
+    PROPERTY_LINK,
+    SYMBOLIC_LINK,
+    LiveTree,
+    Tree,
+    TreeChange,
+    node_name,
+    parent_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zkdeployment.base.json_values import Properties, Value
-    from zkdeployment.tree.values import LiveTree
 
 
 def format_tree(tree: Tree) -> str:

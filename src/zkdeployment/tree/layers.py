@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -12,8 +12,6 @@ from zkdeployment.tree.parse import ParsedFile  # noqa: TC001  the field type of
 from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, node_name, parent_path, top_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
     from zkdeployment.base.json_values import Properties, Value
 
 #: The paths of the reserved top-level nodes.

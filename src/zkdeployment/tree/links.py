@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import LinkError
 from zkdeployment.base.source_files import Severity
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, node_name, top_path
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, node_name, top_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zkdeployment.base.json_values import Lookup, Properties, Value
-    from zkdeployment.tree.values import Nodes, Tree
 
 
 #: The limit of links that are followed to one node or property.

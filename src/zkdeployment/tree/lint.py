@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import is_secret, without_passwords
 from zkdeployment.base.names import RESERVED, NameKind, name_problem
-from zkdeployment.base.source_files import TREE_SUFFIXES, Problem, Severity
+from zkdeployment.base.source_files import TREE_SUFFIXES, Problem, Severity, SourceFile
 from zkdeployment.tree.layers import FilePlace, MergedTree, merge
 from zkdeployment.tree.links import PartLinks, follow_links
-from zkdeployment.tree.parse import parse_bytes
+from zkdeployment.tree.parse import ParsedFile, parse_bytes
 from zkdeployment.tree.values import Tree, parent_path, top_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.json_values import Properties, Value
-    from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.tree.parse import ParsedFile
 
 
 #: A text without any of these in lowercase contains no secrets. This fast test settles most texts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import islice
@@ -14,13 +14,10 @@ from zkdeployment.base.names import NameKind as Name
 from zkdeployment.base.names import is_name, name_problem
 from zkdeployment.base.source_files import Problem
 from zkdeployment.tree.literal import LiteralError, evaluate
-from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Tree, top_path
+from zkdeployment.tree.values import PROPERTY_LINK, SYMBOLIC_LINK, Nodes, Tree, top_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from zkdeployment.base.json_values import Value
-    from zkdeployment.tree.values import Nodes
 
 
 _BLANKS = " \t"

@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import DeniedError, LockLostError, RestartError, UnreachableError, ZkdeploymentError
 from zkdeployment.base.lock import Contender
 from zkdeployment.base.log import get_logger
-from zkdeployment.zookeeper.transactions import Delete, TransactionError
+from zkdeployment.zookeeper.transactions import Delete, Operation, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 class QueueWatch:

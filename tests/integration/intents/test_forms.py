@@ -22,10 +22,8 @@ from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.documents.edits import render_document
-from zkdeployment.intents.documents.kinds import intent_document
 from zkdeployment.intents.documents.values import IntentState, UpdateRule
 from zkdeployment.intents.store.records import INTENTS
-from zkdeployment.intents.documents.values import UpdateRule
 from zkdeployment.publishing.daemon.syncer import Syncer
 from zkdeployment.publishing.records import SyncOptions
 from zkdeployment.publishing.sources.git.source import GitSource

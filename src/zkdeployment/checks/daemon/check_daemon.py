@@ -23,7 +23,14 @@ from zkdeployment.checks.daemon.pokes import CheckPokes, HttpPokeSender
 from zkdeployment.checks.rules.findings import host_health
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState
 from zkdeployment.checks.rules.monitoring_system import CheckResult, is_stale
-from zkdeployment.checks.rules.spawning import changed_scope, deciding_instance, wanted_instances
+from zkdeployment.checks.rules.spawning import (
+    CheckedHost,
+    CheckSnapshot,
+    WantedInstance,
+    changed_scope,
+    deciding_instance,
+    wanted_instances,
+)
 from zkdeployment.checks.rules.workflow import (
     WantedConfiguration,
     delete,
@@ -43,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from zkdeployment.checks.ports import CheckSources
-    from zkdeployment.checks.rules.spawning import CheckedHost, CheckSnapshot, WantedInstance
     from zkdeployment.checks.store.instances import ChangedInstance, InstanceChange
     from zkdeployment.config.settings import Settings
     from zkdeployment.strategies.state import RolloutState

@@ -10,6 +10,7 @@ from zkdeployment.base.daemon.cycles import Backoff
 from zkdeployment.base.errors import NagiosError, ServiceError, ZkdeploymentError, error_message
 from zkdeployment.base.log import get_logger
 from zkdeployment.checks.nagios.files import (
+    NagiosResult,
     NagiosStatus,
     changed_results,
     downtime_command,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.checks.nagios.check import NagiosCheck
     from zkdeployment.checks.nagios.check_rollouts import CheckRollouts
-    from zkdeployment.checks.nagios.files import NagiosResult
     from zkdeployment.checks.nagios.program import LocalNagios
     from zkdeployment.checks.ports import MonitoringService
 

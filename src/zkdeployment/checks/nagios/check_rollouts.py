@@ -14,7 +14,9 @@ from zkdeployment.base.errors import NagiosError, ServiceError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.halving import find_acceptable
 from zkdeployment.checks.nagios.batch import (
+    BridgeBatch,
     CheckAnswer,
+    ObjectChange,
     changed_checks,
     first_run_problem,
     forced_check_command,
@@ -24,16 +26,21 @@ from zkdeployment.checks.nagios.batch import (
     synchronizing_batch,
     update_batch,
 )
-from zkdeployment.checks.nagios.files import checks_in, object_files, verification_words
+from zkdeployment.checks.nagios.files import (
+    NagiosObjectFile,
+    NagiosPlace,
+    NagiosResult,
+    checks_in,
+    object_files,
+    verification_words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.checks.nagios.batch import BridgeBatch, ObjectChange
     from zkdeployment.checks.nagios.check import NagiosCheck
-    from zkdeployment.checks.nagios.files import NagiosObjectFile, NagiosPlace, NagiosResult
     from zkdeployment.checks.nagios.program import LocalNagios, NagiosObjectDirectory
     from zkdeployment.checks.ports import MonitoringService
 

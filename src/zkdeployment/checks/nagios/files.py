@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.records import OMITTED, Record
 from zkdeployment.base.text import printable
-from zkdeployment.checks.nagios.check import check_from_text, check_to_text, is_instance
+from zkdeployment.checks.nagios.check import (
+    NagiosCheck,
+    NagiosContact,
+    check_from_text,
+    check_to_text,
+    is_instance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from zkdeployment.checks.nagios.check import NagiosCheck, NagiosContact
 
 
 #: The beginning of the names of commands; the id of the check instance follows.

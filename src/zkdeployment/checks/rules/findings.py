@@ -13,6 +13,7 @@ from zkdeployment.checks.documents.kinds import CheckGroup, GroupLevel
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceKey
 from zkdeployment.checks.rules.monitoring_system import CheckResult, ResultState, SystemContact, is_stale
 from zkdeployment.checks.rules.overview import (
+    CheckInstanceView,
     CheckSummary,
     SystemBacklog,
     host_name,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from zkdeployment.base.act import Maintenance
-    from zkdeployment.checks.rules.overview import CheckInstanceView
 
 
 #: The states in which no configuration of an instance is deployed, so that its last result does not count.

@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from zkdeployment.base.act import Maintenance
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.records import APART, Key, Record, shown
-from zkdeployment.checks.rules.instance import CheckInstance, CheckState, is_kept
+from zkdeployment.checks.rules.instance import (
+    CheckDetails,
+    CheckInstance,
+    CheckState,
+    InstanceConfiguration,
+    InstanceKey,
+    is_kept,
+)
 from zkdeployment.checks.rules.monitoring_system import CheckResult, SystemContact, is_stale
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
     from zkdeployment.checks.rules.findings import CheckGroupState
-    from zkdeployment.checks.rules.instance import CheckDetails, InstanceConfiguration, InstanceKey
 
 
 #: The states that an operator may retry.

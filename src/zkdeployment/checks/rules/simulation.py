@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.checks.rules.instance import (
+    CheckDetails,
     CheckInstance,
     CheckState,
     InstanceConfiguration,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.base.json_values import Value
-    from zkdeployment.checks.rules.instance import CheckDetails
 
 
 #: The instance of a simulation.

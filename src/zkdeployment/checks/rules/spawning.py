@@ -13,6 +13,9 @@ from zkdeployment.base.host import Facts, Host, Identity
 from zkdeployment.base.inventory import KnownHost, absent_hosts
 from zkdeployment.checks.documents.kinds import (
     HOST_PLACEHOLDERS,
+    ArgumentPart,
+    CheckConfiguration,
+    OnCall,
     argument_parts,
     argument_text,
     named_properties,
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.deployment import Assignment, Deployment
     from zkdeployment.base.json_values import Lookup, Properties, Value
     from zkdeployment.base.publication import Targets
-    from zkdeployment.checks.documents.kinds import ArgumentPart, CheckConfiguration, OnCall
 
 
 #: The most characters of the id, the name and the address of a host.

@@ -19,6 +19,7 @@ from zkdeployment.checks.rules.instance import (
     OPEN,
     UNDEPLOYING,
     UNORDERED,
+    CheckDetails,
     CheckInstance,
     CheckState,
     InstanceConfiguration,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.base.json_values import Value
-    from zkdeployment.checks.rules.instance import CheckDetails
 
 
 class CheckEvent(Enum):

@@ -14,6 +14,7 @@ from zkdeployment.base.machine.calls import turn
 from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, SYSTEM, CheckConfiguration, OnCall
 from zkdeployment.checks.rules.spawning import (
     CheckBasis,
+    CheckedHost,
     CheckSnapshot,
     checked_hosts,
     service_paths,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.json_values import Properties
     from zkdeployment.checks.ports import CheckSources
-    from zkdeployment.checks.rules.spawning import CheckedHost
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

@@ -17,6 +17,7 @@ from zkdeployment.checks.opening import open_checks
 from zkdeployment.checks.rules.overview import InstanceFilter, state_counts
 from zkdeployment.checks.rules.spawning import CheckedHost, WantedInstance, checked_hosts
 from zkdeployment.checks.views.wanted import (
+    CheckDifference,
     CheckPreview,
     PreviewBasis,
     check_errors,
@@ -43,7 +44,7 @@ from zkdeployment.cli.options import (
 from zkdeployment.cli.publication_wait import PublicationWait, WaitOptions, wait_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo, echo_lines
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.rules.review import review
@@ -54,9 +55,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.checks.views.wanted import CheckDifference
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.zookeeper.servers import Servers

@@ -12,7 +12,10 @@ from zkdeployment.base.durations import ago
 from zkdeployment.checks.opening import open_checks
 from zkdeployment.checks.rules.instance import CheckInstance, CheckState, InstanceConfiguration
 from zkdeployment.checks.rules.overview import (
+    CheckDrift,
+    CheckInstanceView,
     InstanceFilter,
+    SystemBacklog,
     host_name,
     instance_to_view,
     instance_view,
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from zkdeployment.checks.ports import CheckAdapters
     from zkdeployment.checks.rules.findings import CheckGroupState
     from zkdeployment.checks.rules.monitoring_system import CheckResult
-    from zkdeployment.checks.rules.overview import CheckDrift, CheckInstanceView, SystemBacklog
     from zkdeployment.zookeeper.servers import Servers
 
 

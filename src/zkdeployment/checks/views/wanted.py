@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Any
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.records import Record
 from zkdeployment.base.source_files import Severity
-from zkdeployment.checks.documents.kinds import CHECK, ON_CALL, check_problems
+from zkdeployment.checks.documents.kinds import (
+    CHECK,
+    ON_CALL,
+    CheckConfiguration,
+    MonitoringSystem,
+    OnCall,
+    check_problems,
+)
 from zkdeployment.checks.rules.spawning import (
+    CheckBasis,
+    CheckedHost,
     CheckScope,
+    WantedInstance,
     changed_scope,
     checked_hosts,
     deciding_instance,
@@ -20,7 +30,7 @@ from zkdeployment.checks.rules.spawning import (
     wanted_instances,
 )
 from zkdeployment.checks.rules.workflow import same_details
-from zkdeployment.fleet.views.forecast import PlanAddition
+from zkdeployment.fleet.views.forecast import PlanAddition, Prediction, PredictionBasis
 from zkdeployment.tree.diff import apply_change
 from zkdeployment.tree.values import Tree
 
@@ -29,10 +39,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.json_values import Value
     from zkdeployment.base.publication import Targets
-    from zkdeployment.checks.documents.kinds import CheckConfiguration, MonitoringSystem, OnCall
-    from zkdeployment.checks.rules.spawning import CheckBasis, CheckedHost, WantedInstance
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.fleet.views.forecast import Prediction, PredictionBasis
     from zkdeployment.publishing.rules.review import Review
 
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
@@ -31,7 +31,6 @@ from zkdeployment.strategies.views import final_report
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.console import RenderableType
     from rich.text import Text
 
     from zkdeployment.base.act import Act

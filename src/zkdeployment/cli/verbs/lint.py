@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.base.source_files import Severity
+from zkdeployment.base.source_files import Problem, Severity, SourceFile
 from zkdeployment.base.text import counted
 from zkdeployment.cli.files import (
     NO_REPOSITORIES,
@@ -32,14 +32,11 @@ from zkdeployment.publishing.acts.opening import (
     read_staged,
 )
 from zkdeployment.publishing.rules.review import Review, lint_problems, place, review
-from zkdeployment.publishing.section import section
+from zkdeployment.publishing.section import ApprovalObjection, ApprovalVerifier, section
 from zkdeployment.tree.lint import sort_problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from zkdeployment.base.source_files import Problem, SourceFile
-    from zkdeployment.publishing.section import ApprovalObjection, ApprovalVerifier
 
 
 @click.command("lint")

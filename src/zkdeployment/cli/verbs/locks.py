@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zkdeployment.base.durations import age
-from zkdeployment.base.lock import LockKind
+from zkdeployment.base.lock import Lock, LockKind
 from zkdeployment.base.text import listing, printable
 from zkdeployment.cli.operator_options import new_act, reason_option
 from zkdeployment.cli.options import emit, output_option, require_path, zookeeper_options
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zkdeployment.base.host import Host
-    from zkdeployment.base.lock import Lock
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -10,18 +10,16 @@ import click
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.base.stop import LiveOutput, output_place
+from zkdeployment.base.stop import FailureOutput, LiveOutput, output_place
 from zkdeployment.cli.options import emit, output_option, require_path, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.explanations.host import find_host, find_identity
 from zkdeployment.fleet.feed.live_outputs import LiveOutputs
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.base.stop import FailureOutput
-    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.zookeeper.servers import Servers
 

@@ -6,10 +6,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 
 from zkdeployment.agent.rules.availability import PackageFindings
+from zkdeployment.base.cluster import Revision
 from zkdeployment.base.cluster import short as shortened
 from zkdeployment.base.text import counted, listing
 from zkdeployment.cli.files import (
@@ -26,7 +27,15 @@ from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.package_check import with_package_check
-from zkdeployment.fleet.views.forecast import Forecast, Outlook, predict, with_additions
+from zkdeployment.fleet.views.forecast import (
+    Forecast,
+    HostForecast,
+    Outlook,
+    Prediction,
+    PredictionBasis,
+    predict,
+    with_additions,
+)
 from zkdeployment.publishing.rules.review import Review, review
 from zkdeployment.publishing.section import section
 
@@ -34,11 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from rich.console import RenderableType
-
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.fleet.views.forecast import HostForecast, Prediction, PredictionBasis
     from zkdeployment.strategies.order import Turn
     from zkdeployment.zookeeper.servers import Servers
 

@@ -21,14 +21,13 @@ from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.documents.reading import document_files, read_documents
 from zkdeployment.publishing.acts.opening import open_commits, terminal_author
 from zkdeployment.publishing.acts.quarantine import add_quarantine, new_record, remove_quarantine
-from zkdeployment.publishing.rules.quarantines import QUARANTINE
+from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from zkdeployment.publishing.acts.commits import CommitOutcome
-    from zkdeployment.publishing.rules.quarantines import Quarantine
 
 
 @click.group(name="quarantine")

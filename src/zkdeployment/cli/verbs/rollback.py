@@ -17,7 +17,7 @@ from zkdeployment.cli.operator_options import current_user, new_act, reason_opti
 from zkdeployment.cli.options import SECONDS, configured_repository, zookeeper_options
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verbs.plan import short_lines
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.rollback import publish_now, roll_back
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.requests import publication_obstacles
@@ -27,7 +27,6 @@ from zkdeployment.publishing.rules.review import review
 from zkdeployment.service.acts import RollBackFleet
 
 if TYPE_CHECKING:
-    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.publishing.acts.commits import CommitOutcome
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.zookeeper.servers import Servers

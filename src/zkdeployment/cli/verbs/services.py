@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.text import listing
@@ -16,7 +16,9 @@ from zkdeployment.fleet.operator import open_operator
 from zkdeployment.fleet.views.instances import paths_of_services
 from zkdeployment.fleet.views.services import (
     InstanceState,
+    ServiceHost,
     ServicesStatus,
+    ServiceStatus,
     services_status,
     withheld_below,
     withheld_sentences,
@@ -27,10 +29,8 @@ from zkdeployment.publishing.section import section
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import RenderableType
     from rich.text import Text
 
-    from zkdeployment.fleet.views.services import ServiceHost, ServiceStatus
     from zkdeployment.zookeeper.servers import Servers
 
 _NOT_AS_WANTED = 4

@@ -9,26 +9,27 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from zkdeployment.base.act import describe_decision
-from zkdeployment.base.cluster import is_commit, is_named, short
+from zkdeployment.base.cluster import Revision, is_commit, is_named, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import UnreachableError
 from zkdeployment.cli.options import SECONDS, emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, live_display, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.daemon_failures import describe_failure
-from zkdeployment.fleet.operator import open_operator
-from zkdeployment.fleet.views.columns import ON_TERMINAL, STATE
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
+from zkdeployment.fleet.views.columns import ON_TERMINAL, STATE, Column
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_unknown, describe_wanted
 from zkdeployment.fleet.views.snapshot import describe_group_stops, describe_stops
 from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
+    HostStatus,
     WaitVerdict,
     describe_down,
     describe_late_syncer,
@@ -42,13 +43,8 @@ from zkdeployment.fleet.views.status import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rich.console import RenderableType
     from rich.text import Text
 
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.fleet.views.columns import Column
-    from zkdeployment.fleet.views.status import HostStatus
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,16 +11,13 @@ from zkdeployment.cli.operator_options import override_flags
 from zkdeployment.cli.options import SECONDS
 from zkdeployment.cli.terminal import echo
 from zkdeployment.fleet.operator import open_operator
-from zkdeployment.service.acts import HoldFleet, ResumeFleet, RetryHost, StopFleet
-from zkdeployment.service.host_acts import CordonHosts, ForgetHosts, UncordonHosts
+from zkdeployment.service.acts import HoldFleet, ResumedFleet, ResumeFleet, RetryHost, StopFleet
+from zkdeployment.service.host_acts import CordonHosts, ForgetHosts, HostMaintenance, UncordonHosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from zkdeployment.base.act import Act
-    from zkdeployment.service.acts import ResumedFleet
-    from zkdeployment.service.host_acts import HostMaintenance
 
 
 @act_verb(StopFleet, "stop", open_operator)

@@ -10,7 +10,7 @@ import click
 
 from zkdeployment.agent.files.verified_properties import verified_properties
 from zkdeployment.base.errors import RefusedError, TreeError
-from zkdeployment.base.source_files import Severity
+from zkdeployment.base.source_files import Problem, Severity, SourceFile
 from zkdeployment.cli.files import is_whole_tree, looks_like_file, read_files
 from zkdeployment.cli.options import (
     configured_revision,
@@ -24,16 +24,16 @@ from zkdeployment.cli.places import LazyVerb
 from zkdeployment.cli.terminal import echo, echo_lines
 from zkdeployment.cli.verb_group import LazyVerbGroup
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.compilation import withheld_after
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
 from zkdeployment.tree.diff import describe_change, diff, format_tree, link_change, removal_change
-from zkdeployment.tree.layers import desired_tree, lock_roles, merge
+from zkdeployment.tree.layers import MergedTree, desired_tree, lock_roles, merge
 from zkdeployment.tree.links import property_value, resolved_properties
 from zkdeployment.tree.lint import lint, tree_files
 from zkdeployment.tree.parse import parse_bytes
-from zkdeployment.tree.values import Tree
+from zkdeployment.tree.values import LiveTree, Tree, TreeChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,10 +41,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.json_values import Lookup, Properties
-    from zkdeployment.base.source_files import Problem, SourceFile
-    from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.tree.layers import MergedTree
-    from zkdeployment.tree.values import LiveTree, TreeChange
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -21,13 +21,15 @@ from zkdeployment.cli.tables import ResponsiveTable, console_for
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerbGroup
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, load
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.settings import ServerSettings
 from zkdeployment.service.users.user import (
+    IssuedKey,
     NewUser,
     Role,
     TenantLimits,
+    User,
     issued_key_to_json,
     limit_problem,
     users_to_json,
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.base.act import Act
-    from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.service.users.user import IssuedKey, User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import AclEntry, Servers
 

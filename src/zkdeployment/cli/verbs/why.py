@@ -10,12 +10,11 @@ import click
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
-from zkdeployment.fleet.explanations.explanation import Cause
+from zkdeployment.fleet.explanations.explanation import Cause, Explanation
 from zkdeployment.fleet.explanations.host import explain_host
 from zkdeployment.fleet.operator import open_operator
 
 if TYPE_CHECKING:
-    from zkdeployment.fleet.explanations.explanation import Explanation
     from zkdeployment.zookeeper.servers import Servers
 
 #: An unknown host is refused like any other unknown name.

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from zkdeployment.base.act import Decision, DecisionForm
-from zkdeployment.base.act import ActRight
+from zkdeployment.base.act import ActRight, Decision, DecisionForm
 from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.values import (
     ClusterIntents,

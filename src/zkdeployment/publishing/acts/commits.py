@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.act import sanitize
-from zkdeployment.base.source_files import SourceFile
+from zkdeployment.base.source_files import Problem, SourceFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zkdeployment.base.json_values import Value
-    from zkdeployment.base.source_files import Problem
     from zkdeployment.publishing.records import CommitSummary
     from zkdeployment.publishing.section import ApprovalObjection
 

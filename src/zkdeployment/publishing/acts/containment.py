@@ -17,13 +17,12 @@ from zkdeployment.documents.reading import read_documents
 from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, BranchSnapshot
 from zkdeployment.publishing.acts.rollback import restored_files
 from zkdeployment.publishing.rules.quarantines import QUARANTINE
-from zkdeployment.publishing.sources.git.act_commits import last_verified, top_entries, write_tree
+from zkdeployment.publishing.sources.git.act_commits import TopEntry, last_verified, top_entries, write_tree
 from zkdeployment.publishing.sources.git.objects import GitObjects, read_usable_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from zkdeployment.publishing.sources.git.act_commits import TopEntry
     from zkdeployment.publishing.sources.git.source import GitSource
 
 #: The most rollbacks on top of each other.

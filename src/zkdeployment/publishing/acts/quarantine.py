@@ -10,17 +10,15 @@ from zkdeployment.base.errors import RefusedError, TreeError, without_passwords
 from zkdeployment.base.text import listing
 from zkdeployment.documents.edits import document_file_name, render_document, without_document
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, FileChanges
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, Quarantine, quarantined
-from zkdeployment.publishing.rules.review import check_change, review
+from zkdeployment.publishing.rules.review import Review, check_change, review
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.acts.commits import CommitOutcome
-    from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 

@@ -11,20 +11,24 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import short
-from zkdeployment.base.source_files import is_tree_file
+from zkdeployment.base.cluster import Revision, short
+from zkdeployment.base.source_files import SourceFile, is_tree_file
 from zkdeployment.base.text import counted
 from zkdeployment.documents.reading import document_files, read_documents
-from zkdeployment.publishing.acts.commits import ROLLBACK_TRAILER, ROLLOUT_TRAILER, FileChanges
+from zkdeployment.publishing.acts.commits import (
+    ROLLBACK_TRAILER,
+    ROLLOUT_TRAILER,
+    Author,
+    BranchSnapshot,
+    CommitOutcome,
+    FileChanges,
+)
 from zkdeployment.publishing.rules.convergence import is_completed
 from zkdeployment.strategies.documents import strategy_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.records import CommitSummary, PublicationRecord
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.strategies.state import RolloutState

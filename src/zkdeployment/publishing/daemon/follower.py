@@ -6,12 +6,12 @@ The times of cycles and the reports of outcomes belong here, a cycle itself to `
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.cycles import Backoff, CycleFailures, FailureKind, jittered
-from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, gauge, info
+from zkdeployment.base.daemon.metrics import CycleTelemetry, Metric, Probe, gauge, info
 from zkdeployment.base.errors import (
     AllStopError,
     LockHeldError,
@@ -28,19 +28,16 @@ from zkdeployment.base.errors import (
     without_secrets,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.publishing.records import ForcedBy, SyncOptions
+from zkdeployment.publishing.records import CommitSummary, ForcedBy, PublicationRequest, SyncOptions
 from zkdeployment.publishing.store.requests import answer_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.daemon.control import Control
-    from zkdeployment.base.daemon.metrics import Probe
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.publishing.daemon.syncer import Syncer, SyncReport
-    from zkdeployment.publishing.records import CommitSummary, PublicationRequest
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 

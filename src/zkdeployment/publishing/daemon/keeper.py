@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.features import installed
 from zkdeployment.publishing.daemon.places import SyncerPlaces
 from zkdeployment.publishing.governance import StandingGovernance, standing_list
-from zkdeployment.publishing.store.section_writer import NO_CHANGE
+from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.signing.standing import SigningRecord
-    from zkdeployment.publishing.store.section_writer import SectionWriter
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 

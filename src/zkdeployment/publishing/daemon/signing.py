@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.cluster import INITIAL, Cluster, is_revision
+from zkdeployment.base.cluster import INITIAL, Cluster, Revision, is_revision
 from zkdeployment.base.errors import HostFilesError, UntrustedError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.files import JsonFile
@@ -25,7 +25,6 @@ from zkdeployment.strategies.documents import strategy_in_force
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.publishing.daemon.keeper import SectionKeeper
     from zkdeployment.publishing.daemon.syncer import PublicationBuilder

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
-from zkdeployment.base.cluster import Cluster, ClusterState
+from zkdeployment.base.cluster import Cluster, ClusterState, Revision
 from zkdeployment.base.errors import (
     AllStopError,
     ConflictError,
@@ -30,11 +30,20 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.publication import Published, next_sequence
 from zkdeployment.base.text import printable
 from zkdeployment.documents.collection import PublishedDocuments
-from zkdeployment.publishing.daemon.keeper import section_keeper
+from zkdeployment.publishing.daemon.keeper import SectionKeeper, section_keeper
 from zkdeployment.publishing.daemon.signing import SignedSequences, StandingSignature
-from zkdeployment.publishing.records import MAX_PROBLEM_LENGTH, MOST_PROBLEMS, MOST_WAITING, Refusal, SyncOptions
+from zkdeployment.publishing.records import (
+    MAX_PROBLEM_LENGTH,
+    MOST_PROBLEMS,
+    MOST_WAITING,
+    CommitSummary,
+    PublicationRequest,
+    Refusal,
+    SyncOptions,
+)
 from zkdeployment.publishing.rules.changes import (
     Baseline,
+    Draft,
     PreparedPublication,
     draft,
     drift,
@@ -44,7 +53,7 @@ from zkdeployment.publishing.rules.changes import (
     ordered_targets,
     require_publishable,
 )
-from zkdeployment.publishing.rules.convergence import PublicationSnapshot
+from zkdeployment.publishing.rules.convergence import PublicationSnapshot, PublishedState
 from zkdeployment.publishing.rules.decision import (
     Ancestry,
     Observation,
@@ -57,12 +66,17 @@ from zkdeployment.publishing.rules.decision import (
 )
 from zkdeployment.publishing.rules.review import Review, place, review
 from zkdeployment.publishing.section import section
-from zkdeployment.publishing.signing.standing import StandingPublication, is_plausible, sequence_to_sign
+from zkdeployment.publishing.signing.standing import (
+    SigningRecord,
+    StandingPublication,
+    is_plausible,
+    sequence_to_sign,
+)
 from zkdeployment.publishing.signing.statement import left_digest
 from zkdeployment.publishing.store.cluster import read_stops
 from zkdeployment.publishing.store.documents import read_published_documents, read_strategy
 from zkdeployment.publishing.store.requests import server_time, write_refusal
-from zkdeployment.publishing.store.section_writer import NO_CHANGE
+from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionWriter
 from zkdeployment.publishing.watermark import Watermark
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.store.records import read_rollout
@@ -70,18 +84,11 @@ from zkdeployment.strategies.store.records import read_rollout
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.publishing.acts.containment import Containment
-    from zkdeployment.publishing.daemon.keeper import SectionKeeper
     from zkdeployment.publishing.governance import Governance, StandingGovernance
     from zkdeployment.publishing.ports import PublicationSigner, PublisherKeys, TreeSource
-    from zkdeployment.publishing.records import CommitSummary, PublicationRequest
-    from zkdeployment.publishing.rules.changes import Draft
-    from zkdeployment.publishing.rules.convergence import PublishedState
-    from zkdeployment.publishing.signing.standing import SigningRecord
-    from zkdeployment.publishing.store.section_writer import SectionWriter
     from zkdeployment.publishing.store.store import ZooKeeperPublications
     from zkdeployment.strategies.strategy import Strategy
 

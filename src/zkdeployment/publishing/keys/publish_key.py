@@ -10,14 +10,13 @@ from zkdeployment.base.errors import ConfigurationError, ProgramError, RefusedEr
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.files import check_private
 from zkdeployment.publishing.keys.ssh_signatures import sign_text, verify_text_by
-from zkdeployment.publishing.signing.statement import NAMESPACE
+from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from zkdeployment.publishing.settings import SyncSettings
-    from zkdeployment.publishing.signing.statement import SignedStatement
 
 #: Seconds for reading the key.
 _TIMEOUT = 30.0

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, ProgramError, RefusedError, UntrustedError
 from zkdeployment.base.machine import process
 from zkdeployment.base.text import printable
-from zkdeployment.publishing.signing.statement import NAMESPACE
+from zkdeployment.publishing.signing.statement import NAMESPACE, SignedStatement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-
-    from zkdeployment.publishing.signing.statement import SignedStatement
 
 
 #: Seconds for one run of ssh-keygen.

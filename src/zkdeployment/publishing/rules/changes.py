@@ -9,14 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import BY_HAND, INITIAL, short
+from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, Revision, short
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import counted
 from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
-from zkdeployment.publishing.governance import NO_GOVERNANCE
+from zkdeployment.publishing.governance import NO_GOVERNANCE, Governance
 from zkdeployment.publishing.records import MOST_VERSIONS, Publication, PublicationRecord, ServiceVersion
-from zkdeployment.publishing.rules.convergence import count_excluded, is_completed, is_under_way
+from zkdeployment.publishing.rules.convergence import (
+    PublicationSnapshot,
+    count_excluded,
+    is_completed,
+    is_under_way,
+)
 from zkdeployment.publishing.rules.precedence import (
     ServiceOrder,
     move_warnings,
@@ -27,23 +32,18 @@ from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarant
 from zkdeployment.publishing.rules.review import Review, place
 from zkdeployment.publishing.section import FormerGovernance, GovernanceChange, section
 from zkdeployment.publishing.targets.compilation import Compilation, compile_tree
-from zkdeployment.publishing.targets.compiler import host_problems
+from zkdeployment.publishing.targets.compiler import ServiceTarget, host_problems
 from zkdeployment.strategies.documents import StrategyChange, strategy_in_force
 from zkdeployment.tree.diff import describe_change, diff, stored_alike
 from zkdeployment.tree.layers import desired_tree, lock_roles, select_tops, without_reserved
-from zkdeployment.tree.values import LiveTree, TreeChange, top_path
+from zkdeployment.tree.values import LiveNode, LiveTree, Tree, TreeChange, top_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
-    from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.publication import LeftService, Published, Targets
-    from zkdeployment.publishing.governance import Governance
-    from zkdeployment.publishing.rules.convergence import PublicationSnapshot
     from zkdeployment.publishing.rules.decision import Publish
-    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import LiveNode, Tree
 
 
 @dataclass(frozen=True, slots=True)

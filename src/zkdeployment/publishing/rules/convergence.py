@@ -9,22 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import Cluster, short
+from zkdeployment.base.cluster import Cluster, Revision, short
 from zkdeployment.base.publication import Published
 from zkdeployment.base.text import listing
-from zkdeployment.strategies.state import Ending
+from zkdeployment.strategies.state import Ending, RolloutState
 from zkdeployment.strategies.state_machine import RolloutResult
-from zkdeployment.strategies.strategy import is_selected
+from zkdeployment.strategies.strategy import Strategy, is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Facts, Host, Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.publishing.records import SyncerReport
-    from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)

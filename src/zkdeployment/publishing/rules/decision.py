@@ -10,9 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, is_commit
-from zkdeployment.publishing.records import GuardOverrides, RequestState
+from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, Revision, is_commit
+from zkdeployment.publishing.records import GuardOverrides, PublicationRequest, RequestState, SyncOptions
 from zkdeployment.publishing.rules.convergence import (
+    PublicationSnapshot,
+    PublishedState,
     has_unfinished_hosts,
     is_converged,
     is_under_way,
@@ -23,12 +25,9 @@ from zkdeployment.publishing.targets.services import unchecked_assignments
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.host import Identity
     from zkdeployment.base.publication import Origin, Targets
-    from zkdeployment.publishing.records import PublicationRequest, SyncOptions
     from zkdeployment.publishing.rules.changes import Draft
-    from zkdeployment.publishing.rules.convergence import PublicationSnapshot, PublishedState
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.publication import OrderEntry
+from zkdeployment.base.publication import OrderEntry, Targets
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
 from zkdeployment.publishing.targets.services import unchecked_assignments
+from zkdeployment.strategies.order import Order, Turn
 from zkdeployment.strategies.order import order as order_of_groups
-from zkdeployment.strategies.strategy import is_selected
+from zkdeployment.strategies.strategy import Strategy, is_selected
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.base.publication import Targets
     from zkdeployment.publishing.rules.convergence import PublicationSnapshot
-    from zkdeployment.strategies.order import Order, Turn
-    from zkdeployment.strategies.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)

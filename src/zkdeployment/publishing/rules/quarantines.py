@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from zkdeployment.base.checkout import is_checkout, parse_checkout
+from zkdeployment.base.checkout import Checkout, is_checkout, parse_checkout
 from zkdeployment.base.errors import TreeError, without_passwords
 from zkdeployment.base.source_files import Problem
 from zkdeployment.documents.forms import NAME, TEXT, Fault, mapping_form
@@ -19,7 +19,6 @@ from zkdeployment.documents.kinds import DocumentKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from zkdeployment.base.checkout import Checkout
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.publication import Targets
     from zkdeployment.documents.collection import Documents

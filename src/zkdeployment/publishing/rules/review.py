@@ -13,32 +13,28 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Identity, is_host_name
-from zkdeployment.base.source_files import Problem, Severity
+from zkdeployment.base.source_files import Problem, Severity, SourceFile
 from zkdeployment.documents.collection import Documents
 from zkdeployment.documents.reading import document_files, nested_files, nested_problems, read_documents
 from zkdeployment.publishing.places import PublishingPlaces
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot
 from zkdeployment.publishing.rules.precedence import placement_problems, service_order
 from zkdeployment.publishing.rules.quarantines import QUARANTINE, lifted_quarantine_problems, quarantine_problems
-from zkdeployment.publishing.section import NO_BASIS, section
+from zkdeployment.publishing.section import NO_BASIS, ApprovalObjection, ChangeBasis, section
 from zkdeployment.publishing.targets.compilation import Compilation, Recompilation, compile_tree
 from zkdeployment.publishing.targets.services import has_property
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.strategy import selects_only_by_name
 from zkdeployment.tree.diff import diff
-from zkdeployment.tree.links import relinked_nodes
+from zkdeployment.tree.links import PartLinks, relinked_nodes
 from zkdeployment.tree.lint import LintResult, lint, sort_problems, tree_files
-from zkdeployment.tree.values import SYMBOLIC_LINK, parent_path
+from zkdeployment.tree.values import SYMBOLIC_LINK, Nodes, Tree, parent_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.publication import Targets
-    from zkdeployment.base.source_files import SourceFile
     from zkdeployment.publishing.governance import Governance
-    from zkdeployment.publishing.section import ApprovalObjection, ChangeBasis
-    from zkdeployment.tree.links import PartLinks
-    from zkdeployment.tree.values import Nodes, Tree
 
 
 @dataclass(frozen=True, slots=True)

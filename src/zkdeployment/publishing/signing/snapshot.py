@@ -6,10 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.cluster import Cluster, ClusterState, Revision, short
 from zkdeployment.base.errors import TreeError, UntrustedError
 from zkdeployment.base.text import printable
 from zkdeployment.publishing.signing.statement import (
+    SignedStatement,
+    Statement,
     bucket_of,
     decode_bucket,
     digest_of,
@@ -18,18 +20,15 @@ from zkdeployment.publishing.signing.statement import (
 )
 from zkdeployment.publishing.targets.services import assignments_from_json
 from zkdeployment.tree.links import resolved_properties
-from zkdeployment.tree.values import properties_digest
+from zkdeployment.tree.values import Tree, properties_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.json_values import Properties
     from zkdeployment.base.publication import LeftService, Published
-    from zkdeployment.publishing.signing.statement import SignedStatement, Statement
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.tree.values import Tree
 
 
 #: The number of characters of a digest that messages show.

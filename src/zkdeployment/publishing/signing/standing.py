@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import RefusedError
-from zkdeployment.base.publication import next_sequence
+from zkdeployment.base.publication import LeftService, Published, Targets, next_sequence
 from zkdeployment.publishing.signing.statement import bucket_of, digest_of, encode_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.publication import LeftService, Published, Targets
     from zkdeployment.publishing.records import Publication
     from zkdeployment.strategies.strategy import Strategy
 

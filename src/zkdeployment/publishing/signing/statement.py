@@ -8,17 +8,15 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from zkdeployment.base.cluster import is_revision
+from zkdeployment.base.cluster import Revision, is_revision
 from zkdeployment.base.errors import UntrustedError
 from zkdeployment.base.json_values import with_schema
-from zkdeployment.base.publication import is_sequence
+from zkdeployment.base.publication import LeftService, is_sequence
 from zkdeployment.strategies.documents import strategy_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.publication import LeftService
     from zkdeployment.strategies.strategy import Strategy
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from zkdeployment.base.cluster import is_commit
+from zkdeployment.base.cluster import Revision, is_commit
 from zkdeployment.base.errors import ConfigurationError, without_passwords
 from zkdeployment.publishing.sources.git.source import GitSource
 from zkdeployment.publishing.sources.svn.source import SvnSource
@@ -19,7 +19,6 @@ from zkdeployment.publishing.sources.svn.source import SvnSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.publishing.ports import TreeSource
     from zkdeployment.publishing.settings import SyncSettings

@@ -15,9 +15,10 @@ from urllib.parse import unquote
 from zkdeployment.base.errors import ConflictError, TreeError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.names import RESERVED
-from zkdeployment.base.publication import LeftService
+from zkdeployment.base.publication import LeftService, Targets
 from zkdeployment.publishing.store.cluster import cluster_of
 from zkdeployment.publishing.targets.compiler import (
+    ServiceTarget,
     wanted_for,
     wanted_from_tree,
     withheld_from_json,
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment, DesiredState
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.publication import Targets
-    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.zookeeper.session import Session
 
 

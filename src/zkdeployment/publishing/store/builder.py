@@ -12,7 +12,7 @@ from zkdeployment.base.cluster import BY_HAND, INITIAL, Cluster, ClusterEvent, a
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.store.assignments import walk
 from zkdeployment.publishing.store.cluster import changing_cluster, cluster_of, decode_published, setting_cluster
-from zkdeployment.publishing.store.section_writer import After, Before
+from zkdeployment.publishing.store.section_writer import After, Before, SectionWriter
 from zkdeployment.publishing.store.sections import existing, invalidation, opened_managed, tree_operations
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.transactions import (
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from zkdeployment.publishing.records import Publication
-    from zkdeployment.publishing.store.section_writer import SectionWriter
     from zkdeployment.tree.values import TreeChange
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session

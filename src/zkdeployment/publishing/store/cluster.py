@@ -16,23 +16,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from zkdeployment.base.cluster import Cluster, advance, is_revision
+from zkdeployment.base.cluster import Cluster, ClusterEvent, Revision, advance, is_revision
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, commit_afresh
+from zkdeployment.zookeeper.nodes import Node, encode
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from zkdeployment.base.cluster import ClusterEvent, Revision
     from zkdeployment.base.publication import Published
     from zkdeployment.tree.values import TreeChange
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 def cluster_of(hosts: Node) -> Cluster:

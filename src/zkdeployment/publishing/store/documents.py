@@ -11,18 +11,16 @@ from urllib.parse import quote, unquote
 
 from zkdeployment.base.errors import TreeError
 from zkdeployment.base.log import get_logger
-from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.documents.collection import DocumentKey, PublishedDocuments
 from zkdeployment.strategies.documents import strategy_from_json, strategy_to_json
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import pack, unpack
+from zkdeployment.zookeeper.nodes import Node, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zkdeployment.documents.collection import DocumentKey
     from zkdeployment.documents.kinds import Subject
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

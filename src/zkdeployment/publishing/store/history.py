@@ -13,13 +13,12 @@ from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.publishing.records import PublicationRecord, PublicationSummary
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import pack, unpack
+from zkdeployment.zookeeper.nodes import Node, pack, unpack
 from zkdeployment.zookeeper.transactions import NODE_LIMIT, Delete, Operation, Set
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: The number of kept publications.

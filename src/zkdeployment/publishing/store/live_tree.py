@@ -8,19 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.publishing.store.assignments import top_paths, walk, withheld_operations
-from zkdeployment.tree.values import LiveNode, LiveTree, Tree, parent_path
+from zkdeployment.tree.values import LiveNode, LiveTree, Tree, TreeChange, parent_path
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import check_path
-from zkdeployment.zookeeper.session import lookup
+from zkdeployment.zookeeper.nodes import Node, check_path
+from zkdeployment.zookeeper.session import Session, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.base.json_values import Lookup, Properties
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.tree.values import TreeChange
-    from zkdeployment.zookeeper.nodes import Node
-    from zkdeployment.zookeeper.session import Session
     from zkdeployment.zookeeper.transactions import Operation
 
 

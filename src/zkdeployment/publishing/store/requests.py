@@ -6,20 +6,18 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import is_revision
+from zkdeployment.base.cluster import Revision, is_revision
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
 from zkdeployment.publishing.rules.convergence import disappearances
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.json_values import Value
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

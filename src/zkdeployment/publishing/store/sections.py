@@ -27,7 +27,13 @@ from zkdeployment.publishing.store.cluster import (
 )
 from zkdeployment.publishing.store.documents import document_path, encode_strategy
 from zkdeployment.publishing.store.requests import request_of
-from zkdeployment.publishing.store.section_writer import SectionOperations, SectionReads, SectionWriter
+from zkdeployment.publishing.store.section_writer import (
+    After,
+    Before,
+    SectionOperations,
+    SectionReads,
+    SectionWriter,
+)
 from zkdeployment.publishing.store.service_order import encode_entry
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import Node, encode, encode_content
@@ -38,7 +44,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.json_values import Value
     from zkdeployment.publishing.records import Publication
-    from zkdeployment.publishing.store.section_writer import After, Before
     from zkdeployment.publishing.store.signing import SignatureWriter
     from zkdeployment.tree.values import TreeChange
 

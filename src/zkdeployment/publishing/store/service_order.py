@@ -14,13 +14,12 @@ from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.publication import OrderEntry
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import pack, unpack
+from zkdeployment.zookeeper.nodes import Node, pack, unpack
 from zkdeployment.zookeeper.transactions import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: The number of deletions in one transaction.

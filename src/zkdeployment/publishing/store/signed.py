@@ -16,8 +16,8 @@ from zkdeployment.publishing.store.documents import decode_strategy
 from zkdeployment.tree.links import resolved_properties
 from zkdeployment.tree.values import PROPERTY_LINK
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import is_path
-from zkdeployment.zookeeper.session import lookup
+from zkdeployment.zookeeper.nodes import Node, is_path
+from zkdeployment.zookeeper.session import Session, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Identity
     from zkdeployment.base.json_values import Properties
     from zkdeployment.strategies.strategy import Strategy
-    from zkdeployment.zookeeper.nodes import Node
-    from zkdeployment.zookeeper.session import Session
 
 
 @dataclass(frozen=True, slots=True)

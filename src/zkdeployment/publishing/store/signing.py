@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from zkdeployment.base.errors import ZkdeploymentError
-from zkdeployment.publishing.signing.standing import SignedTargets, coming_publication, implausible
+from zkdeployment.publishing.signing.standing import (
+    SignedTargets,
+    StandingPublication,
+    coming_publication,
+    implausible,
+)
 from zkdeployment.publishing.signing.statement import (
     BUCKETS,
     SignedStatement,
@@ -18,7 +23,13 @@ from zkdeployment.publishing.signing.statement import (
     strategy_digest,
 )
 from zkdeployment.publishing.store.assignments import ROLES, encode_targets, writing
-from zkdeployment.publishing.store.section_writer import SectionOperations, SectionReads, SectionWriter
+from zkdeployment.publishing.store.section_writer import (
+    After,
+    Before,
+    SectionOperations,
+    SectionReads,
+    SectionWriter,
+)
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import FollowedNodes
@@ -30,8 +41,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
     from zkdeployment.publishing.ports import PublicationSigner
     from zkdeployment.publishing.records import Publication
-    from zkdeployment.publishing.signing.standing import StandingPublication
-    from zkdeployment.publishing.store.section_writer import After, Before
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.base.errors import ConflictError, DeniedError, ZkdeploymentError
 from zkdeployment.base.inventory import absent_hosts
 from zkdeployment.base.log import get_logger
-from zkdeployment.publishing.records import SyncerReport
+from zkdeployment.publishing.records import CommitSummary, Publication, PublicationRequest, SyncerReport
 from zkdeployment.publishing.rules.convergence import FleetHosts, PublishedState
 from zkdeployment.publishing.store.assignments import encode_targets, read_services
 from zkdeployment.publishing.store.builder import chunks, final_publication, read_before, transactions_for
@@ -26,7 +26,7 @@ from zkdeployment.publishing.store.requests import (
     refused_revision,
     write_report,
 )
-from zkdeployment.publishing.store.section_writer import NO_CHANGE
+from zkdeployment.publishing.store.section_writer import NO_CHANGE, After, Before, SectionOperations, SectionWriter
 from zkdeployment.publishing.store.sections import (
     ClusterWriter,
     DocumentWriter,
@@ -44,17 +44,14 @@ from zkdeployment.publishing.store.service_order import read_unfinished, remove_
 from zkdeployment.publishing.store.signing import FollowedBuckets, PublicationSigning, SignatureWriter
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock
-from zkdeployment.zookeeper.transactions import Check, Delete
+from zkdeployment.zookeeper.transactions import Check, Delete, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.publishing.ports import PublicationSigner
-    from zkdeployment.publishing.records import CommitSummary, Publication, PublicationRequest
     from zkdeployment.publishing.signing.standing import StandingPublication
-    from zkdeployment.publishing.store.section_writer import After, Before, SectionOperations, SectionWriter
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 def remove_unused_locks(session: Session, names: Collection[str], deployed: Collection[str]) -> None:

@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.source_files import Problem
-from zkdeployment.publishing.governance import NO_GOVERNANCE
+from zkdeployment.publishing.governance import NO_GOVERNANCE, Governance
 from zkdeployment.publishing.targets.compiler import (
+    ServiceTarget,
     compile_targets,
     recompile_targets,
     target_conflicts,
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.publication import Targets
-    from zkdeployment.publishing.governance import Governance
-    from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.tree.values import Tree, TreeChange
 
 

@@ -22,14 +22,13 @@ from zkdeployment.publishing.targets.services import (
     unchecked_assignments,
 )
 from zkdeployment.tree.links import resolved_properties
-from zkdeployment.tree.values import node_name, parent_path, properties_digest, top_path
+from zkdeployment.tree.values import Tree, node_name, parent_path, properties_digest, top_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.base.host import Identity
     from zkdeployment.base.publication import Targets
-    from zkdeployment.tree.values import Tree
 
 
 #: The path of a service node and the name of a target.

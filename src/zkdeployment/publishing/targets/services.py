@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from zkdeployment.base.checkout import is_checkout, parse_checkout
 from zkdeployment.base.deployment import ALL, FIRST, LAST, ONE, Assignment, Rerun
@@ -18,15 +18,13 @@ from zkdeployment.base.packages import is_installed, removable_packages
 from zkdeployment.base.plan import ChangeController, PackageChange
 from zkdeployment.base.source_files import Problem
 from zkdeployment.tree.links import property_value
-from zkdeployment.tree.values import PROPERTY_LINK
+from zkdeployment.tree.values import PROPERTY_LINK, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import TypeVar
 
     from zkdeployment.base.inventory import Inventory
     from zkdeployment.base.json_values import Value
-    from zkdeployment.tree.values import Tree
 
     T = TypeVar("T")
     from collections.abc import Sequence

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 from rich.console import Group as Rows
+from rich.console import RenderableType
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError
 from zkdeployment.base.machine.clock import SystemClock
@@ -16,29 +17,22 @@ from zkdeployment.base.records import Key, Record
 from zkdeployment.base.source_files import SourceFile
 from zkdeployment.cli.options import emit, output_option
 from zkdeployment.cli.tables import console_for, styled
-from zkdeployment.config.settings import SYSTEM_CONFIGURATION, checked_connection, load
+from zkdeployment.config.settings import SYSTEM_CONFIGURATION, Settings, checked_connection, load
 from zkdeployment.documents.reading import read_documents
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.rollouts.measuring import VariableReader, chosen_server, metrics_servers, take_reading
 from zkdeployment.rollouts.settings import MetricsSettings
-from zkdeployment.strategies.analysis import Measurement, Outcome, Reading, measure
+from zkdeployment.strategies.analysis import AnalysisMetric, Measurement, Outcome, Reading, measure
 from zkdeployment.strategies.documents import strategy_in_force
 from zkdeployment.strategies.group_analysis import MetricKey, MetricRequest
-from zkdeployment.strategies.queries import UnresolvedError, resolve
-from zkdeployment.strategies.strategy import members
+from zkdeployment.strategies.queries import QueryVariables, UnresolvedError, resolve
+from zkdeployment.strategies.strategy import Group, Strategy, members
 from zkdeployment.zookeeper.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import RenderableType
-
-    from zkdeployment.config.settings import Settings
-    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.rollouts.prometheus import MetricsServer
-    from zkdeployment.strategies.analysis import AnalysisMetric
-    from zkdeployment.strategies.queries import QueryVariables
-    from zkdeployment.strategies.strategy import Group, Strategy
 
 _NOT_HEALTHY = 4
 

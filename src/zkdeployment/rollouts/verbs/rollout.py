@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from zkdeployment.base.errors import ConfigurationError, RefusedError
@@ -21,7 +21,7 @@ from zkdeployment.cli.tables import console_for, styled
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verb_group import LazyVerbGroup
 from zkdeployment.documents.reading import read_document, read_documents, read_facts
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.rollouts.acts import (
     AbortRollout,
     FailGroup,
@@ -34,6 +34,8 @@ from zkdeployment.strategies.documents import strategies, strategy_in_force
 from zkdeployment.strategies.order import (
     MEASURES,
     Faults,
+    Measures,
+    Simulation,
     group_reason,
     phase_result,
     read_measures,
@@ -42,7 +44,7 @@ from zkdeployment.strategies.order import (
 )
 from zkdeployment.strategies.permission import Phase
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.strategy import unmatched_selectors
+from zkdeployment.strategies.strategy import Strategy, unmatched_selectors
 from zkdeployment.strategies.views import (
     RolloutStatus,
     rollout_status,
@@ -51,14 +53,9 @@ from zkdeployment.strategies.views import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rich.console import RenderableType
-
     from zkdeployment.base.host import Facts
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.strategies.order import Measures, Simulation
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.zookeeper.servers import Servers
 
 

@@ -28,7 +28,7 @@ from zkdeployment.base.errors import BusyError, UnreachableError
 from zkdeployment.fleet.failed_logins import LoginProblem
 from zkdeployment.service.access.cookies import SAFE_METHODS, session_token, site_of
 from zkdeployment.service.dependencies import Adapters, ServerAdapters, check_connection
-from zkdeployment.service.users.external_logins import PROXY_IDENTITY
+from zkdeployment.service.users.external_logins import PROXY_IDENTITY, ExternalUser
 from zkdeployment.service.users.logins import throttled_address
 from zkdeployment.service.users.user import LoginRefusal, Right, Role, User, right_refusal
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from zkdeployment.service.site import Site
-    from zkdeployment.service.users.external_logins import ExternalUser
 
 
 #: Seconds for which people can read pages after their login session was last confirmed by ZooKeeper.

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from fastapi.responses import HTMLResponse
@@ -26,12 +26,19 @@ from zkdeployment.service.access.identity import session_user
 from zkdeployment.service.acts import RollBackFleet, decision_acts, fleet_acts, retry_link, rollback_link
 from zkdeployment.service.places import ServicePlaces
 from zkdeployment.service.views.fleet import fleet_verdict
-from zkdeployment.service.views.frame import MAIN_PAGES, MainPage, author_name, moment, page_frame
+from zkdeployment.service.views.frame import (
+    MAIN_PAGES,
+    ActLink,
+    MainPage,
+    PageFrame,
+    author_name,
+    moment,
+    page_frame,
+)
 from zkdeployment.service.views.services import WithheldReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeVar
 
     from fastapi import Request
 
@@ -40,7 +47,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
-    from zkdeployment.service.views.frame import ActLink, PageFrame
 
 
 #: The folder of style sheets, scripts and icons.

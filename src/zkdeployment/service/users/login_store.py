@@ -28,7 +28,7 @@ from zkdeployment.service.users.logins import (
 )
 from zkdeployment.service.users.user import LoginRefusal, User
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.shared_nodes import WatchedNodes
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from zkdeployment.service.users.external_logins import ExternalUser
     from zkdeployment.service.users.key_hashes import KeyHasher
     from zkdeployment.service.users.user_store import ZooKeeperUsers
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.servers import AclEntry
     from zkdeployment.zookeeper.session import Session
 

@@ -7,34 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, RefusedError, UnreachableError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.machine.clock import SystemClock
+from zkdeployment.base.machine.clock import Clock, SystemClock
 from zkdeployment.base.names import NameKind, is_name, name_problem
 from zkdeployment.base.records import Key, Record, no_keys
 from zkdeployment.fleet.failed_logins import LoginProblem
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.service.users.user import IssuedKey, NewUser, User
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
-from zkdeployment.zookeeper.session import verb_session
+from zkdeployment.zookeeper.nodes import Node, encode
+from zkdeployment.zookeeper.session import Session, verb_session
 from zkdeployment.zookeeper.shared_nodes import WatchedNodes
 from zkdeployment.zookeeper.transactions import Create, Operation, Set
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from zkdeployment.base.machine.clock import Clock
     from zkdeployment.service.users.external_logins import ExternalUser
     from zkdeployment.service.users.key_hashes import KeyHasher
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.servers import AclEntry, Servers
-    from zkdeployment.zookeeper.session import Session
 
 
 USERS = f"{paths.OURS}/users"

@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.cluster import ClusterState, Revision, short
 from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.requests import Job, JobState, publication_obstacles
-from zkdeployment.fleet.views.status import HostState, describe_late_syncer
-from zkdeployment.publishing.records import PublicationOutcome
+from zkdeployment.fleet.views.status import FleetStatus, HostState, describe_late_syncer
+from zkdeployment.publishing.records import CommitSummary, PublicationOutcome, PublicationSummary
 from zkdeployment.service.views.fleet import Tone, count_waiting, deployment_verdict
-from zkdeployment.service.views.frame import author_name, commit_page, moment, publication_page
+from zkdeployment.service.views.frame import Moment, author_name, commit_page, moment, publication_page
 from zkdeployment.strategies.views import GroupState, group_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus
-    from zkdeployment.publishing.records import CommitSummary, PublicationSummary
-    from zkdeployment.service.views.frame import Moment
     from zkdeployment.strategies.state import RolloutState
 
 

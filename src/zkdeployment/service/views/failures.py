@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import short
+from zkdeployment.base.cluster import Revision, short
 from zkdeployment.base.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus
 

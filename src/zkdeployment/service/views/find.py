@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import short
-from zkdeployment.service.views.frame import commit_page, host_page, publication_page, service_page, with_query
+from zkdeployment.service.views.frame import (
+    ActLink,
+    Tab,
+    commit_page,
+    host_page,
+    publication_page,
+    service_page,
+    with_query,
+)
 from zkdeployment.service.views.hosts import HostQuery
 
 if TYPE_CHECKING:
@@ -15,7 +23,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.publishing.records import CommitSummary, PublicationRecord
-    from zkdeployment.service.views.frame import ActLink, Tab
 
 #: The most links of a kind.
 _MOST = 8

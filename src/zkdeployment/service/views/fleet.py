@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
@@ -14,11 +14,12 @@ from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.views.history import time_at_pace
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal, describe_request, describe_silence, read_and_late
-from zkdeployment.fleet.views.snapshot import UNAFFECTED
-from zkdeployment.fleet.views.status import HostState, describe_unserved
-from zkdeployment.publishing.records import MOST_WAITING
-from zkdeployment.service.views.failures import failure_groups
+from zkdeployment.fleet.views.snapshot import UNAFFECTED, FleetSnapshot
+from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, describe_unserved
+from zkdeployment.publishing.records import MOST_WAITING, CommitSummary, Refusal, SyncerReport
+from zkdeployment.service.views.failures import FailureGroup, failure_groups
 from zkdeployment.service.views.frame import (
+    Moment,
     author_name,
     commit_page,
     host_page,
@@ -26,21 +27,21 @@ from zkdeployment.service.views.frame import (
     moment,
     publication_page,
 )
-from zkdeployment.service.views.host_map import host_map
-from zkdeployment.service.views.hosts import SIGNS, HostQuery, count_text, host_list, state_filters
+from zkdeployment.service.views.host_map import Arrangement, HostMap, host_map
+from zkdeployment.service.views.hosts import (
+    SIGNS,
+    HostList,
+    HostQuery,
+    StateFilter,
+    count_text,
+    host_list,
+    state_filters,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
-    from typing import Self
 
     from zkdeployment.base.lock import Lock
-    from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
-    from zkdeployment.publishing.records import CommitSummary, Refusal, SyncerReport
-    from zkdeployment.service.views.failures import FailureGroup
-    from zkdeployment.service.views.frame import Moment
-    from zkdeployment.service.views.host_map import Arrangement, HostMap
-    from zkdeployment.service.views.hosts import HostList, StateFilter
 
 
 #: The most hosts that a problem names.

@@ -8,19 +8,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 from zkdeployment.base.durations import ago, ahead
 from zkdeployment.base.text import counted
-from zkdeployment.service.users.user import Right
+from zkdeployment.service.users.user import Right, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Self
 
     from zkdeployment.fleet.views.columns import Column
-    from zkdeployment.service.users.user import User
     from zkdeployment.service.views.fleet import FleetVerdict
 
 

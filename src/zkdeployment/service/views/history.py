@@ -14,14 +14,16 @@ from zkdeployment.base.text import counted
 from zkdeployment.fleet.views.history import (
     FIGURE_DAYS,
     REFUSED,
+    Delivery,
     acts_during,
     by_importance,
     publication_deliveries,
     refused_pushes,
     weekly_figures,
 )
-from zkdeployment.publishing.records import PublicationOutcome, PublicationSummary
+from zkdeployment.publishing.records import PublicationOutcome, PublicationRecord, PublicationSummary, Refusal
 from zkdeployment.service.views.frame import (
+    Moment,
     act_page,
     author_name,
     commit_page,
@@ -38,9 +40,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.act import Act
     from zkdeployment.base.deployment import HostResult
-    from zkdeployment.fleet.views.history import Delivery
-    from zkdeployment.publishing.records import PublicationRecord, Refusal
-    from zkdeployment.service.views.frame import Moment
     from zkdeployment.strategies.state import RolloutState
 
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.fleet.views.columns import NAME
 from zkdeployment.service.views.frame import host_page
-from zkdeployment.service.views.hosts import PAGE_SIZE, SIGNS, count_text
+from zkdeployment.service.views.hosts import PAGE_SIZE, SIGNS, HostQuery, StateSign, count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import HostState, HostStatus
-    from zkdeployment.service.views.hosts import HostQuery, StateSign
 
 
 class MapOrder(Enum):

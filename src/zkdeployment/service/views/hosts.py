@@ -10,14 +10,16 @@ from zkdeployment.agent.rules.planner import plan
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import HostFilesError, TreeError
-from zkdeployment.base.stop import output_place
+from zkdeployment.base.stop import LiveOutput, output_place
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.explanations.explanation import Advice
+from zkdeployment.fleet.explanations.explanation import Advice, Explanation
 from zkdeployment.fleet.views.columns import NAME, ON_PAGE, SORTED_BY, STATE, Column
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import HostState, HostStatus
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.service.views.frame import (
+    ActLink,
     ListQuery,
+    Moment,
     host_page,
     last_page,
     list_part,
@@ -32,12 +34,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Facts, Identity
     from zkdeployment.base.inventory import Inventory, KnownHost
     from zkdeployment.base.publication import Targets
-    from zkdeployment.base.stop import LiveOutput
-    from zkdeployment.fleet.explanations.explanation import Explanation
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import HostStatus
     from zkdeployment.publishing.records import PublicationRecord
-    from zkdeployment.service.views.frame import ActLink, Moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from zkdeployment.agent.rules.availability import PackageFindings
 from zkdeployment.base.cluster import short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import listing
-from zkdeployment.fleet.views.forecast import Outlook
+from zkdeployment.fleet.views.forecast import Forecast, HostForecast, Outlook
 from zkdeployment.fleet.views.history import PACE, duration_sentence
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.service.views.frame import host_page, publication_page
@@ -18,7 +18,6 @@ from zkdeployment.service.views.hosts import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from zkdeployment.fleet.views.forecast import Forecast, HostForecast
     from zkdeployment.publishing.records import PublicationSummary
     from zkdeployment.strategies.order import Turn
 

@@ -8,18 +8,16 @@ from urllib.parse import urlencode
 
 from zkdeployment.service.views.fleet import HostLink, Tone
 from zkdeployment.strategies.analysis import MetricStage
-from zkdeployment.strategies.analysis_views import plot
+from zkdeployment.strategies.analysis_views import MetricPlot, MetricStatus, plot
 from zkdeployment.strategies.picture import pace_facts
 from zkdeployment.strategies.state_machine import HostProgress
-from zkdeployment.strategies.views import GroupState, RolloutProgressState, decisions
+from zkdeployment.strategies.views import GroupState, GroupStatus, RolloutProgressState, decisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from zkdeployment.service.views.frame import ActLink
-    from zkdeployment.strategies.analysis_views import MetricPlot, MetricStatus
     from zkdeployment.strategies.state import RolloutState
-    from zkdeployment.strategies.views import GroupStatus
 
 #: The limit of active hosts that the page names for a group.
 _NAMED = 8

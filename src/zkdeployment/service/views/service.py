@@ -11,11 +11,12 @@ from zkdeployment.base.cluster import ClusterState
 from zkdeployment.base.durations import age
 from zkdeployment.base.host import ORDER_PREFIX
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus
 from zkdeployment.service.views.failures import FailureGroup, failure_groups
-from zkdeployment.service.views.fleet import deployment_pace, failure_problem
+from zkdeployment.service.views.fleet import FleetProblem, deployment_pace, failure_problem
 from zkdeployment.service.views.frame import (
     ListPart,
+    Moment,
     host_page,
     list_part,
     moment,
@@ -23,8 +24,8 @@ from zkdeployment.service.views.frame import (
     publication_page,
     service_page,
 )
-from zkdeployment.service.views.hosts import SIGNS, count_text
-from zkdeployment.service.views.services import PAGE_SIZE, service_row
+from zkdeployment.service.views.hosts import SIGNS, StateSign, count_text
+from zkdeployment.service.views.services import PAGE_SIZE, ServiceHosts, ServiceRow, service_row
 from zkdeployment.tree.diff import format_value
 
 if TYPE_CHECKING:
@@ -36,12 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Contender, Lock
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
     from zkdeployment.publishing.records import PublicationRecord
-    from zkdeployment.service.views.fleet import FleetProblem
-    from zkdeployment.service.views.frame import Moment
-    from zkdeployment.service.views.hosts import StateSign
-    from zkdeployment.service.views.services import ServiceHosts, ServiceRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.fleet.views.services import withheld_for
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import FleetStatus, HostState
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.service.views.frame import ListPart, intent_page, list_part, page_address, service_page
-from zkdeployment.service.views.hosts import SIGNS
+from zkdeployment.service.views.hosts import SIGNS, StateSign
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.host import Identity
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus
     from zkdeployment.publishing.governance import Governor
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.service.views.hosts import StateSign
 
 
 #: The most services that a page lists.

@@ -14,13 +14,12 @@ from urllib.parse import urlencode
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
-from zkdeployment.fleet.traces.spans import SpanKind
+from zkdeployment.fleet.traces.spans import Span, SpanKind, Trace
 from zkdeployment.service.views.frame import host_page, publication_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.fleet.traces.spans import Span, Trace
 
 WIDTH, LEFT, _RIGHT = 1200, 220, 16
 _TOP, _LANE, _BAR, _FOLDED = 34, 18, 12, 40

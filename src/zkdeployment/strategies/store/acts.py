@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zkdeployment.base.errors import ConflictError, RefusedError
 from zkdeployment.strategies.progress import apply_acts
-from zkdeployment.strategies.state import RolloutAct
+from zkdeployment.strategies.state import RolloutAct, RolloutState
 from zkdeployment.strategies.store.records import NODES, decode_state
 from zkdeployment.strategies.views import directive_objection
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
-from zkdeployment.zookeeper.transactions import Check, Create, Set
+from zkdeployment.zookeeper.transactions import Check, Create, Operation, Set
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import MemberKind
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 _PREFIX = "act-"
 _DIGITS = 10

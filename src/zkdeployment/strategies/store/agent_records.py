@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.log import get_logger
-from zkdeployment.strategies.permission import Grant, Phase, PhaseReport, outline_from_json
+from zkdeployment.strategies.permission import Grant, Phase, PhaseReport, RolloutOutline, outline_from_json
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode, unpack
+from zkdeployment.zookeeper.nodes import Node, encode, unpack
 
 if TYPE_CHECKING:
-    from zkdeployment.strategies.permission import RolloutOutline
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

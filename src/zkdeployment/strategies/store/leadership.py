@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, TypeVar
 from zkdeployment.base.errors import LockLostError
 from zkdeployment.strategies.store.records import NODES
 from zkdeployment.zookeeper.contender_lock import ContenderLock, process_identity
-from zkdeployment.zookeeper.transactions import Check, TransactionError
+from zkdeployment.zookeeper.transactions import Check, Operation, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from zkdeployment.strategies.strategy import MemberKind
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 _Item = TypeVar("_Item")
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from zkdeployment.base.errors import ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.strategies.phases import awaited
-from zkdeployment.strategies.state import state_from_json, state_to_json, without_variables
+from zkdeployment.strategies.state import RolloutState, state_from_json, state_to_json, without_variables
 from zkdeployment.strategies.store.agent_records import current_id, decode_report
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zkdeployment.strategies.permission import Phase, PhaseReport
-    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.session import Session
 
 

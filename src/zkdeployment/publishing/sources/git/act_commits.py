@@ -20,7 +20,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import sanitize
-from zkdeployment.base.cluster import is_commit
+from zkdeployment.base.cluster import Revision, is_commit
 from zkdeployment.base.errors import (
     ConfigurationError,
     ConflictError,
@@ -32,9 +32,9 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.machine import process
 from zkdeployment.base.machine.calls import SharedCall
-from zkdeployment.base.source_files import Severity
+from zkdeployment.base.source_files import Severity, SourceFile
 from zkdeployment.base.text import counted
-from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.records import CommitSummary
 from zkdeployment.publishing.sources.git.command import DENIED, Git, GitError, GitTimeoutError, failure_cause
 from zkdeployment.publishing.sources.git.objects import (
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.source_files import SourceFile
-    from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
     from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.sources.git.source import GitSource
 

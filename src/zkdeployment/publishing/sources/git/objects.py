@@ -29,12 +29,10 @@ from zkdeployment.base.source_files import (
 )
 from zkdeployment.documents.kinds import mentions_documents
 from zkdeployment.publishing.ports import check_entry, check_limits, shorten
-from zkdeployment.publishing.sources.git.command import Git, GitError, GitTimeoutError
+from zkdeployment.publishing.sources.git.command import Git, GitError, GitOutput, GitTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from zkdeployment.publishing.sources.git.command import GitOutput
 
 
 #: The modes of entries other than files.

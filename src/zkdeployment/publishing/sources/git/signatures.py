@@ -17,12 +17,11 @@ from zkdeployment.base.durations import seconds_ahead
 from zkdeployment.base.errors import ProgramError, SourceError
 from zkdeployment.base.machine import process
 from zkdeployment.publishing.ports import shorten
-from zkdeployment.publishing.sources.git.command import failure_cause
+from zkdeployment.publishing.sources.git.command import Git, failure_cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zkdeployment.publishing.sources.git.command import Git
 
 _NOT_ALLOWED = "it is signed with a key that is not allowed"
 _VERDICTS = {

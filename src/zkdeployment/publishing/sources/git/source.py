@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import is_commit
+from zkdeployment.base.cluster import Revision, is_commit
 from zkdeployment.base.errors import SourceError, UnknownBranchError, UnknownRevisionError, without_passwords
 from zkdeployment.base.machine.retrying import retry
 from zkdeployment.base.publication import Origin
@@ -40,7 +40,6 @@ from zkdeployment.publishing.sources.git.signatures import check_signature
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.source_files import SourceFile
 
 __all__ = ["GitSource", "revision_files"]

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from zkdeployment.base.errors import SourceError, without_passwords
@@ -22,7 +22,6 @@ from zkdeployment.publishing.sources.svn.command import Svn, SvnError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeVar
 
     from zkdeployment.base.cluster import Revision
 
