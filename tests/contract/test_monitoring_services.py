@@ -10,7 +10,7 @@ from zkdeployment.checks.nagios.batch import CheckAnswer
 from zkdeployment.checks.nagios.files import NagiosResult
 from zkdeployment.checks.nagios.service import HttpMonitoringService
 from zkdeployment.checks.opening import check_adapters_of
-from zkdeployment.zookeeper.paths import check_system_path
+from zkdeployment.checks.paths import system_path
 from zkdeployment.zookeeper.transactions import Set
 
 UNKNOWN = "01234567-89ab-5cde-8f01-23456789abcd"
@@ -145,7 +145,7 @@ class TestHttp:
             assert served.state(instance).value == "awaiting_rollout"
             assert fetch(first, instance)["task"] == "rollout"
 
-            node = f"{check_system_path('nagios1')}/lease"
+            node = f"{system_path('nagios1')}/lease"
             check_adapters_of(running.adapters).systems._session.commit(
                 Set(node, b'{"holder": "one:/o", "until": 5}')
             )
