@@ -251,9 +251,10 @@ def test_an_intent_that_waits_for_its_approval_is_seen_everywhere_and_approved_f
 def test_a_fleet_without_intents_sends_no_request_for_decisions(stage, monkeypatch):
     stage.sync()
     read, session = [], stage.service.adapters.operator.session
-    children, get_many = session.children, session.get_many
-    monkeypatch.setattr(session, "children", lambda path: (read.append(path), children(path))[1])
-    monkeypatch.setattr(session, "get_many", lambda many: (read.extend(listed := list(many)), get_many(listed))[1])
+    look = session.look
+    monkeypatch.setattr(
+        session, "look", lambda nodes, lists: (read.extend([*nodes, *lists]), look(nodes, lists))[1]
+    )
 
     snapshot = stage.service.adapters.operator.fleet.snapshot()
 
