@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from zkdeployment.base.durations import age, duration_seconds
-from zkdeployment.base.records import APART, Key, Record, shown
+from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.text import listing, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 #: The longest reason that is kept, in characters.
 MAX_REASON_LENGTH = 500
@@ -60,6 +61,9 @@ class Maintenance(Record):
 
     Without ``until``, the maintenance lasts until an operator ends it. A record that cannot be read is a
     maintenance without an end.
+
+    With ``drain``, the host undeploys the services that other hosts have. ``kept`` are the services that it keeps,
+    each with the reason, as soon as it has finished that; ``None`` before.
     """
 
     is_lenient: ClassVar[bool] = True
@@ -68,10 +72,21 @@ class Maintenance(Record):
     reason: str
     since: float
     until: float | None = None
+    drain: Annotated[bool, OMITTED] = False
+    kept: Annotated[Mapping[str, str] | None, OMITTED] = None
 
     def __str__(self) -> str:
         end = "" if self.until is None else f" until {_clock(self.until)}"
-        return f"in maintenance{end} by {self.by}: {self.reason}"
+        return f"in maintenance{self._drained}{end} by {self.by}: {self.reason}"
+
+    @property
+    def _drained(self) -> str:
+        if not self.drain:
+            return ""
+        if self.kept is None:
+            return ", being drained,"
+        kept = listing([f"{path}: {why}" for path, why in sorted(self.kept.items())], _NAMED)
+        return f", drained ({f'keeps {kept}' if kept else 'keeps nothing'}),"
 
     def is_in_force(self, now: float) -> bool:
         """Whether the host is in maintenance at ``now``, in seconds since the epoch."""

@@ -64,14 +64,19 @@ class Retry:
 class Mandate:
     """The revision that one host may deploy now; ``is_retry``: only because an operator retries the host.
 
+    With ``is_drain``, the host in maintenance deploys nothing, and only undeploys services that other hosts have.
+
     A deployment belongs to the mandate with which it began: a host that was retried needs a grant of the rollout
     as soon as the fleet is resumed, although the revision stays the same.
     """
 
     revision: Revision
     is_retry: bool = False
+    is_drain: bool = False
 
     def __str__(self) -> str:
+        if self.is_drain:
+            return f"a drain at {self.revision}"
         return f"a retry of {self.revision}" if self.is_retry else str(self.revision)
 
 
@@ -142,6 +147,13 @@ class Cluster:
         if retry is None or retry.succeeded or retry.host != host_id:
             return None
         return Mandate(retry.revision, is_retry=True)
+
+    def drain(self, host_id: str) -> Mandate | None:
+        """Return the mandate to drain a host in maintenance; ``None`` without one, and unless the fleet runs."""
+        record = self.maintenance.get(host_id)
+        if record is None or not record.drain or self.revision is None:
+            return None
+        return Mandate(self.revision, is_drain=True)
 
     @classmethod
     def from_properties(cls, properties: Properties, *, stamp: int, hosts: int = 0) -> Cluster:

@@ -109,7 +109,8 @@ class CordonHosts(_MaintenanceAct):
     REQUEST = """The begin of the maintenance of hosts, named by ids or names, or of all hosts of a role or a rack.
 
 ``until`` is a duration such as ``2h``, or a time with its zone such as ``2026-05-01T18:00Z``; without it, an
-operator has to end the maintenance. With ``at_most``, the act is refused if more hosts would be in maintenance."""
+operator has to end the maintenance. With ``at_most``, the act is refused if more hosts would be in maintenance.
+With ``drain``, the hosts first undeploy the services that other hosts have."""
     ANSWER = HostMaintenance
 
     until: str = given(
@@ -120,6 +121,11 @@ operator has to end the maintenance. With ``at_most``, the act is refused if mor
         most=100,
     )
     at_most: int | None = given(None, least=1, most=1_000_000)
+    drain: bool = given(
+        default=False,
+        label="Drain it",
+        explanation="The host first undeploys the services that other hosts have.",
+    )
 
     def check(self) -> None:
         """Raise ``ValueError`` for an invalid selection, and for an ``until`` without a meaning."""
@@ -138,12 +144,14 @@ operator has to end the maintenance. With ``at_most``, the act is refused if mor
 
     def perform(self, adapters: OperatorAdapters, actor: Actor) -> HostMaintenance:
         """Begin the maintenance; raises ``RefusedError`` for a past end, and what ``begin`` raises."""
-        act = actor.record(self, f"cordon {self.selection}{f' until {self.until}' if self.until else ''}")
+        until = f"until {self.until}" if self.until else ""
+        words = ("cordon", str(self.selection), "--drain" if self.drain else "", until)
+        act = actor.record(self, " ".join(filter(None, words)))
         try:
-            until = maintenance_end(self.until, act.time)
+            end = maintenance_end(self.until, act.time)
         except ValueError as error:
             raise RefusedError(str(error)) from error
-        hosts = adapters.maintenance.begin(self.selection, act, until=until, most=self.at_most)
+        hosts = adapters.maintenance.begin(self.selection, act, until=end, most=self.at_most, drain=self.drain)
         return HostMaintenance(RecordedAct.of(act), [*hosts])
 
 

@@ -7,15 +7,16 @@ belongs to ``deployment``.
 from __future__ import annotations
 
 import contextlib
-import math
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.daemon.deployment import DeploymentRun, RolloutGate, Supervision
+from zkdeployment.agent.daemon.draining import DrainSupervision, drain_host, refuse_drain
+from zkdeployment.agent.daemon.waits import AgentWaits
 from zkdeployment.agent.reporting.failures import reason
 from zkdeployment.agent.rules.lease import LEASE_ERRORS
 from zkdeployment.base.cluster import ClusterState, held_reason
-from zkdeployment.base.daemon.cycles import Backoff, jittered, spread
+from zkdeployment.base.daemon.cycles import Backoff, spread
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.errors import (
@@ -37,13 +38,11 @@ from zkdeployment.publishing.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.agent.adapters import AgentAdapters
     from zkdeployment.agent.daemon.deployment import HostCommands
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
     from zkdeployment.base.cluster import Cluster, Mandate, Revision
-    from zkdeployment.base.daemon.control import Control
     from zkdeployment.config.settings import Settings
 
 
@@ -63,6 +62,7 @@ class CycleEvent(Enum):
 
     CLUSTER_CLOSED = "the cluster is stopped, held or importing"
     HOST_IN_MAINTENANCE = "an operator put the host into maintenance"
+    DRAIN_WANTED = "the host in maintenance undeploys the services that other hosts have"
     PUBLICATION_LOST = "ZooKeeper lost a publication that this host knows"
     PUBLICATION_UNTRUSTED = "no publisher signed what ZooKeeper holds: the fleet stops"
     VERSION_PRESENT = "the host already has the cluster version"
@@ -79,6 +79,7 @@ class CycleEvent(Enum):
 CYCLE_TRANSITIONS: Mapping[tuple[CycleState, CycleEvent], CycleState] = {
     (CycleState.READING, CycleEvent.CLUSTER_CLOSED): CycleState.HELD,
     (CycleState.READING, CycleEvent.HOST_IN_MAINTENANCE): CycleState.HELD,
+    (CycleState.READING, CycleEvent.DRAIN_WANTED): CycleState.DEPLOYING,
     (CycleState.READING, CycleEvent.PUBLICATION_LOST): CycleState.HELD,
     (CycleState.READING, CycleEvent.PUBLICATION_UNTRUSTED): CycleState.FAILED,
     (CycleState.READING, CycleEvent.VERSION_PRESENT): CycleState.DONE,
@@ -88,6 +89,7 @@ CYCLE_TRANSITIONS: Mapping[tuple[CycleState, CycleEvent], CycleState] = {
     (CycleState.READING, CycleEvent.INTERRUPTED): CycleState.MOVED,
     (CycleState.READING, CycleEvent.DEFECT_MET): CycleState.FAILED,
     (CycleState.DEPLOYING, CycleEvent.STEPS_SUCCEEDED): CycleState.DONE,
+    (CycleState.DEPLOYING, CycleEvent.HOST_IN_MAINTENANCE): CycleState.HELD,
     (CycleState.DEPLOYING, CycleEvent.STEP_FAILED): CycleState.FAILED,
     (CycleState.DEPLOYING, CycleEvent.INTERRUPTED): CycleState.MOVED,
     (CycleState.DEPLOYING, CycleEvent.DEFECT_MET): CycleState.FAILED,
@@ -230,7 +232,7 @@ class AgentCycle:
         if maintenance is not None:
             self._hold(cluster)
             self._leave_locks()
-            self._advance(CycleEvent.HOST_IN_MAINTENANCE)
+            self._advance(self._maintain(cluster, mandate, published))
             self._reporting.inventory.refresh()
             return
         if mandate is None or not published.permits(mandate):
@@ -254,6 +256,20 @@ class AgentCycle:
             )
         with bound(revision=mandate.revision):
             self._follow(mandate, published, gate)
+
+    def _maintain(self, cluster: Cluster, mandate: Mandate | None, published: Published) -> CycleEvent:
+        """Drain the host in maintenance if its record wants that."""
+        if mandate is None:
+            if self._adapters.trusted is not None and cluster.drain(self._reporting.host.identity.id):
+                refuse_drain(self._reporting)
+            return CycleEvent.HOST_IN_MAINTENANCE
+        self._advance(CycleEvent.DRAIN_WANTED)
+        supervision = DrainSupervision(
+            self._reporting, mandate, None, published=published, lease=self.lease, disturbed=self._is_disturbed
+        )
+        with bound(revision=mandate.revision):
+            is_drained = drain_host(self._reporting, supervision)
+        return CycleEvent.HOST_IN_MAINTENANCE if is_drained else CycleEvent.STEP_FAILED
 
     def _follow(self, mandate: Mandate, published: Published, gate: RolloutGate | None) -> None:
         """Deploy the revision of the mandate if the host lacks it; end a retry that succeeded."""
@@ -399,48 +415,6 @@ class AgentCycle:
             self._held = reason
             get_logger().warning("deployments-held", reason=reason)
             self._adapters.notifier.status(f"nothing starts: {reason}")
-
-
-_CYCLE = 300.0  # seconds until ZooKeeper is read again although no watch fired
-_CAP_PAUSE = 10.0  # seconds between two checks of the output of programs that scripts left running
-
-
-class AgentWaits:
-    """Waits while it notifies the watchdog and caps the output of programs that scripts left running."""
-
-    def __init__(self, adapters: AgentAdapters, control: Control) -> None:
-        self._adapters = adapters
-        self._control = control
-
-    def wake(self) -> None:
-        """End the current wait, or the next one; may be called on any thread."""
-        self._control.wake()
-
-    def wait_for_wake(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for a wake-up and return whether there was one."""
-        end = self._adapters.clock.monotonic() + seconds
-        woken = False
-        while not woken and (left := end - self._adapters.clock.monotonic()) > 0:
-            self._adapters.notifier.watchdog()
-            self._adapters.scripts.cap_outputs()
-            woken = self._control.wait(min(left, self._adapters.notifier.pace, _CAP_PAUSE))
-        self._adapters.notifier.watchdog()
-        return woken
-
-    def wait_for_cycle(self, end: float | None = None) -> bool:
-        """Wait about five minutes for a wake-up and return whether there was one.
-
-        The wait ends at ``end``, in seconds since the epoch, as if there was a wake-up.
-        """
-        seconds = jittered(_CYCLE)
-        left = math.inf if end is None else max(_SETTLE, end - self._adapters.clock.now())
-        return self.wait_for_wake(min(seconds, left)) or left < seconds
-
-    def hold_back(self, seconds: float) -> None:
-        """Wait ``seconds``, or until the agent is asked to end."""
-        end = self._adapters.clock.monotonic() + seconds
-        while not self._control.stopping and (left := end - self._adapters.clock.monotonic()) > 0:
-            self.wait_for_wake(left)
 
 
 #: The errors of a cycle that end the agent. All other errors, such as those of damaged nodes, fail only the cycle.

@@ -35,15 +35,16 @@ from zkdeployment.base.publication import DeploymentBasis
 from zkdeployment.strategies.permission import Permission, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from zkdeployment.agent.daemon.agent import AgentWaits
     from zkdeployment.agent.daemon.plans import HostPlan
+    from zkdeployment.agent.daemon.waits import AgentWaits
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.base.deployment import Deployment
+    from zkdeployment.base.plan import Step
     from zkdeployment.base.publication import Published
     from zkdeployment.strategies.permission import RolloutPart
 
@@ -310,7 +311,7 @@ class Supervision:
                 get_logger().warning(event, **facts, reason=str(error))
                 self.check(midway=True)
 
-    def begin_locked(self, step: str, lock: ZooKeeperServiceLock) -> None:
+    def begin_locked(self, step: Step, lock: ZooKeeperServiceLock) -> None:
         """Check as ``check`` does, begin the changes, and record a step under the lock of its service.
 
         The transaction that records it fails if the cluster version was written since the check. Therefore, if no
@@ -321,10 +322,18 @@ class Supervision:
         if self.begin_changes():
             check()  # the record of the first change took time
         try:
-            lock.begin(step, self._stamp, self._maintenance_stamp)
+            self._begin(step, lock)
         except ConflictError:
             self.check()
-            lock.begin(step, self._stamp, self._maintenance_stamp)
+            self._begin(step, lock)
+
+    def _begin(self, step: Step, lock: ZooKeeperServiceLock) -> None:
+        # The nodes are read after the stamps: what was written between the two fails the transaction.
+        lock.begin(step.title, self._stamp, self._maintenance_stamp, self.conditions(step))
+
+    def conditions(self, step: Step) -> Mapping[str, int]:  # noqa: ARG002  the steps of a drain have some
+        """Return the data versions of further nodes that must not change before the step begins, by path."""
+        return {}
 
     def hand_on_work(self, pending: Collection[Deployment] = ()) -> None:
         """Release the locks that are kept for this host, except those of the services of ``pending``."""

@@ -107,7 +107,12 @@ class HostPresence:
 
     def mandate(self, cluster: Cluster | None) -> Mandate | None:
         """Return the mandate of this host in a cluster; ``None`` if the host may start nothing."""
-        return None if cluster is None else cluster.mandate(self.host.identity.id)
+        if cluster is None:
+            return None
+        host_id = self.host.identity.id
+        mandate = cluster.mandate(host_id)
+        # A maintenance is not signed, so a host with publishers undeploys nothing for it.
+        return cluster.drain(host_id) if mandate is None and self.adapters.trusted is None else mandate
 
     def _retry(self, call: Callable[[], T], give_up: Callable[[], bool]) -> T:
         attempt = 0

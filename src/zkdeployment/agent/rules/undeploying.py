@@ -163,7 +163,7 @@ def end_deployments(
     last: list[Undeploy] = []
     for marker in sorted(ending, key=order):
         path = marker.deployment.path
-        step = replace(_undeploy(marker, difference), locked=path in services, group=groups[path])
+        step = replace(undeploy_step(marker, difference), locked=path in services, group=groups[path])
         is_kept = path in lasting and applications.get(path, marker.application) == marker.application
         if is_kept and _keeps_script(step.package, difference):
             last.append(replace(step, last=True, locked=True))
@@ -222,7 +222,11 @@ def _handovers(assignments: Iterable[Assignment], inventory: Inventory, ending: 
     )
 
 
-def _undeploy(marker: Marker, difference: SoftwareDifference) -> Undeploy:
+def undeploy_step(marker: Marker, difference: SoftwareDifference) -> Undeploy:
+    """Return the undeployment of a recorded deployment, without its lock and its group.
+
+    Raises ``HostFilesError`` if the script is lost and cannot be reinstalled.
+    """
     script, package = _find_script(marker, difference.inventory, difference.application_of)
     return Undeploy(
         deployment=marker.deployment,

@@ -122,7 +122,7 @@ class StepRunner:
 
     def _authorize(self, step: Step, lock: ZooKeeperServiceLock | None, check: Callable[[], None]) -> None:
         if lock is not None:
-            self.supervisor.begin_locked(step.title, lock)
+            self.supervisor.begin_locked(step, lock)
             return
         check()
         if self.supervisor.begin_changes():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from zkdeployment.agent.files.run_directory import JoinedRoles
+from zkdeployment.agent.rules.draining import OtherHost
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequests
 from zkdeployment.agent.store.service_locks import (
@@ -19,6 +20,7 @@ from zkdeployment.agent.store.service_locks import (
 )
 from zkdeployment.base.cluster import Cluster, ClusterEvent, succeeding
 from zkdeployment.base.deployment import HostResult
+from zkdeployment.base.host import Host
 from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
@@ -30,8 +32,8 @@ from zkdeployment.publishing.store.cluster import (
     stopping_group,
     write_output,
 )
-from zkdeployment.publishing.store.hosts import replace_inventory, write_inventory
-from zkdeployment.publishing.store.maintenance import in_force, maintenance_of
+from zkdeployment.publishing.store.hosts import read_inventories, replace_inventory, write_inventory
+from zkdeployment.publishing.store.maintenance import in_force, maintenance_of, read_maintenance
 from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport
 from zkdeployment.strategies.store.agent_records import (
     decode_grant,
@@ -54,12 +56,12 @@ from zkdeployment.zookeeper.transactions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from zkdeployment.agent.files.run_directory import SessionFile
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Deployment, DeploymentFailure, DesiredState
-    from zkdeployment.base.host import Host, Identity
+    from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Published
     from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
@@ -229,6 +231,48 @@ class ZooKeeperFleet(HostRegistration):
             outline = read_outline(session, sequence)
             grant = Grant("", Phase.DEPLOY) if outline is not None and outline.ended_well else None
         return Permission(rollout_id, grant, reports)
+
+    def other_hosts(self, identity: Identity, ids: Collection[str] | None = None) -> tuple[OtherHost, ...]:
+        """Read the registered hosts except this one, with their services; ``ids`` limits them.
+
+        The node of a host is read before its inventory: while the node is unchanged, so are its services.
+        """
+        session = self._session
+        listed = (session.children(paths.HOSTS) or ()) if ids is None else ids
+        names = sorted(name for name in listed if name != identity.id)
+        found = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
+        nodes = {name: node for name, node in zip(names, found, strict=True) if node is not None}
+        known = {each.identity.id: each.inventory for each in read_inventories(session, nodes)}
+        maintenance = read_maintenance(session, time.time())
+        return tuple(
+            OtherHost(
+                Host.from_properties(name, node.properties),
+                node.version,
+                frozenset()
+                if (inventory := known.get(name)) is None
+                else frozenset(marker.deployment.path for marker in inventory.markers),
+                in_maintenance=name in maintenance,
+            )
+            for name, node in nodes.items()
+        )
+
+    def record_drain(self, identity: Identity, kept: Mapping[str, str]) -> None:
+        """Record that the drain of this host is complete, with the kept services and the reasons.
+
+        Nothing is written if the maintenance has ended, has no drain any more, or is recorded so already.
+        """
+        path = paths.maintenance_path(identity.id)
+
+        def make() -> list[Operation] | None:
+            node = self._session.get(path)
+            if node is None:
+                return None
+            record = maintenance_of(quote(identity.id, safe=""), node)
+            if not record.drain or record.kept == kept:
+                return None
+            return [Set(path, encode(replace(record, kept=dict(kept)).to_json()), node.version)]
+
+        commit_afresh(self._session, make, "record the drain")
 
     def report_phase(self, rollout: str, phase: Phase, host: Host, report: PhaseReport) -> None:
         """Record the outcome of a phase, and the host's node, in one transaction.

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import ConflictError, DeniedError, LockLostError, RestartError, UnreachableError
@@ -149,12 +150,19 @@ class ZooKeeperServiceLock(ContenderLock):
         else:
             super().check()
 
-    def begin(self, step: str, stamp: int | None = None, maintenance: int | None = None) -> None:
+    def begin(
+        self,
+        step: str,
+        stamp: int | None = None,
+        maintenance: int | None = None,
+        others: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """Verify that the lock is held and record ``step``, in one transaction; raises ``LockLostError``.
 
         With ``stamp``, the stamp of the cluster version, the transaction also verifies that ``/hosts`` was not
         written since, and raises ``ConflictError`` if it was. ``maintenance`` is the data version of the node that
-        each begin of a maintenance writes, and is verified alike. The record stays until ``release``.
+        each begin of a maintenance writes, and is verified alike, as are
+        ``others``, the data versions of other nodes by path. The record stays until ``release``.
         """
         if not self._resumed and (self._node is None or self._session.id != self._session_id):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")
@@ -163,7 +171,7 @@ class ZooKeeperServiceLock(ContenderLock):
         self._own_works, self._is_recorded = (*self._own_works, work), False
         asked = _now()
         try:
-            seen = {paths.HOSTS: stamp, paths.MAINTENANCE: maintenance}
+            seen = {paths.HOSTS: stamp, paths.MAINTENANCE: maintenance, **others}
             checks = [Check(path, version) for path, version in seen.items() if version is not None]
             self._write_record(encode(work.to_json()), checks)
         except TransactionError as error:
@@ -235,6 +243,8 @@ class ZooKeeperServiceLock(ContenderLock):
     def _not_begun(self, error: TransactionError) -> ConflictError | LockLostError:
         if error.path == paths.MAINTENANCE:
             return ConflictError(f"a maintenance of a host began before the step began: {error}")
+        if error.path is not None and error.path.startswith(f"{paths.HOSTS}/"):
+            return ConflictError(f"the host that has the service changed before the step began: {error}")
         if error.path == paths.HOSTS:
             return ConflictError(f"the cluster version changed before the step began: {error}")
         return LockLostError(f"the lock {self._directory} is lost: {error}")

@@ -143,6 +143,7 @@ def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.IntRange(min=1),
     help="Refuse the act if more hosts would be in maintenance at once.",
 )
+@click.option("--drain", is_flag=True, help="Undeploy the services that other hosts have.")
 def cordon_hosts(_planned: CordonHosts, outcome: HostMaintenance) -> None:
     """Put hosts into maintenance: they start nothing, and nothing waits for them.
 
@@ -152,9 +153,13 @@ def cordon_hosts(_planned: CordonHosts, outcome: HostMaintenance) -> None:
     maintenance; the hosts then deploy the published revision. The exit code is 3 if more than N hosts would be in
     maintenance. Then no host is put into maintenance.
 
+    With --drain, the hosts first undeploy each service that another host has, under its lock. They keep the other
+    services, and 'zkdeployment status' names these with the reasons.
+
     \b
     Example:
       zkdeployment cordon host2 --until 2h --reason 'its disk is replaced'
+      zkdeployment cordon host2 --drain --reason 'new kernel'
       zkdeployment cordon --rack r7 --at-most 20 --reason 'new switch'
     """
     for host in outcome.hosts:

@@ -26,9 +26,17 @@ class ZooKeeperMaintenance:
         self._fleet = fleet
 
     def begin(
-        self, selection: HostSelection, act: Act, *, until: float | None = None, most: int | None = None
+        self,
+        selection: HostSelection,
+        act: Act,
+        *,
+        until: float | None = None,
+        most: int | None = None,
+        drain: bool = False,
     ) -> tuple[str, ...]:
         """Put the selected hosts into maintenance, and return their names; a new record replaces the former one.
+
+        With ``drain``, the hosts undeploy the services that other hosts have.
 
         Raises ``NotFoundError`` for unknown hosts, and ``RefusedError`` if more than ``most`` hosts would be in
         maintenance. Then nothing is written.
@@ -42,7 +50,7 @@ class ZooKeeperMaintenance:
             selected = select_identities(snapshot, selection)
             check_limit(snapshot, selected, most)
             names = tuple(identity.name for identity in selected)
-            records = [Maintenance(each.id, act.by, act.reason, act.time, until) for each in selected]
+            records = [Maintenance(each.id, act.by, act.reason, act.time, until, drain) for each in selected]
             return [
                 # Two acts at the same time must not exceed the limit together.
                 Set(paths.MAINTENANCE, b"", -1 if parent is None else parent.version),

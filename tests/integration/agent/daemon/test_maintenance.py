@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.waiting import wait_until
+from zkdeployment.agent.daemon.draining import DrainSupervision
 from zkdeployment.agent.reporting.host_reporting import HostReporting
 from zkdeployment.config.settings import load
 from zkdeployment.fleet.store.audit import read_acts
@@ -18,6 +19,7 @@ from zkdeployment.zookeeper.session import Session
 if TYPE_CHECKING:
     from support.agents import AgentHost, Fleet
     from support.publishing import Publishing
+    from zkdeployment.base.plan import Undeploy
 
 TREE = """
 /shop
@@ -25,6 +27,13 @@ TREE = """
     version = '{version}'
     /deploy
       /h1
+      /h2
+"""
+
+ALONE = """
+  /web : foo
+    version = '{version}'
+    /deploy
       /h2
 """
 
@@ -170,3 +179,86 @@ def test_a_host_in_maintenance_releases_the_lock_that_other_hosts_wait_for(
         h2.wait_for_version(revision)
         assert holds(h1)
     assert fleet.calls().count("h1 start /shop/db 0") == 1
+
+
+def test_an_operator_drains_a_host_and_brings_it_back(fleet: Fleet, publishing: Publishing, run):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    first = publishing.push((TREE + ALONE).format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent(), h2.agent():
+        for host in (h1, h2):
+            host.wait_for_version(first)
+        assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
+        wait_until(lambda: "kept" in fleet.get("/zkdeployment/maintenance/h2"), "the host is drained")
+        assert fleet.get("/zkdeployment/maintenance/h2")["kept"] == {"/shop/web": "no other host has it"}
+        assert fleet.calls().count("h2 start -u /shop/db 0") == 1
+        assert not [call for call in fleet.calls() if "-u" in call and "h2 " not in call]
+        code, out, _ = run("status")
+        assert code == 0
+        assert "in maintenance, drained (keeps /shop/web: no other host has it), by" in out
+
+        second = publishing.push((TREE + ALONE).format(version="2.0"))
+        publishing.sync()  # does not wait for the drained host, which still deploys nothing
+        h1.wait_for_version(second)
+        assert [call for call in fleet.calls() if call.startswith("h2")][-1].endswith("-u /shop/db 0")
+
+        assert run("uncordon", "h2")[0] == 0
+        h2.wait_for_version(second)
+        assert [call for call in fleet.calls() if call.startswith("h2 start")][-1] in {
+            "h2 start /shop/db 0",
+            "h2 start /shop/web 0",
+        }
+    with Session(fleet.connection) as session:
+        assert [act.what for act in read_acts(session)] == ["cordon h2 --drain", "uncordon h2"]
+
+
+def test_two_hosts_that_are_drained_at_once_keep_the_service_that_only_they_have(
+    fleet: Fleet, publishing: Publishing, run
+):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    first = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent(), h2.agent():
+        for host in (h1, h2):
+            host.wait_for_version(first)
+        assert run("cordon", "h1", "h2", "--drain", "--reason", "new switch")[0] == 0
+        for name in ("h1", "h2"):
+            wait_until(lambda: "kept" in fleet.get(f"/zkdeployment/maintenance/{name}"), "the host is drained")  # noqa: B023
+    assert not [call for call in fleet.calls() if "-u" in call]
+
+
+def test_a_maintenance_of_the_other_host_prevents_the_undeployment_that_waits_for_the_lock(
+    fleet: Fleet, publishing: Publishing, run, monkeypatch: pytest.MonkeyPatch
+):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    first = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent(), h2.agent():
+        for host in (h1, h2):
+            host.wait_for_version(first)
+    assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
+    read = DrainSupervision.conditions
+
+    def cordoned_meanwhile(supervision: DrainSupervision, step: Undeploy):
+        found = read(supervision, step)
+        run("cordon", "h1", "--drain", "--reason", "new kernel, too")
+        return found
+
+    monkeypatch.setattr(DrainSupervision, "conditions", cordoned_meanwhile)
+    with h1.agent(), h2.agent():
+        for host in ("h1", "h2"):
+            wait_until(lambda: "kept" in fleet.get(f"/zkdeployment/maintenance/{host}"), "the host is drained")  # noqa: B023
+    assert not [call for call in fleet.calls() if "-u" in call]
+
+
+def test_a_failed_undeployment_of_a_drain_stops_the_fleet(fleet: Fleet, publishing: Publishing, run):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    first = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent(), h2.agent():
+        for host in (h1, h2):
+            host.wait_for_version(first)
+        h2.fail("-u /shop/db 0")
+        assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
+        wait_until(lambda: fleet.version is None, "the fleet stops")
+        assert "kept" not in fleet.get("/zkdeployment/maintenance/h2")

@@ -13,7 +13,8 @@ import pytest
 from support.agents import AgentHost, Fleet, called, put_script
 from support.fleets.coordinated import ScriptedRollout
 from support.waiting import wait_until
-from zkdeployment.agent.daemon.agent import AgentCycle, AgentWaits, CycleState
+from zkdeployment.agent.daemon.agent import AgentCycle, CycleState
+from zkdeployment.agent.daemon.waits import AgentWaits
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError
 from zkdeployment.fleet.operator import open_operator

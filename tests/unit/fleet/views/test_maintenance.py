@@ -6,7 +6,7 @@ import pytest
 from nagiosplugin import Range
 
 from zkdeployment.base.act import Maintenance, maintenance_end
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import Cluster, Mandate
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
@@ -44,6 +44,37 @@ def test_a_maintenance_ends_at_its_end(until, now, expected):
 def test_the_words_name_end_author_and_reason():
     assert str(RECORD) == WORDS
     assert str(Maintenance("h", "ann", "disk", 0.0)) == "in maintenance by ann: disk"
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"),
+    [
+        (None, "in maintenance, being drained, by ann: disk"),
+        ({}, "in maintenance, drained (keeps nothing), by ann: disk"),
+        ({"/a": "no other host has it"}, "in maintenance, drained (keeps /a: no other host has it), by ann: disk"),
+    ],
+)
+def test_the_words_of_a_drain_name_what_the_host_keeps(kept, words):
+    record = Maintenance("h", "ann", "disk", 0.0, drain=True, kept=kept)
+    assert str(record) == words
+    assert Maintenance.from_json(record.to_json(), host_id="h") == record
+
+
+@pytest.mark.parametrize(
+    ("version", "drain", "mandate"),
+    [
+        ("r2", True, Mandate("r2", is_drain=True)),
+        ("r2", False, None),
+        (None, True, None),
+        (False, True, None),
+    ],
+)
+def test_only_a_running_fleet_drains_hosts(version, drain, mandate):
+    records = {"h": Maintenance("h", "ann", "disk", 0.0, drain=drain)}
+    cluster = Cluster(version, maintenance=records)
+    assert cluster.drain("h") == mandate
+    assert cluster.drain("h2") is None
+    assert cluster.mandate("h") is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""The drain of one host in maintenance: its services are undeployed where another host has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zkdeployment.agent.daemon.deployment import FailedError, Supervision
+from zkdeployment.agent.daemon.plans import HostPlan
+from zkdeployment.agent.rules.draining import UNSIGNED, Drain, plan_drain, witness
+from zkdeployment.agent.steps.executor import Executor
+from zkdeployment.agent.store.registration import host_path
+from zkdeployment.base.daemon.failpoints import failpoints
+from zkdeployment.base.errors import ConflictError, UnreachableError
+from zkdeployment.base.log import get_logger
+from zkdeployment.base.plan import Undeploy
+from zkdeployment.publishing.store.assignments import read_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from zkdeployment.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.base.plan import Step
+
+
+class DrainSupervision(Supervision):
+    """Permits the steps of a drain while other hosts have the services, besides all conditions of a deployment."""
+
+    _drain = Drain()
+
+    def plan_drain(self) -> Drain:
+        """Read the facts and return the drain of this host."""
+        reporting = self._reporting
+        adapters, identity = reporting.adapters, reporting.host.identity
+        with self.reporting("plan"), failpoints("plan-drain"):
+            inventory = adapters.inventory()
+            services = {marker.deployment.path for marker in inventory.markers}
+            self._drain = plan_drain(
+                inventory,
+                adapters.fleet.other_hosts(identity) if services else (),
+                self.revision,
+                read_groups(adapters.session, services),
+                adapters.fleet.stopped_groups(),
+            )
+            self.groups.begin(self._drain.plan)
+        return self._drain
+
+    def conditions(self, step: Step) -> Mapping[str, int]:
+        """Return the version of the node of a host that has the service; raises ``ConflictError`` without one."""
+        if not isinstance(step, Undeploy):
+            return {}
+        path = step.deployment.path
+        reporting = self._reporting
+        others = reporting.adapters.fleet.other_hosts(reporting.host.identity, self._drain.holders.get(path, ()))
+        found = witness(path, others, self.revision)
+        if found is None:
+            raise ConflictError(f"no other host has {path} any more; this host keeps it")
+        return {host_path(found.host): found.node_version}
+
+
+def drain_host(reporting: HostReporting, supervision: DrainSupervision) -> bool:
+    """Undeploy the services that other hosts have, and record the others; return whether that succeeded.
+
+    After ``False``, the failure has been reported. Raises ``ConflictError`` or ``UnreachableError`` if the drain
+    was abandoned. If the agent is killed, its next cycle plans the rest from the markers.
+    """
+    try:
+        drain = supervision.plan_drain()
+        if drain.plan.steps:
+            _undeploy(reporting, supervision, drain)
+    except FailedError:
+        reporting.hand_on_work()
+        reporting.inventory.publish()
+        return False
+    record_drain(reporting, drain.kept)
+    return True
+
+
+def _undeploy(reporting: HostReporting, supervision: DrainSupervision, drain: Drain) -> None:
+    get_logger().info("drain-started", services=sorted(drain.holders))
+    reporting.deployment.begin(supervision.revision)
+    plan = HostPlan(drain.plan, 0)
+    executor = Executor(reporting.adapters, reporting.host.identity, supervision, plan)
+    try:
+        executor.prepare(rehearse=False)
+        executor.execute()
+    except (ConflictError, UnreachableError):
+        reporting.deployment.abandon()
+        reporting.inventory.publish()
+        raise
+    reporting.inventory.publish()
+    reporting.deployment.abandon()
+    reporting.refresh()
+
+
+def record_drain(reporting: HostReporting, kept: Mapping[str, str]) -> None:
+    """Record in the maintenance of the host that its drain is complete, and the services that it keeps."""
+    with failpoints("record-drain"):
+        reporting.retry_until_reachable(
+            lambda: reporting.adapters.fleet.record_drain(reporting.host.identity, kept)
+        )
+
+
+def refuse_drain(reporting: HostReporting) -> None:
+    """Record that a host with publishers keeps all services."""
+    markers = reporting.adapters.inventory().markers
+    record_drain(reporting, {marker.deployment.path: UNSIGNED for marker in markers})
