@@ -488,7 +488,8 @@ class DeploymentRun:
             get_logger().warning("deployment-abandoned", reason=str(conflict))
             if self._supervision.changed:
                 self._reporting.inventory.publish()
-                if self._reporting.mandate(self._reporting.read_cluster()) is None:
+                mandate = self._reporting.mandate(self._reporting.read_cluster())
+                if mandate is None or mandate.is_drain:
                     self._run_after(len(plan.steps))
             raise
         if plan.steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -262,3 +263,40 @@ def test_a_failed_undeployment_of_a_drain_stops_the_fleet(fleet: Fleet, publishi
         assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
         wait_until(lambda: fleet.version is None, "the fleet stops")
         assert "kept" not in fleet.get("/zkdeployment/maintenance/h2")
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "before:plan-drain",
+        "before:lock",
+        "before:give-up-version",
+        "after:give-up-version",
+        "before:undeploy",
+        "before:unmark",
+        "after:undeploy",
+        "before:release",
+        "after:release",
+        "before:record-drain",
+        "after:record-drain",
+    ],
+)
+def test_an_agent_completes_the_drain_of_a_killed_agent(fleet: Fleet, publishing: Publishing, run, point: str):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    first = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent():
+        with h2.agent():
+            for host in (h1, h2):
+                host.wait_for_version(first)
+        assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
+        with h2.process(failpoints=f"{point}=kill") as killed:
+            assert killed.wait(60) == -signal.SIGKILL
+        with h2.agent():
+            wait_until(lambda: "kept" in fleet.get("/zkdeployment/maintenance/h2"), "the host is drained")
+            assert h2.markers == []
+            assert fleet.calls().count("h2 end -u /shop/db 0") >= 1
+            assert run("uncordon", "h2")[0] == 0
+            h2.wait_for_version(first)
+    assert h2.markers == ["shop:db.0.deployed"]
+    assert "h1 start -u /shop/db 0" not in fleet.calls()

@@ -98,6 +98,22 @@ def test_a_failed_host_tries_the_signed_publication_again_and_nothing_that_is_no
     assert world.fleet.version is None
 
 
+def test_no_record_in_zookeeper_drains_a_host_with_publishers(world: SignedFleet, host: AgentHost):
+    world.publish()
+    with world.agents():
+        world.converge()
+        deployed = host.markers
+        calls = world.fleet.calls()
+        record = {"by": "mallory", "reason": "outage", "since": 1.0, "until": None, "drain": True}
+        write_node(world.client, "/zkdeployment/maintenance/h1", record)
+        wait_until(lambda: "kept" in world.fleet.get("/zkdeployment/maintenance/h1"), "the drain is refused")
+    assert world.fleet.get("/zkdeployment/maintenance/h1")["kept"] == {
+        "/who/web": "this host follows only signed publications, and a maintenance is not signed"
+    }
+    assert host.markers == deployed != []
+    assert world.fleet.calls() == calls
+
+
 def test_the_node_of_an_old_agent_is_not_believed(world: SignedFleet, host: AgentHost):
     world.publish()
     with host.agent():
