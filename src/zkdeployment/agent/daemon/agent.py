@@ -229,7 +229,7 @@ class AgentCycle:
         self.start_spread = 0.0 if cluster is None else cluster.start_spread
         maintenance = None if cluster is None else cluster.maintenance.get(self._reporting.host.identity.id)
         self.maintenance_end = None if maintenance is None else maintenance.until
-        if maintenance is not None:
+        if cluster is not None and maintenance is not None:
             self._hold(cluster)
             self._leave_locks()
             self._advance(self._maintain(cluster, mandate, published))

@@ -161,8 +161,8 @@ class ZooKeeperServiceLock(ContenderLock):
 
         With ``stamp``, the stamp of the cluster version, the transaction also verifies that ``/hosts`` was not
         written since, and raises ``ConflictError`` if it was. ``maintenance`` is the data version of the node that
-        each begin of a maintenance writes, and is verified alike, as are
-        ``others``, the data versions of other nodes by path. The record stays until ``release``.
+        each begin of a maintenance writes, and is verified alike, as are ``others``, the data versions of other
+        nodes by path. The record stays until ``release``.
         """
         if not self._resumed and (self._node is None or self._session.id != self._session_id):
             raise LockLostError(f"the lock {self._directory} is lost: the session that held it has ended")

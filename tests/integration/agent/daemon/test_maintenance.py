@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import signal
+import time
 from typing import TYPE_CHECKING
 
 import pytest
