@@ -418,8 +418,8 @@ def _add_reads(router: APIRouter, kind: _Kind, one: str) -> None:
         record = find_record(adapters, subject)
         query = read_query(parameters)
         require_apps(query, record.intent)
-        shown = [each for each in record.instances if query.instance in {None, each.id}][-1:]
-        reports = read_reports(adapters, *shown)
+        shown = record.instance(query.instance)
+        reports = read_reports(adapters, *([] if shown is None else [shown]))
         clusters = frozenset(
             known for known in summaries_of(adapters.feed) if len(known) == len(ClusterIntents.METADATA)
         )
@@ -470,7 +470,7 @@ def _add_changes(router: APIRouter, kind: _Kind, one: str) -> None:
         acting = IntentAdapters.of_service(adapters)
         order = order_of(acting, Actor.of_user(adapters, user), subject, reason)
         record = record_of(adapters.feed, subject)
-        last = record.instances[-1] if record is not None and record.instances else None
+        last = None if record is None else record.instance()
         is_busy = last is not None and is_terminating(instance_resources(last, read_reports(adapters, last)))
         return refer_to(remove_intent(acting.commits, order, is_terminating=is_busy))
 

@@ -22,7 +22,7 @@ from zkdeployment.intents.rules.resources import ResourceRow, instance_resources
 from zkdeployment.intents.user_acts import offered_acts
 from zkdeployment.intents.views.listing import IntentListQuery, intent_part, intents_view, left_services_view
 from zkdeployment.intents.views.matrix import MatrixQuery, StatusCounts, status_counts
-from zkdeployment.intents.views.page import act_progress, intent_view, service_part, shown_instance
+from zkdeployment.intents.views.page import act_progress, intent_view, service_part
 from zkdeployment.service.access.identity import Reader
 from zkdeployment.service.api.commits import find_job
 from zkdeployment.service.dependencies import Adapters, ServerAdapters
@@ -150,7 +150,7 @@ def show_intent(request: Request, adapters: Adapters, user: Reader, names: str) 
     subject = tuple(names.split("/"))
     record = _record(request, adapters, subject)
     query = MatrixQuery.of_parameters(subject, _parameters(request))
-    instance = None if record is None else shown_instance(record, query)
+    instance = None if record is None else record.instance(query.instance)
     if record is None or (query.instance is not None and instance is None):
         what = f"intent {subject_text(subject)}" if record is None else f"instance {query.instance} of it"
         raise HTTPException(404, f"there is no published {what}")

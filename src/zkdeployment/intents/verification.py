@@ -191,11 +191,6 @@ def mirror_approvals(sync: SyncSettings, source: GitSource) -> GitApprovals | No
     )
 
 
-def approval_rules(sync: SyncSettings) -> tuple[ApprovalRule, ...] | None:
-    """Return the rules of approvals, ``None`` without a configured file; raises ``ConfigurationError``."""
-    return read_rules(sync.approval_rules)
-
-
 def approval_signer(key: Path, approvers: Path | None = None) -> ApprovalSigner:
     """Return the function that signs an approval of a subject with a key.
 

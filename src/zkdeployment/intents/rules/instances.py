@@ -39,10 +39,6 @@ def _bounded(text: object) -> str:
     return sanitize(text)[:_LONGEST]
 
 
-def _optional_text(text: object) -> str | None:
-    return None if text is None else _bounded(text)
-
-
 #: A text of an event.
 ShortText: TypeAlias = Annotated[str, Key(read=_bounded)]
 
@@ -72,7 +68,7 @@ class InstanceEvent(Record):
     revision: ShortText = ""
     reason: ShortText = ""
     content: ShortText = ""
-    approved_by: Annotated[str | None, Key(read=_optional_text)] = None
+    approved_by: ShortText | None = None
     approval_reason: ShortText = ""
     is_verified: bool = False
 
@@ -205,6 +201,11 @@ class IntentRecord:
     def snapshot(self) -> IntentSnapshot:
         """The intent with its published content."""
         return IntentSnapshot(self.intent, self.content)
+
+    def instance(self, number: int | None = None) -> IntentInstance | None:
+        """Return the instance with this id, by default the newest; ``None`` if the record has no such instance."""
+        found = [each for each in self.instances if number in {None, each.id}]
+        return found[-1] if found else None
 
     @property
     def awaits_final_status(self) -> bool:

@@ -78,7 +78,7 @@ class IntentOverview:
     @property
     def instance(self) -> IntentInstance | None:
         """The newest instance."""
-        return self.record.instances[-1] if self.record is not None and self.record.instances else None
+        return None if self.record is None else self.record.instance()
 
     def to_json(self) -> dict[str, Any]:
         """Return the intent as ``-o json`` prints it."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zkdeployment.base.deployment import Assignment, Deployment, DeploymentFailure
@@ -572,11 +573,9 @@ def _identity(intent: Intent) -> dict[str, str]:
 
 
 def _instance(record: IntentRecord, query: StatusQuery) -> IntentInstance | None:
-    if query.instance is None:
-        return record.instances[-1] if record.instances else None
-    for instance in record.instances:
-        if instance.id == query.instance:
-            return instance
+    instance = record.instance(query.instance)
+    if instance is not None or query.instance is None:
+        return instance
     ids = ", ".join(str(instance.id) for instance in record.instances) or "none"
     subject = subject_text(record.intent.subject)
     raise NotFoundError(f"{subject} has no instance {query.instance}; those that are recorded: {ids}")
@@ -590,10 +589,10 @@ def _apps(rows: Sequence[ResourceRow], output: StatusOutput) -> list[dict[str, A
             "app-name": app,
             "clusters": [
                 {"name": cluster, "resources": [resource(row) for row in of_cluster]}
-                for cluster, of_cluster in groupby(of_app, key=_cluster)
+                for cluster, of_cluster in groupby(of_app, key=attrgetter("cluster"))
             ],
         }
-        for app, of_app in groupby(rows, key=_app)
+        for app, of_app in groupby(rows, key=attrgetter("app"))
     ]
 
 
@@ -632,11 +631,3 @@ _OUTPUTS: Mapping[StatusOutput, Callable[[ResourceRow], dict[str, Any]]] = {
     StatusOutput.DETAIL: _detailed,
     StatusOutput.RSYNC: _wanted,
 }
-
-
-def _app(row: ResourceRow) -> str:
-    return row.app
-
-
-def _cluster(row: ResourceRow) -> str:
-    return row.cluster

@@ -96,7 +96,7 @@ def judge_change(
     for subject in sorted({*published, *new}):
         before, after = published.get(subject), new.get(subject)
         if old is None and after is not None:
-            outcome: _Outcome = _first_effects(after)
+            outcome: _Outcome = frozenset({IntentEffect.BEGIN_INSTANCE}) if after.state.is_active else _NO_EFFECTS
         else:
             outcome = _judge(before, after, is_terminating=subject in terminating, approved=approved.get(subject))
         if isinstance(outcome, IntentRefusal):
@@ -104,10 +104,6 @@ def judge_change(
         elif outcome:
             effects[subject] = outcome
     return IntentJudgement(tuple(refusals), effects)
-
-
-def _first_effects(snapshot: IntentSnapshot) -> frozenset[IntentEffect]:
-    return frozenset({IntentEffect.BEGIN_INSTANCE}) if snapshot.state.is_active else _NO_EFFECTS
 
 
 def _judge(
@@ -361,7 +357,8 @@ def change_intents(
     )
     refusals = (*judged.refusals, *_refusals(after, objections, {refusal.subject for refusal in judged.refusals}))
     if refusals:
-        raise RefusedError(refusal_text(revision, refusals))
+        heading = f"revision {revision} is not published: it breaks the life cycle of intents:"
+        raise RefusedError("\n  ".join([heading, *map(str, refusals)]))
     begun = (subject for subject, effects in judged.effects.items() if IntentEffect.BEGIN_INSTANCE in effects)
     finals = {
         subject: final_status(published[subject].instances[-1], reports)
@@ -412,12 +409,6 @@ def with_final_status(record: IntentRecord, reports: FleetReports) -> IntentReco
 def approved_contents(records: Iterable[IntentRecord]) -> dict[IntentSubject, IntentContent]:
     """Return the contents that the published approvals cover, if they are known."""
     return {record.intent.subject: record.approved for record in records if record.approved is not None}
-
-
-def refusal_text(revision: Revision, refusals: Iterable[IntentRefusal]) -> str:
-    """Return the message for a revision that breaks the life cycle, with one refusal on each line."""
-    heading = f"revision {revision} is not published: it breaks the life cycle of intents:"
-    return "\n  ".join([heading, *map(str, refusals)])
 
 
 def _refusals(

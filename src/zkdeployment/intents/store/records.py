@@ -403,11 +403,6 @@ _MOST = 200
 _BYTES = 128 * 1024
 
 
-def read_former(session: Session, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
-    """Return the instances of removed documents of an intent, oldest first."""
-    return _history(session.get(_former_path(subject_name(subject))))
-
-
 def removed_histories(session: Session, names: Iterable[str]) -> dict[str, tuple[InstanceHistory, ...]]:
     """Return the instances of the intents at these nodes, whose removal is due."""
     found = {name: read_record(session, tuple(map(unquote, name.split(":")))) for name in sorted(names)}
@@ -498,4 +493,4 @@ class ZooKeeperIntents:
 
     def former(self, subject: IntentSubject) -> tuple[InstanceHistory, ...]:
         """Return the instances of documents of an intent that were removed, oldest first."""
-        return read_former(self._session, subject)
+        return _history(self._session.get(_former_path(subject_name(subject))))

@@ -336,14 +336,10 @@ def status(connection: Servers, subject: IntentSubject, form: str, **filters: tu
 
 def _reports(operator: OperatorAdapters, record: IntentRecord, query: StatusQuery) -> FleetReports:
     """Return the reports for the instance in a query; nothing is read if no instance needs them."""
-    shown = [
-        instance
-        for instance in record.instances
-        if instance.id == query.instance or (query.instance is None and instance is record.instances[-1])
-    ]
-    if not shown or (query.lists_instances and query.instance is None):
+    shown = record.instance(query.instance)
+    if shown is None or (query.lists_instances and query.instance is None):
         return FleetReports(ReportedHosts(()))
-    return reports_of_instance(operator, shown[0])
+    return reports_of_instance(operator, shown)
 
 
 def _show(body: dict[str, Any], subject: IntentSubject, query: StatusQuery) -> None:

@@ -28,7 +28,7 @@ from zkdeployment.intents.rules.resources import InstanceProgress, instance_prog
 from zkdeployment.intents.rules.revisions import intent_snapshots
 from zkdeployment.intents.store.host_reports import read_reports
 from zkdeployment.intents.store.records import ZooKeeperIntents
-from zkdeployment.intents.verification import approval_rules
+from zkdeployment.intents.verification import read_rules
 from zkdeployment.publishing.rules.review import review
 from zkdeployment.publishing.settings import SyncSettings
 
@@ -101,7 +101,7 @@ def _approval_rules(config: Path | None) -> tuple[ApprovalRule, ...] | None:
     """Return the rules of approvals, if the configuration has readable ones."""
     sync = _sync_settings(config)
     try:
-        return None if sync is None else approval_rules(sync)
+        return None if sync is None else read_rules(sync.approval_rules)
     except ConfigurationError as error:
         echo(f"cannot read the rules of approvals, so approvals are not counted: {error}", err=True)
         return None

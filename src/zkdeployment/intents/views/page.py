@@ -178,13 +178,6 @@ class IntentView:
     events: tuple[InstanceEventLine, ...] = ()
 
 
-def shown_instance(record: IntentRecord, query: MatrixQuery) -> IntentInstance | None:
-    """Return the instance that a view shows; ``None`` if the intent does not have this instance."""
-    if query.instance is None:
-        return record.instances[-1] if record.instances else None
-    return next((instance for instance in record.instances if instance.id == query.instance), None)
-
-
 def intent_view(  # noqa: PLR0913  what the page of an intent is made of
     record: IntentRecord,
     query: MatrixQuery,
@@ -202,7 +195,7 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
     ``rows`` are the resources of the instance that it shows, ``finals`` the final statuses of instances by id.
     ``job`` is the act after which the page is shown, ``approvals`` the counts of approvals for each rule.
     """
-    intent, instance, counts = record.intent, shown_instance(record, query), status_counts(rows)
+    intent, instance, counts = record.intent, record.instance(query.instance), status_counts(rows)
     is_newest = instance is not None and instance is record.instances[-1]
     newest = counts if is_newest else None
     lines = tuple(
@@ -224,7 +217,7 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
         acts=acts,
         job=act_progress(job),
         approval=intent.approval,
-        approvals=tuple(_approval_line(count, now) for count in approvals),
+        approvals=tuple(ApprovalLine(str(count), moment(count.expires, now)) for count in approvals),
         difference=_difference(record),
         matrix=None if instance is None else intent_matrix(rows, query),
         cell=None if instance is None else cell_view(rows, query, instance, reports),
@@ -232,10 +225,6 @@ def intent_view(  # noqa: PLR0913  what the page of an intent is made of
         shown=next((line for line in lines if line.shown), None),
         events=() if instance is None else tuple(_event_line(event, now) for event in reversed(instance.events)),
     )
-
-
-def _approval_line(count: ApprovalCount, now: float) -> ApprovalLine:
-    return ApprovalLine(str(count), moment(count.expires, now))
 
 
 def _rollback(record: IntentRecord, instance: IntentInstance) -> str:

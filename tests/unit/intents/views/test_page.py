@@ -30,7 +30,6 @@ from zkdeployment.intents.views.matrix import APPS_SHOWN, MatrixQuery, cell_view
 from zkdeployment.intents.views.page import (
     intent_view,
     service_part,
-    shown_instance,
     shown_lines,
     with_approved_content,
 )
@@ -147,9 +146,9 @@ def test_the_page_has_its_instances_with_their_final_status():
     ]
     assert counted(shown.instances[1].counts.rsync)[0] == ("Retrying", 2)
     assert shown.instances[0].counts is None
-    assert shown_instance(record, replace(QUERY, instance=5)) == former
-    assert shown_instance(record, replace(QUERY, instance=9)) is None
-    assert shown_instance(recorded(GROUP, IntentState.CREATED), QUERY) is None
+    assert record.instance(5) == former
+    assert record.instance(9) is None
+    assert recorded(GROUP, IntentState.CREATED).instance() is None
 
 
 def test_a_change_since_the_approval_is_shown_in_lines():
