@@ -203,7 +203,8 @@ def approval_key(key: Path | None) -> ApprovalSigner | None:
 @contextlib.contextmanager
 def open_terminal(connection: Servers, sign: ApprovalSigner | None = None) -> Iterator[IntentAdapters]:
     """Yield the adapters of acts on intents by the person at this terminal."""
-    with open_operator(connection) as operator, open_commits(_settings()) as commits:
+    settings = _settings()
+    with open_operator(connection) as operator, open_commits(settings) as commits:
         yield IntentAdapters(operator, commits, terminal_author(current_user()), sign)
 
 
