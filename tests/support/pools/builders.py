@@ -12,23 +12,38 @@ from zkdeployment.base.errors import ConflictError
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode, fail
-from zkdeployment.pools.rules.snapshot import PoolChange
+from zkdeployment.pools.rules.queue import LendingFacts
+from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange, PoolSnapshot, SessionRequest
 from zkdeployment.service.users.user import NewUser, Role, TenantLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.pools.rules.snapshot import PoolSnapshot, TenantSession
+    from zkdeployment.pools.rules.snapshot import TenantSession
     from zkdeployment.pools.store.store import ZooKeeperPools
     from zkdeployment.service.dependencies import ServerAdapters
-    from zkdeployment.service.users.user import IssuedKey
+    from zkdeployment.service.users.user import IssuedKey, User
     from zkdeployment.service.users.user_store import ZooKeeperUsers
 
 
 def make_node(number: int = 1, state: NodeState = NodeState.READY, **fields: Any) -> PoolNode:
     """Return a node of a pool."""
     return PoolNode(**{"created_at": 1.0, "changed": 1.0, **fields}, id=number, state=state)
+
+
+def make_request(number: int, tenant: User, *specs: NodesSpec, **fields: Any) -> SessionRequest:
+    """Return a request of a tenant that does not wait."""
+    return SessionRequest(
+        **{"created_at": 1.0, "expires_at": 1.0, **fields}, id=number, tenant=tenant.id, specs=specs
+    )
+
+
+def lending_facts(
+    pools: PoolConfiguration, tenant: User, nodes: Iterable[PoolNode], now: float = 10.0, **fields: Any
+) -> LendingFacts:
+    """Return the facts on which a request of a tenant is decided."""
+    return LendingFacts(PoolSnapshot({node.id: node for node in nodes}), pools, {tenant.id: tenant}, now, **fields)
 
 
 _HOUR = 3600.0

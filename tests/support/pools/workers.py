@@ -6,6 +6,7 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
+from support.pools.builders import make_request
 from support.waiting import wait_until
 from zkdeployment.base.daemon.control import Control
 from zkdeployment.base.machine.systemd import SystemdNotifier
@@ -17,8 +18,8 @@ from zkdeployment.pools.documents import FORM, AnsibleMechanism, RoleMechanism
 from zkdeployment.pools.mechanisms.ansible import AnsiblePlaybooks
 from zkdeployment.pools.mechanisms.role_nodes import RoleNodes
 from zkdeployment.pools.rules.node import NodeState, PoolNode
-from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
-from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange, PoolSnapshot, TenantSession, WaitingRequest
+from zkdeployment.pools.rules.queue import LendingFacts, Reservation, reserve
+from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange, PoolSnapshot, SessionRequest, TenantSession
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
 from zkdeployment.pools.store.store import ZooKeeperPools
@@ -77,17 +78,20 @@ class PoolFleet:
         """Reserve nodes for a session, as a request does that dies right after that; ``None``: too few nodes."""
         read = self.store.read()
         specs = tuple(NodesSpec(pool, quantity) for pool, quantity in quantities.items())
-        wanted = SessionRequest(self.store.take_ids(1)[0], tenant, specs, read.held(tenant.id), by=tenant.name)
-        given = reserve(wanted, self.store.configuration(), tuple(read.nodes.values()), self.clock.now())
+        now = self.clock.now()
+        wanted = make_request(
+            self.store.take_ids(1)[0], tenant, *specs, created_at=now, expires_at=now, requested_by=tenant.name
+        )
+        given = reserve(wanted, LendingFacts(read, self.store.configuration(), {tenant.id: tenant}, now))
         if not isinstance(given, Reservation):
             return None
         self.store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
         return given.session
 
-    def queue(self, tenant: User, wait: float, **quantities: int) -> WaitingRequest:
+    def queue(self, tenant: User, wait: float, **quantities: int) -> SessionRequest:
         """Put a request into the queue, as a client does that dies right after that."""
         now, specs = self.clock.now(), tuple(NodesSpec(pool, quantity) for pool, quantity in quantities.items())
-        request = WaitingRequest(
+        request = SessionRequest(
             id=self.store.take_ids(1)[0], tenant=tenant.id, specs=specs, created_at=now, expires_at=now + wait
         )
         self.store.commit(PoolChange(waiting=(request,)), PoolSnapshot())

@@ -22,23 +22,22 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, PoolNode
 from zkdeployment.pools.rules.queue import (
+    LendingFacts,
     RequestPlace,
     RequestProblem,
-    RequestQueue,
     RequestRefusal,
     Reservation,
-    SessionRequest,
+    grant_at_once,
     queueing_problem,
     ready_by_pool,
     request_queue,
-    reserve,
 )
 from zkdeployment.pools.rules.snapshot import (
     NodesSpec,
     PoolChange,
     PoolSnapshot,
+    SessionRequest,
     TenantSession,
-    WaitingRequest,
     effective_limits,
     new_expiry,
     retire,
@@ -46,7 +45,7 @@ from zkdeployment.pools.rules.snapshot import (
 from zkdeployment.service.users.user import Right, User
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from zkdeployment.pools.documents import PoolConfiguration
     from zkdeployment.pools.opening import PoolAdapters
@@ -58,8 +57,8 @@ if TYPE_CHECKING:
 RESERVING = 10.0
 
 
-def reserve_nodes(request: SessionRequest, adapters: PoolAdapters) -> Reservation | RequestRefusal:
-    """Reserve nodes for a new request, whose id is 0.
+def reserve_nodes(request: SessionRequest, tenant: User, adapters: PoolAdapters) -> Reservation | RequestRefusal:
+    """Reserve nodes for a new request of a tenant, ranked among the requests that wait.
 
     Raises ``UnreachableError`` if it remains unknown whether the nodes are reserved. All attempts write the same
     session, so at most one of them succeeds, even if ZooKeeper executes an attempt whose answer was lost after a
@@ -73,9 +72,7 @@ def reserve_nodes(request: SessionRequest, adapters: PoolAdapters) -> Reservatio
         try:
             read = store.read()
             found = _find(request.id, adapters) if lost else None
-            tenant = request.tenant.id
-            wanted = replace(request, held=read.held(tenant), held_by_pool=read.held_by_pool(tenant))
-            given = found or _choose(wanted, configuration, adapters, read, attempt)
+            given = found or _choose(request, tenant, configuration, adapters, read, attempt)
         except UnreachableError:
             if lost is None or clock.monotonic() >= deadline:
                 raise
@@ -107,27 +104,16 @@ def _without_success(lost: UnreachableError | None) -> RequestRefusal:
 
 def _choose(
     request: SessionRequest,
+    tenant: User,
     configuration: PoolConfiguration,
     adapters: PoolAdapters,
     read: PoolSnapshot,
     attempt: int,
 ) -> Reservation | RequestRefusal:
-    """Return the reservation or the refusal of a request; ids are taken only if nodes are ready.
-
-    A request does not overtake requests that wait for nodes of its pools.
-    """
-    given = reserve(
-        request,
-        configuration,
-        read.nodes.values(),
-        adapters.clock.now(),
-        offset=attempt and request.id,
-        away=_away(read, adapters),
-    )
-    awaited = _awaited(read, configuration, adapters) & request.wanted.keys()
-    if isinstance(given, Reservation) and awaited:
-        message = f"can't reserve nodes: other requests wait for nodes of {', '.join(sorted(awaited))}; wait, too"
-        return RequestRefusal(RequestProblem.TOO_FEW, message)
+    """Return the reservation or the refusal of a request; ids are taken only if nodes are ready."""
+    tenants = (_users(adapters) if read.waiting else {}) | {tenant.id: tenant}
+    facts = LendingFacts(read, configuration, tenants, adapters.clock.now(), _away(read, adapters))
+    given = grant_at_once(request, facts, offset=attempt and request.id)
     if isinstance(given, RequestRefusal) or request.id:
         return given
     number = adapters.store.take_ids(1)[0]
@@ -139,21 +125,12 @@ def _choose(
 def _find(number: int, adapters: PoolAdapters) -> Reservation | None:
     """Return the session that an earlier attempt has written, even if it has ended in the meantime."""
     session = adapters.store.session(number)
-    if session is None:
-        return None
-    nodes = map(adapters.store.node, session.nodes)
-    return Reservation(session, tuple(node for node in nodes if node is not None))
+    return None if session is None else Reservation(session, _nodes(session, adapters))
 
 
-def queue_now(read: PoolSnapshot, configuration: PoolConfiguration, adapters: PoolAdapters) -> RequestQueue:
-    """Return the present queue of requests, with the present users and quotas."""
-    users = {user.id: user for user in adapters.users.users()}
-    return request_queue(read, configuration, users, adapters.clock.now())
-
-
-def _awaited(read: PoolSnapshot, configuration: PoolConfiguration, adapters: PoolAdapters) -> frozenset[str]:
-    """Return the pools for whose nodes requests in the queue wait."""
-    return queue_now(read, configuration, adapters).awaited_pools() if read.waiting else frozenset()
+def _users(adapters: PoolAdapters) -> dict[int, User]:
+    """Return the present users, by id."""
+    return {user.id: user for user in adapters.users.users()}
 
 
 def _away(read: PoolSnapshot, adapters: PoolAdapters) -> frozenset[str]:
@@ -343,15 +320,15 @@ def request_session(
     nodes for too long; the session may then still begin later. Raises ``UnreachableError`` if it is not known
     whether the session exists; the list of sessions shows it later.
     """
-    request = SessionRequest(0, tenant, specs, 0, by, ssh_key, at=adapters.clock.now())
-    refusal = unfit(request)
+    request = new_request(tenant, specs, adapters, by=by, ssh_key=ssh_key)
+    refusal = unfit(request, tenant)
     if refusal is not None:
         return refusal
-    failed = _request_once(request, adapters, progress)
+    failed = _request_once(request, tenant, adapters, progress)
     for _ in range(_TRIES - 1):
         if isinstance(failed, SessionDetails) or not failed.others_may_do:
             break
-        outcome = _request_once(request, adapters, progress)
+        outcome = _request_once(request, tenant, adapters, progress)
         if isinstance(outcome, RequestRefusal) and not outcome.others_may_do:
             break  # the failure is more specific than a lack of other nodes
         failed = outcome
@@ -359,17 +336,17 @@ def request_session(
 
 
 def _request_once(
-    request: SessionRequest, adapters: PoolAdapters, progress: Callable[[SessionDetails], object]
+    request: SessionRequest, tenant: User, adapters: PoolAdapters, progress: Callable[[SessionDetails], object]
 ) -> SessionDetails | RequestRefusal:
     """Reserve nodes and wait until a worker has prepared them, or until one of them has failed."""
-    reserved = reserve_nodes(request, adapters)
+    reserved = reserve_nodes(request, tenant, adapters)
     if isinstance(reserved, RequestRefusal):
         return reserved
     number = reserved.session.id
-    current = adapters.users.user(request.tenant.name)
+    current = adapters.users.user(tenant.name)
     if current is None or current.is_retired:
-        _retire(number, adapters, SessionActor(request.by or ""))
-        return _tenant_retired(request.tenant)
+        _retire(number, adapters, SessionActor(request.requested_by or ""))
+        return _tenant_retired(tenant)
     details = SessionDetails(reserved.session, reserved.nodes)
     begun = await_worker(details.session, adapters, lambda: progress(details))
     return begun if isinstance(begun, RequestRefusal) else SessionDetails(begun, _nodes(begun, adapters))
@@ -417,9 +394,30 @@ def retire_sessions_of(tenant: int, adapters: PoolAdapters, actor: SessionActor)
                 continue
 
 
-def unfit(request: SessionRequest) -> RequestRefusal | None:
+def new_request(
+    tenant: User,
+    specs: tuple[NodesSpec, ...],
+    adapters: PoolAdapters,
+    *,
+    by: str,
+    ssh_key: str | None,
+    wait: float = 0.0,
+) -> SessionRequest:
+    """Return a new request without an id, which may wait for ``wait`` seconds."""
+    now = adapters.clock.now()
+    return SessionRequest(
+        id=0,
+        tenant=tenant.id,
+        specs=specs,
+        created_at=now,
+        expires_at=now + wait,
+        requested_by=by,
+        ssh_key=ssh_key,
+    )
+
+
+def unfit(request: SessionRequest, tenant: User) -> RequestRefusal | None:
     """Return why a request can never get a session; ``None`` if it can."""
-    tenant = request.tenant
     if tenant.is_retired:
         return _tenant_retired(tenant)
     if tenant.ssh_key is None and request.ssh_key is None:
@@ -465,11 +463,8 @@ def _change(
 
 
 def _nodes(session: TenantSession, adapters: PoolAdapters) -> tuple[PoolNode, ...]:
-    return tuple(_present(map(adapters.store.node, session.nodes)))
-
-
-def _present(nodes: Iterable[PoolNode | None]) -> Iterable[PoolNode]:
-    return (node for node in nodes if node is not None)
+    nodes = map(adapters.store.node, session.nodes)
+    return tuple(node for node in nodes if node is not None)
 
 
 def _record(adapters: PoolAdapters, actor: SessionActor, what: str) -> None:
@@ -509,7 +504,7 @@ class QueuedRequest:
     ``place`` is the place in the queue, while the request waits.
     """
 
-    request: WaitingRequest | None = None
+    request: SessionRequest | None = None
     place: RequestPlace | None = None
     session: SessionDetails | None = None
 
@@ -522,28 +517,20 @@ def queue_request(
     wait: float,
     by: str,
     ssh_key: str | None = None,
-) -> WaitingRequest | RequestRefusal:
+) -> SessionRequest | RequestRefusal:
     """Put a request into the queue for ``wait`` seconds and return it, or return why it cannot wait.
 
     ``ssh_key`` is as for ``request_session``. Raises ``UnreachableError`` if it is not known whether the request
     is in the queue; the list of waiting requests shows it later.
     """
-    asked = SessionRequest(0, tenant, specs, 0, by, ssh_key)
-    refusal = unfit(asked)
+    request = new_request(tenant, specs, adapters, by=by, ssh_key=ssh_key, wait=wait)
+    refusal = unfit(request, tenant)
     if refusal is None:
-        refusal = queueing_problem(asked, adapters.store.configuration(), adapters.store.read().waiting.values())
+        present = adapters.store.read().waiting.values()
+        refusal = queueing_problem(request, tenant, adapters.store.configuration(), present)
     if refusal is not None:
         return refusal
-    now = adapters.clock.now()
-    request = WaitingRequest(
-        id=adapters.store.take_ids(1)[0],
-        tenant=tenant.id,
-        specs=specs,
-        created_at=now,
-        expires_at=now + wait,
-        requested_by=by,
-        ssh_key=ssh_key,
-    )
+    request = replace(request, id=adapters.store.take_ids(1)[0])
     _write_new(request, adapters)
     return request
 
@@ -587,7 +574,7 @@ def find_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> Qu
     raise NotFoundError(f"there is no request {number}; expected the id of a waiting request, as lists show it")
 
 
-def cancel_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> WaitingRequest:
+def cancel_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> SessionRequest:
     """End the wait of a request and return it; the request reserves nothing.
 
     Raises ``NotFoundError``, ``ForbiddenError``, ``RetiredError`` if its wait has ended without a session, and
@@ -599,10 +586,7 @@ def cancel_request(number: int, adapters: PoolAdapters, actor: SessionActor) -> 
     ended = _end_request(number, adapters, f"{actor.by} cancelled it") if state.request is not None else None
     if ended is None:
         raise RefusedError(f"request {number} waits no more: session {number} has its nodes; retire the session")
-    if actor.tenant is None:
-        adapters.acts.record(
-            Act(by=actor.by, what=f"cancel request {number}", reason="", time=adapters.clock.now())
-        )
+    _record(adapters, actor, f"cancel request {number}")
     return ended
 
 
@@ -615,29 +599,30 @@ def waiting_requests(adapters: PoolAdapters, actor: SessionActor) -> tuple[Reque
     return tuple(place for place in places.values() if actor.tenant in {None, place.request.tenant})
 
 
-def _place(request: WaitingRequest, adapters: PoolAdapters) -> RequestPlace | None:
+def _place(request: SessionRequest, adapters: PoolAdapters) -> RequestPlace | None:
     read = adapters.store.read()
     return _places(read, adapters).get(request.id)
 
 
 def _places(read: PoolSnapshot, adapters: PoolAdapters) -> Mapping[int, RequestPlace]:
     """Return the places of the waiting requests, by id."""
-    ready = ready_by_pool(read.nodes.values(), _away(read, adapters))
-    return queue_now(read, adapters.store.configuration(), adapters).places(ready)
+    away, now = _away(read, adapters), adapters.clock.now()
+    facts = LendingFacts(read, adapters.store.configuration(), _users(adapters), now, away)
+    return request_queue(facts).places(ready_by_pool(read.nodes.values(), away))
 
 
-def _check_owner(request: WaitingRequest, actor: SessionActor) -> None:
+def _check_owner(request: SessionRequest, actor: SessionActor) -> None:
     if actor.tenant not in {None, request.tenant}:
         raise ForbiddenError(f"request {request.id} belongs to another tenant")
 
 
-def _end(request: WaitingRequest) -> str:
+def _end(request: SessionRequest) -> str:
     return f"request {request.id} ended without a session: {request.outcome}"
 
 
-def _end_request(number: int, adapters: PoolAdapters, outcome: str) -> WaitingRequest | None:
+def _end_request(number: int, adapters: PoolAdapters, outcome: str) -> SessionRequest | None:
     """End a request that waits, and return it; ``None`` if it does not wait."""
-    ended: WaitingRequest | None = None
+    ended: SessionRequest | None = None
 
     def decide(read: PoolSnapshot) -> PoolChange | None:
         nonlocal ended
@@ -650,7 +635,7 @@ def _end_request(number: int, adapters: PoolAdapters, outcome: str) -> WaitingRe
     return ended if adapters.commit(f"request {number}", decide) else None
 
 
-def _write_new(request: WaitingRequest, adapters: PoolAdapters) -> None:
+def _write_new(request: SessionRequest, adapters: PoolAdapters) -> None:
     """Write a new request exactly once, even if answers of ZooKeeper are lost."""
     deadline = adapters.clock.monotonic() + RESERVING
     while True:

@@ -7,13 +7,14 @@ get no nodes of their pools. Among the others, the request of the tenant with th
 first, then the older one. A request never gets nodes of a pool for which an earlier request of the same tenant
 waits. The next request is the first one in this order for which nodes are ready. Therefore an admissible request
 whose pools get enough nodes is served: after ``OVERDUE`` seconds, only the limited number of older requests get
-nodes of its pools before it.
+nodes of its pools before it. A request that may not wait is ranked in the same way, and is refused unless it gets
+nodes at once.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -26,13 +27,12 @@ from zkdeployment.pools.rules.snapshot import (
     NodeProperty,
     NodesSpec,
     PoolSnapshot,
+    SessionRequest,
     TenantSession,
-    WaitingRequest,
     effective_limits,
     meets,
     unknown_property,
     unmet_property,
-    wanted_nodes,
 )
 
 if TYPE_CHECKING:
@@ -53,18 +53,18 @@ class Quotas:
     total: int | None = None
     pools: Mapping[str, int] = field(default_factory=dict)
 
-    def problem(self, held: int, held_by_pool: Mapping[str, int], wanted: Counter[str]) -> str | None:
-        """Return the quota that a request for ``wanted`` nodes exceeds, or ``None``.
+    def problem(self, held: Counter[str], wanted: Counter[str]) -> str | None:
+        """Return the quota that a request for ``wanted`` nodes exceeds, or ``None``; nodes are counted by pool.
 
-        ``held`` is the number of nodes in the tenant's sessions.
+        ``held`` are the nodes in the tenant's sessions.
         """
         more = wanted.total()
-        if self.total is not None and held + more > self.total:
-            return _excess("", more, held, self.total)
+        if self.total is not None and held.total() + more > self.total:
+            return _excess("", more, held.total(), self.total)
         for pool, quantity in wanted.items():
-            most, present = self.pools.get(pool), held_by_pool.get(pool, 0)
-            if most is not None and present + quantity > most:
-                return _excess(f"the pool {pool}: ", quantity, present, most)
+            most = self.pools.get(pool)
+            if most is not None and held[pool] + quantity > most:
+                return _excess(f"the pool {pool}: ", quantity, held[pool], most)
         return None
 
 
@@ -124,53 +124,32 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRequest:
-    """A tenant's request.
+class LendingFacts:
+    """The facts on which requests are decided at the time ``now``.
 
-    ``held`` is the number of nodes in the tenant's active sessions, in all and ``held_by_pool``. ``by`` names the
-    requester: the tenant or an operator. ``ssh_key`` has the public keys for this session, one in each line;
-    ``None``: the keys of the tenant. ``at`` is the time of the request, in seconds since the epoch; ``None``: now.
-    ``waited`` is the request in the queue from which this one comes.
+    ``tenants`` are the users by id. ``away`` are the ids of hosts that are not registered or in maintenance.
     """
 
-    id: int
-    tenant: User
-    specs: tuple[NodesSpec, ...]
-    held: int
-    by: str | None = None
-    ssh_key: str | None = None
-    held_by_pool: Mapping[str, int] = field(default_factory=dict)
-    at: float | None = None
-    waited: WaitingRequest | None = None
-
-    @property
-    def wanted(self) -> Counter[str]:
-        """The number of nodes by pool."""
-        return wanted_nodes(self.specs)
+    pools: PoolSnapshot
+    configuration: PoolConfiguration
+    tenants: Mapping[int, User]
+    now: float
+    away: Collection[str] = ()
 
 
-def reserve(
-    request: SessionRequest,
-    configuration: PoolConfiguration,
-    nodes: Collection[PoolNode],
-    now: float,
-    *,
-    offset: int = 0,
-    away: Collection[str] = (),
-) -> Reservation | RequestRefusal:
+def reserve(request: SessionRequest, facts: LendingFacts, *, offset: int = 0) -> Reservation | RequestRefusal:
     """Return the session that a request gets, with the nodes that it reserves, or the refusal.
 
     The nodes that have been ready longest come first, after a skip of ``offset`` nodes: concurrent requests with
-    different offsets rarely choose the same nodes. ``away`` are the ids of hosts that are not registered or in
-    maintenance. Admins have no quota.
+    different offsets rarely choose the same nodes. Admins have no quota.
     """
-    limits = effective_limits(request.tenant, configuration.defaults)
+    tenant, configuration, now = facts.tenants[request.tenant], facts.configuration, facts.now
+    limits, nodes = effective_limits(tenant, configuration.defaults), facts.pools.nodes.values()
     wanted = request.wanted
-    total = wanted.total()
-    problem = quotas_of(request.tenant, configuration).problem(request.held, request.held_by_pool, wanted)
+    problem = quotas_of(tenant, configuration).problem(facts.pools.held_by_pool(tenant.id), wanted)
     if problem is not None:
         return RequestRefusal(RequestProblem.QUOTA, problem)
-    if (problem := size_problem(request, total)) is not None:
+    if (problem := size_problem(request, tenant)) is not None:
         return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {problem}")
     chosen: list[PoolNode] = []
     for spec in _combined(request.specs):
@@ -179,34 +158,34 @@ def reserve(
             message = f"there is no pool {spec.pool!a}; the pools are: {known}"
             return RequestRefusal(RequestProblem.NO_POOL, message)
         taken = {node.id for node in chosen}
-        ready = [node for node in _ready(nodes, spec, away) if node.id not in taken]
+        ready = [node for node in _ready(nodes, spec, facts.away) if node.id not in taken]
         if len(ready) < spec.quantity:
             return _shortage(spec, nodes, len(ready))
         start = offset % len(ready)
         chosen += (ready[start:] + ready[:start])[: spec.quantity]
-    waited = request.waited
     session = TenantSession(
         id=request.id,
-        tenant=request.tenant.id,
+        tenant=tenant.id,
         specs=request.specs,
         nodes=tuple(node.id for node in chosen),
         created_at=now,
         expires_at=now + limits.session_lifetime,
         leased=tuple(LeasedNode(node.id, node.pool or "", node.hostname, node.ipaddr) for node in chosen),
-        requested_by=request.by,
+        requested_by=request.requested_by,
         ssh_key=request.ssh_key,
-        requested_at=now if request.at is None else request.at,
-        waiting_until=None if waited is None else waited.expires_at,
-        failures=0 if waited is None else waited.failures,
+        requested_at=request.created_at,
+        waiting_until=request.expires_at if request.may_wait else None,
+        failures=request.failures,
     )
     return Reservation(session, tuple(_reserved(node, session.id, wanted, now) for node in chosen))
 
 
-def size_problem(request: SessionRequest, total: int) -> str | None:
+def size_problem(request: SessionRequest, tenant: User) -> str | None:
     """Return why a session would have too many nodes, given that each node's record has all its keys."""
+    total = request.wanted.total()
     if total > MOST_NODES:
         return f"{total} requested, but a session has {MOST_NODES} at most; request several sessions"
-    length = len(request.ssh_key or request.tenant.ssh_key or "")
+    length = len(request.ssh_key or tenant.ssh_key or "")
     if length and total > (most := _MOST_KEY_TEXT // length):
         return (
             f"{total} requested, but a session with SSH keys of {length} characters has {most} at most; request"
@@ -287,7 +266,7 @@ class PoolPlace(Record):
 class RequestPlace:
     """The state of a request that waits: its place for each pool, an exceeded quota, or an unmet demand."""
 
-    request: WaitingRequest
+    request: SessionRequest
     pools: tuple[PoolPlace, ...]
     excess: str | None
 
@@ -304,35 +283,32 @@ class RequestQueue:
 
     def __init__(
         self,
-        requests: Iterable[WaitingRequest],
+        requests: Iterable[SessionRequest],
         standings: Mapping[int, TenantStanding],
         now: float,
         unmet: Mapping[int, str],
     ) -> None:
         self._standings, self._now, self._unmet = standings, now, unmet
-        by_age = sorted(
-            (request for request in requests if request.is_waiting), key=lambda found: (found.created_at, found.id)
-        )
+        by_age = sorted((request for request in requests if request.is_waiting), key=_age)
         self._excess = dict(self._excesses(by_age))
         self.requests = tuple(sorted(by_age, key=self._rank))
 
-    def next_grant(self, is_ready: Callable[[WaitingRequest], bool]) -> WaitingRequest | None:
-        """Return the request that gets nodes now; ``is_ready`` is whether nodes are ready for a request."""
+    def grants(self, is_ready: Callable[[SessionRequest], bool]) -> Iterator[SessionRequest]:
+        """Yield the requests that get nodes now, no two of the same pool.
+
+        ``is_ready`` is whether nodes are ready for a request.
+        """
         blocked: set[str] = set()
         own: set[tuple[int, str]] = set()
         for request in self._admissible():
             wanted = request.wanted
             is_first = blocked.isdisjoint(wanted) and own.isdisjoint((request.tenant, pool) for pool in wanted)
-            if is_first and is_ready(request):
-                return request
+            is_granted = is_first and is_ready(request)
+            if is_granted:
+                yield request
             own.update((request.tenant, pool) for pool in wanted)
-            if self._is_overdue(request):
+            if is_granted or self._is_overdue(request):
                 blocked |= wanted.keys()
-        return None
-
-    def awaited_pools(self) -> frozenset[str]:
-        """Return the pools for which admissible requests wait; other requests get no nodes of these pools."""
-        return frozenset(pool for request in self._admissible() for pool in request.wanted)
 
     def places(self, ready: Mapping[str, int]) -> dict[int, RequestPlace]:
         """Return the place or the obstacle of each request, by id, in the order of the queue."""
@@ -348,10 +324,10 @@ class RequestQueue:
             places[request.id] = RequestPlace(request, pools, self._excess.get(request.id))
         return places
 
-    def _admissible(self) -> Iterator[WaitingRequest]:
+    def _admissible(self) -> Iterator[SessionRequest]:
         return (request for request in self.requests if self._excess.get(request.id) is None)
 
-    def _excesses(self, by_age: Iterable[WaitingRequest]) -> Iterator[tuple[int, str | None]]:
+    def _excesses(self, by_age: Iterable[SessionRequest]) -> Iterator[tuple[int, str | None]]:
         """Yield the quota that each request exceeds, counted with the earlier requests of its tenant."""
         held = {tenant: standing.held.copy() for tenant, standing in self._standings.items()}
         for request in by_age:
@@ -360,36 +336,39 @@ class RequestQueue:
                 yield request.id, "the tenant is unknown"
                 continue
             own = held[request.tenant]
-            excess = standing.quotas.problem(own.total(), own, request.wanted)
+            excess = standing.quotas.problem(own, request.wanted)
             yield request.id, excess or self._unmet.get(request.id)
             own.update(request.wanted)
 
-    def _is_overdue(self, request: WaitingRequest) -> bool:
+    def _is_overdue(self, request: SessionRequest) -> bool:
         return self._now - request.created_at >= OVERDUE
 
-    def _rank(self, request: WaitingRequest) -> tuple[bool, float, float, int]:
+    def _rank(self, request: SessionRequest) -> tuple[bool, float, tuple[float, bool, int]]:
         is_overdue = self._is_overdue(request) and self._excess[request.id] is None
         standing = self._standings.get(request.tenant)
         share = 0.0 if is_overdue or standing is None else standing.share
-        return not is_overdue, share, request.created_at, request.id
+        return not is_overdue, share, _age(request)
 
 
-def request_queue(
-    read: PoolSnapshot, configuration: PoolConfiguration, tenants: Mapping[int, User], now: float
-) -> RequestQueue:
-    """Return the queue at a moment; ``tenants`` are the users by id."""
-    standings = {}
-    for number in {request.tenant for request in read.waiting.values()} & tenants.keys():
-        quotas = quotas_of(tenants[number], configuration)
-        measure = configuration.defaults.node_quota if quotas.total is None else quotas.total
+def _age(request: SessionRequest) -> tuple[float, bool, int]:
+    """Return the rank of a request by age; of the same moment, a request without an id is the youngest."""
+    return request.created_at, not request.id, request.id
+
+
+def request_queue(facts: LendingFacts) -> RequestQueue:
+    """Return the queue at a moment."""
+    read, standings = facts.pools, {}
+    for number in {request.tenant for request in read.waiting.values()} & facts.tenants.keys():
+        quotas = quotas_of(facts.tenants[number], facts.configuration)
+        measure = facts.configuration.defaults.node_quota if quotas.total is None else quotas.total
         standings[number] = TenantStanding(read.held_by_pool(number), quotas, measure)
     unmet = {
         request.id: problem for request in read.waiting.values() if (problem := _unmet(request, read)) is not None
     }
-    return RequestQueue(read.waiting.values(), standings, now, unmet)
+    return RequestQueue(read.waiting.values(), standings, facts.now, unmet)
 
 
-def _unmet(request: WaitingRequest, read: PoolSnapshot) -> str | None:
+def _unmet(request: SessionRequest, read: PoolSnapshot) -> str | None:
     """Return the demand of a request that no node of its pool meets, in any state of the nodes."""
     nodes = [*read.nodes.values()] if any(spec.properties for spec in request.specs) else []
     problems = (
@@ -420,7 +399,7 @@ MOST_OF_TENANT = 50
 
 
 def queueing_problem(
-    request: SessionRequest, configuration: PoolConfiguration, present: Collection[WaitingRequest]
+    request: SessionRequest, tenant: User, configuration: PoolConfiguration, present: Collection[SessionRequest]
 ) -> RequestRefusal | None:
     """Return why a request cannot wait; ``None`` if it can. ``present`` are the records of the queue."""
     wanted = request.wanted
@@ -428,10 +407,10 @@ def queueing_problem(
     if unknown:
         known = ", ".join(sorted(configuration.pools)) or "none"
         return RequestRefusal(RequestProblem.NO_POOL, f"there is no pool {unknown[0]!a}; the pools are: {known}")
-    excess = quotas_of(request.tenant, configuration).problem(0, {}, wanted)
+    excess = quotas_of(tenant, configuration).problem(Counter(), wanted)
     if excess is not None:
         return RequestRefusal(RequestProblem.QUOTA, excess)
-    too_many = size_problem(request, wanted.total())
+    too_many = size_problem(request, tenant)
     if too_many is not None:
         return RequestRefusal(RequestProblem.TOO_MANY, f"can't reserve nodes: {too_many}")
     for pool, quantity in wanted.items():
@@ -441,15 +420,13 @@ def queueing_problem(
                 f"can't wait for nodes: {quantity} of {pool} requested, but the pool keeps at most {most} ready"
             )
             return RequestRefusal(RequestProblem.TOO_MANY, message)
-    return _full(request, [found for found in present if found.is_waiting])
+    return _full(tenant, [found for found in present if found.is_waiting])
 
 
-def _full(request: SessionRequest, waiting: Collection[WaitingRequest]) -> RequestRefusal | None:
-    own = sum(found.tenant == request.tenant.id for found in waiting)
+def _full(tenant: User, waiting: Collection[SessionRequest]) -> RequestRefusal | None:
+    own = sum(found.tenant == tenant.id for found in waiting)
     if own >= MOST_OF_TENANT:
-        message = (
-            f"{own} requests of the tenant {request.tenant} wait already, at most {MOST_OF_TENANT} may; cancel one"
-        )
+        message = f"{own} requests of the tenant {tenant} wait already, at most {MOST_OF_TENANT} may; cancel one"
     elif len(waiting) >= MOST_WAITING:
         message = f"{len(waiting)} requests wait already, at most {MOST_WAITING} may; try again later"
     else:
@@ -463,7 +440,7 @@ def _largest_level(pool: NodePool) -> int:
 
 def ended_waits(
     read: PoolSnapshot, configuration: PoolConfiguration, tenants: Mapping[int, User], now: float
-) -> Iterator[WaitingRequest]:
+) -> Iterator[SessionRequest]:
     """Yield the requests whose wait ends now without nodes, with their outcomes."""
     for request in read.waiting.values():
         outcome = _end(request, configuration, tenants.get(request.tenant), now) if request.is_waiting else ""
@@ -471,7 +448,7 @@ def ended_waits(
             yield request.ended(outcome, now)
 
 
-def outdated_waits(read: PoolSnapshot, now: float) -> Iterator[WaitingRequest]:
+def outdated_waits(read: PoolSnapshot, now: float) -> Iterator[SessionRequest]:
     """Yield the requests that ended so long ago that their records are removed."""
     for request in read.waiting.values():
         if request.ended_at is not None and request.ended_at + KEPT <= now:
@@ -484,56 +461,51 @@ def next_due_wait(read: PoolSnapshot) -> Iterator[float]:
         yield request.expires_at if request.ended_at is None else request.ended_at + KEPT
 
 
-def grant_next(
-    read: PoolSnapshot,
-    configuration: PoolConfiguration,
-    tenants: Mapping[int, User],
-    available_hosts: Collection[str],
-    now: float,
-) -> tuple[WaitingRequest, Reservation] | None:
-    """Return the next request of the queue that gets nodes, with its reservation; ``None`` if no request does.
+def grants(facts: LendingFacts, *, offset: int = 0) -> Iterator[tuple[SessionRequest, Reservation]]:
+    """Yield the requests of the queue that get nodes now, the first one first, with their reservations.
 
-    ``available_hosts`` are the ids of the registered hosts that are not in maintenance.
+    ``offset`` is as for ``reserve``.
     """
-    away = {node.host for node in read.nodes.values() if node.host is not None}.difference(available_hosts)
-    ready = ready_by_pool(read.nodes.values(), away)
+    ready = ready_by_pool(facts.pools.nodes.values(), facts.away)
+    given: dict[int, Reservation] = {}
 
-    def answer(request: WaitingRequest) -> Reservation | RequestRefusal:
-        asked = _asked(request, tenants[request.tenant], read)
-        return reserve(asked, configuration, read.nodes.values(), now, away=away)
+    def is_ready(request: SessionRequest) -> bool:
+        found = reserve(request, facts, offset=offset) if request.wanted <= ready else None
+        if isinstance(found, Reservation):
+            given[request.id] = found
+        return request.id in given
 
-    def is_ready(request: WaitingRequest) -> bool:
-        return request.wanted <= ready and isinstance(answer(request), Reservation)
-
-    request = request_queue(read, configuration, tenants, now).next_grant(is_ready)
-    given = None if request is None else answer(request)
-    return (request, given) if request is not None and isinstance(given, Reservation) else None
+    return ((request, given[request.id]) for request in request_queue(facts).grants(is_ready))
 
 
-def _asked(request: WaitingRequest, tenant: User, read: PoolSnapshot) -> SessionRequest:
-    return SessionRequest(
-        request.id,
-        tenant,
-        request.specs,
-        read.held(tenant.id),
-        request.requested_by,
-        request.ssh_key,
-        read.held_by_pool(tenant.id),
-        at=request.created_at,
-        waited=request,
-    )
+def grant_at_once(
+    request: SessionRequest, facts: LendingFacts, *, offset: int = 0
+) -> Reservation | RequestRefusal:
+    """Return the reservation of a request that joins the queue only for this moment, or its refusal."""
+    waiting = facts.pools.waiting
+    joined = replace(facts, pools=replace(facts.pools, waiting={**waiting, request.id: request}))
+    for granted, reservation in grants(joined, offset=offset):
+        if granted is request:
+            return reservation
+    given = reserve(request, facts)
+    if isinstance(given, RequestRefusal):
+        return given
+    excess = request_queue(joined).places({})[request.id].excess
+    if excess is not None:
+        return RequestRefusal(RequestProblem.QUOTA, excess)
+    awaited = {pool for other in waiting.values() if other.is_waiting for pool in other.wanted}
+    pools = ", ".join(sorted(awaited & request.wanted.keys()))
+    message = f"can't reserve nodes: other requests wait for nodes of {pools}; wait, too"
+    return RequestRefusal(RequestProblem.TOO_FEW, message)
 
 
-def _end(request: WaitingRequest, configuration: PoolConfiguration, tenant: User | None, now: float) -> str:
+def _end(request: SessionRequest, configuration: PoolConfiguration, tenant: User | None, now: float) -> str:
     """Return why the wait of a request ends now; empty if the wait continues."""
     if tenant is not None and tenant.is_retired:
         return f"the tenant {tenant} is retired"
     if tenant is not None and tenant.ssh_key is None and request.ssh_key is None:
         return f"the tenant {tenant} has no SSH key"
-    asked = (
-        None if tenant is None else SessionRequest(request.id, tenant, request.specs, 0, ssh_key=request.ssh_key)
-    )
-    problem = None if asked is None else size_problem(asked, asked.wanted.total())
+    problem = None if tenant is None else size_problem(request, tenant)
     if problem is not None:
         return problem
     missing = sorted(request.wanted.keys() - configuration.pools.keys())
@@ -544,7 +516,7 @@ def _end(request: WaitingRequest, configuration: PoolConfiguration, tenant: User
     return ""
 
 
-def request_place_to_json(request: WaitingRequest, place: RequestPlace | None, tenant: str) -> dict[str, Value]:
+def request_place_to_json(request: SessionRequest, place: RequestPlace | None, tenant: str) -> dict[str, Value]:
     """Return a request with its places, but without places after its end; times are in seconds since the epoch."""
     return {
         **{name: getattr(request, name) for name in ("id", "created_at", "expires_at", "ended_at", "outcome")},

@@ -350,9 +350,10 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingRequest(Record):
-    """A request of a tenant that waits for nodes until ``expires_at``; its session gets the same id.
+class SessionRequest(Record):
+    """A request of a tenant, which may wait for nodes until ``expires_at``; its session gets the same id.
 
+    A request that may not wait expires when it is created; its id is 0 until nodes are ready for it.
     ``failures`` counts its sessions whose nodes could not be prepared. ``outcome`` is the reason why the wait
     ended without a session, at ``ended_at``; both are ``None`` while the request waits. ``ssh_key`` are the public
     keys for the session, one in each line; ``None``: those of the tenant. Times are in seconds since the epoch.
@@ -375,6 +376,11 @@ class WaitingRequest(Record):
     unknown: Mapping[str, Any] = field(default_factory=no_keys, compare=False)
 
     @property
+    def may_wait(self) -> bool:
+        """Whether the request waits if it gets no nodes at once."""
+        return self.expires_at > self.created_at
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the request may still get nodes."""
         return self.ended_at is None
@@ -384,24 +390,24 @@ class WaitingRequest(Record):
         """The number of nodes by pool."""
         return wanted_nodes(self.specs)
 
-    def seen_at(self, now: float) -> WaitingRequest:
+    def seen_at(self, now: float) -> SessionRequest:
         """Return the request with its time limit, but not created in the future of this process."""
         ahead = seconds_ahead(self.created_at, now)
         return replace(self, created_at=now, expires_at=self.expires_at - ahead) if ahead else self
 
-    def ended(self, outcome: str, now: float) -> WaitingRequest:
+    def ended(self, outcome: str, now: float) -> SessionRequest:
         """Return the request after its wait ended without a session; its keys are dropped."""
         return replace(self, outcome=outcome, ended_at=now, ssh_key=None)
 
 
-def in_queue_again(session: TenantSession, reason: str, now: float) -> tuple[WaitingRequest, ...]:
+def in_queue_again(session: TenantSession, reason: str, now: float) -> tuple[SessionRequest, ...]:
     """Return the request of a session whose nodes could not be prepared; empty if the request did not wait.
 
     The request keeps its age. After three such sessions it ends, because a request must not use up a whole pool.
     """
     if session.waiting_until is None:
         return ()
-    request = WaitingRequest(
+    request = SessionRequest(
         id=session.id,
         tenant=session.tenant,
         specs=session.specs,
@@ -483,7 +489,7 @@ class PoolSnapshot:
     filling: Mapping[str, FillingRecord] = field(default_factory=dict)
     hosts: Mapping[str, int] = field(default_factory=dict)
     workers: tuple[str, ...] = ()
-    waiting: Mapping[int, WaitingRequest] = field(default_factory=dict)
+    waiting: Mapping[int, SessionRequest] = field(default_factory=dict)
 
     def held(self, tenant: int) -> int:
         """Return the number of nodes in a tenant's active sessions."""
@@ -513,8 +519,8 @@ class PoolChange:
     claimed: frozenset[int] = frozenset()
     released: frozenset[int] = frozenset()
     filling: Mapping[str, FillingRecord] = field(default_factory=dict)
-    waiting: tuple[WaitingRequest, ...] = ()
-    answered: tuple[WaitingRequest, ...] = ()
+    waiting: tuple[SessionRequest, ...] = ()
+    answered: tuple[SessionRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

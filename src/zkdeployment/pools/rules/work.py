@@ -22,14 +22,14 @@ from zkdeployment.pools.rules.node import (
     fail,
     probed,
 )
-from zkdeployment.pools.rules.queue import ended_waits, grant_next, next_due_wait, outdated_waits
+from zkdeployment.pools.rules.queue import LendingFacts, ended_waits, grants, next_due_wait, outdated_waits
 from zkdeployment.pools.rules.snapshot import (
     MOST_NODES,
     FillingRecord,
     PoolChange,
     PoolSnapshot,
+    SessionRequest,
     TenantSession,
-    WaitingRequest,
     admitted_keys,
     retire,
 )
@@ -347,9 +347,10 @@ def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
     for request in ended:
         yield _ended_wait(request)
     left = {number: request for number, request in read.waiting.items() if number not in {end.id for end in ended}}
-    granted = grant_next(
-        replace(read, waiting=left), sources.configuration, sources.tenants, sources.available, now
-    )
+    away = {node.host for node in read.nodes.values() if node.host is not None}.difference(sources.available)
+    queued = replace(read, waiting=left)
+    facts = LendingFacts(queued, sources.configuration, sources.tenants, now, away)
+    granted = next(grants(facts), None)
     if granted is None:
         return
     request, given = granted
@@ -358,7 +359,7 @@ def _waiting_requests(observation: PoolObservation) -> Iterator[WorkStep]:
     yield WorkStep("request-granted", values, change)
 
 
-def _ended_wait(request: WaitingRequest) -> WorkStep:
+def _ended_wait(request: SessionRequest) -> WorkStep:
     values = {"request": request.id, "reason": request.outcome}
     return WorkStep("request-ended", values, PoolChange(waiting=(request,)))
 

@@ -10,7 +10,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import Record
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.rules.node import PoolNode
-from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot, TenantSession, WaitingRequest
+from zkdeployment.pools.rules.snapshot import FillingRecord, PoolSnapshot, SessionRequest, TenantSession
 from zkdeployment.zookeeper.nodes import Node, unpack
 from zkdeployment.zookeeper.reads import Read
 from zkdeployment.zookeeper.shared_nodes import DecodedNodes, NodeCopies
@@ -84,7 +84,7 @@ def pool_snapshot(nodes: DecodedNodes, session: int | None = None) -> PoolSnapsh
         filling=records(pool_paths.FILLING, _filling),
         hosts={unquote(name): number for name, number in records(pool_paths.HOSTS, named_node).items()},
         workers=tuple(map(unquote, nodes.children(pool_paths.WORKERS))),
-        waiting=numbered(pool_paths.WAITING, stamped(WaitingRequest)),
+        waiting=numbered(pool_paths.WAITING, stamped(SessionRequest)),
     )
 
 

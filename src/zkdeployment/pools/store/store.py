@@ -29,8 +29,8 @@ from zkdeployment.pools.rules.snapshot import (
     FillingRecord,
     PoolChange,
     PoolSnapshot,
+    SessionRequest,
     TenantSession,
-    WaitingRequest,
 )
 from zkdeployment.pools.rules.usage import SessionUse, session_use
 from zkdeployment.pools.store.assembly import decode_record, named_node, read_snapshot, stamped
@@ -267,9 +267,9 @@ class ZooKeeperPools:
         ended = record_path(pool_paths.SESSIONS_ENDED, number)
         return self._first(TenantSession, _path(pool_paths.SESSIONS, number), ended)
 
-    def waiting(self, number: int) -> WaitingRequest | None:
+    def waiting(self, number: int) -> SessionRequest | None:
         """Return a request that waits for nodes, or whose wait ended recently; ``None`` for an unknown id."""
-        return self._first(WaitingRequest, _path(pool_paths.WAITING, number))
+        return self._first(SessionRequest, _path(pool_paths.WAITING, number))
 
     def wait_for_change(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds for a change of nodes or sessions; return whether there was one."""
@@ -422,7 +422,7 @@ class ZooKeeperPools:
             self._has_directories = True
 
 
-def _written(path: str, record: PoolNode | TenantSession | WaitingRequest | FillingRecord) -> Operation:
+def _written(path: str, record: PoolNode | TenantSession | SessionRequest | FillingRecord) -> Operation:
     """Return the operation that writes a record; a record without a stamp is new."""
     data = pack(record.to_json())
     return Create(path, data) if record.stamp is None else Set(path, data, record.stamp)
@@ -447,7 +447,7 @@ def _ended_at(record: Ended) -> float:
     return record.retired_at or 0.0
 
 
-def _version(written: PoolNode | TenantSession | WaitingRequest) -> int:
+def _version(written: PoolNode | TenantSession | SessionRequest) -> int:
     """Return the version of a node, a session or a request that was read; raises an error for a new one."""
     if written.stamp is None:
         raise ConflictError(f"{written.id} was never written; read again and retry")

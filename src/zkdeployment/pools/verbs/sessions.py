@@ -45,7 +45,7 @@ from zkdeployment.pools.rules.snapshot import (
     NodeProperty,
     NodesSpec,
     PoolSnapshot,
-    WaitingRequest,
+    SessionRequest,
     read_properties,
 )
 from zkdeployment.pools.rules.usage import LeaseFilter, NodeLease, lease_history
@@ -178,7 +178,7 @@ def print_waiting(places: Iterable[RequestPlace], tenants: Mapping[int, str]) ->
     console_for(stderr=False).print(table, soft_wrap=True)
 
 
-def describe_request(request: WaitingRequest, place: RequestPlace | None, tenant: str) -> str:
+def describe_request(request: SessionRequest, place: RequestPlace | None, tenant: str) -> str:
     """Return a sentence with the obstacle, the beginning and the limit of a wait, or why the wait ended."""
     now = time.time()
     if request.ended_at is not None:

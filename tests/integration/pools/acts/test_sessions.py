@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from support.pools.builders import POOLS, add_ready_nodes, add_tenant, contextualizing
+from support.pools.builders import POOLS, add_ready_nodes, add_tenant, contextualizing, make_request
 from support.waiting import ManualClock
 from zkdeployment.base.act import Act
 from zkdeployment.base.errors import (
@@ -34,7 +34,7 @@ from zkdeployment.pools.acts.sessions import (
 )
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
-from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal, Reservation, SessionRequest
+from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal, Reservation
 from zkdeployment.pools.rules.snapshot import NodesSpec, PoolChange
 from zkdeployment.service.users.key_hashes import KeyHasher
 from zkdeployment.service.users.user_store import ZooKeeperUsers
@@ -289,7 +289,7 @@ def test_a_request_whose_answer_is_lost_gets_one_session(adapters, ci, monkeypat
 
     monkeypatch.setattr(adapters.store, "commit", commit_without_answer)
     monkeypatch.setattr(adapters.store, "read", read_sometimes)
-    given = [reserve_nodes(SessionRequest(0, ci, ONE, 0, "ci"), adapters) for _ in range(2)]
+    given = [reserve_nodes(make_request(0, ci, *ONE), ci, adapters) for _ in range(2)]
     assert [*map(type, given)] == [Reservation, Reservation]
     assert sorted(adapters.store.read().sessions) == [found.session.id for found in given]
     assert [found.nodes[0].state for found in given] == [NodeState.CONTEXTUALIZING] * 2

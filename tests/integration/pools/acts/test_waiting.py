@@ -25,7 +25,7 @@ from zkdeployment.pools.acts.sessions import (
 from zkdeployment.pools.opening import pool_adapters
 from zkdeployment.pools.rules.node import NodeState
 from zkdeployment.pools.rules.queue import RequestProblem, RequestRefusal
-from zkdeployment.pools.rules.snapshot import NodesSpec, WaitingRequest
+from zkdeployment.pools.rules.snapshot import NodesSpec, SessionRequest
 from zkdeployment.zookeeper.session import Session
 
 BOOKS = "mechanism: {type: ansible, ansible: {topdir: /srv, provision: {playbook: p}, deprovision: {playbook: d}}}"
@@ -50,7 +50,7 @@ class Site:
 
     def queue(self, tenant, specs, wait=60.0):
         given = queue_request(tenant, specs, self.adapters, wait=wait, by=tenant.name)
-        assert isinstance(given, WaitingRequest), given
+        assert isinstance(given, SessionRequest), given
         return given.id
 
     def session(self, number):
@@ -107,7 +107,7 @@ def test_a_session_that_ends_serves_the_next_request_under_the_id_of_the_request
     assert site.fleet.store.read().waiting == {}
 
 
-def test_a_request_outside_the_queue_does_not_overtake_those_that_wait(site):
+def test_a_request_that_does_not_wait_is_refused_at_once_if_the_queue_gives_its_nodes_to_an_older_one(site):
     site.queue(site.one, ONE)
     refused = request_session(site.two, ONE, site.adapters, by="tenant2")
     assert isinstance(refused, RequestRefusal)

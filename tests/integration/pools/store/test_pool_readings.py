@@ -7,12 +7,12 @@ from random import Random
 
 from integration.fleet.feed.test_feed import following
 from support.builders import make_user
-from support.pools.builders import make_node
+from support.pools.builders import make_node, make_request
 from support.waiting import wait_until
 from support.zookeeper import sent_requests, write_node
 from zkdeployment.pools.feed import ended_sessions, pools_of
 from zkdeployment.pools.rules.node import NodeEvent, NodeState, fail
-from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.queue import LendingFacts, Reservation, reserve
 from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolChange, TenantSession, retire
 from zkdeployment.pools.store.store import ZooKeeperPools
 from zkdeployment.service.users.user import Role
@@ -36,8 +36,8 @@ def publish(client, document):
 
 def lease(store, feed, tenant):
     read = store.read()
-    request = SessionRequest(store.take_ids(1)[0], tenant, (NodesSpec("web", 1),), 0, "ci")
-    given = reserve(request, pools_of(feed).configuration, tuple(read.nodes.values()), 100.0)
+    request = make_request(store.take_ids(1)[0], tenant, NodesSpec("web", 1))
+    given = reserve(request, LendingFacts(read, pools_of(feed).configuration, {tenant.id: tenant}, 100.0))
     assert isinstance(given, Reservation)
     store.commit(PoolChange(nodes=given.nodes, sessions=(given.session,)), read)
     return given

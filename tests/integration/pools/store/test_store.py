@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
-from support.pools.builders import make_node
+from support.pools.builders import make_node, make_request
 from support.pools.workers import PoolFleet
 from zkdeployment.base.act import Maintenance
 from zkdeployment.base.errors import ConflictError
@@ -18,7 +18,7 @@ from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeEvent, NodeState
-from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.queue import LendingFacts, Reservation, reserve
 from zkdeployment.pools.rules.snapshot import FillingRecord, NodesSpec, PoolChange, retire
 from zkdeployment.pools.store.leases import ZooKeeperLeases
 from zkdeployment.pools.store.sources import ZooKeeperPoolSources
@@ -50,8 +50,8 @@ def fill(store, count):
 
 def request(store, number, quantity, offset=0):
     read = store.read()
-    wanted = SessionRequest(store.take_ids(1)[0], tenant(number), (NodesSpec("web", quantity),), read.held(number))
-    return read, reserve(wanted, POOLS, tuple(read.nodes.values()), 5, offset=offset)
+    wanted = make_request(store.take_ids(1)[0], tenant(number), NodesSpec("web", quantity))
+    return read, reserve(wanted, LendingFacts(read, POOLS, {number: tenant(number)}, 5), offset=offset)
 
 
 def lease(store, number, quantity, offset=0):

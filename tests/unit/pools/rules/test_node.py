@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_user
-from support.pools.builders import make_node
+from support.pools.builders import lending_facts, make_node, make_request
 from zkdeployment.base.errors import ConfigurationError, NotFoundError, RefusedError
 from zkdeployment.base.host import Identity
 from zkdeployment.base.inventory import KnownHost
@@ -36,7 +36,7 @@ from zkdeployment.pools.rules.node import (
     split_values,
 )
 from zkdeployment.pools.rules.overview import pool_overviews
-from zkdeployment.pools.rules.queue import RequestRefusal, SessionRequest, reserve
+from zkdeployment.pools.rules.queue import RequestRefusal, reserve
 from zkdeployment.pools.rules.snapshot import NodesSpec, PoolSnapshot
 from zkdeployment.pools.rules.work import PoolObservation, PoolSources, next_steps, plan_filling, surplus
 from zkdeployment.service.users.user import Role
@@ -245,8 +245,8 @@ def test_a_node_that_does_not_answer_is_not_lent_not_counted_and_replaced():
     assert (NODE.is_ready, SILENT.is_ready, SILENT.state) == (True, False, NodeState.READY)
     configuration = PoolConfiguration({"web": POOL})
     tenant = make_user("ci", Role.TENANT, id=5)
-    request = SessionRequest(9, tenant, (NodesSpec("web", 1),), 0)
-    refused = reserve(request, configuration, [SILENT], 2000.0)
+    request = make_request(9, tenant, NodesSpec("web", 1))
+    refused = reserve(request, lending_facts(configuration, tenant, [SILENT], 2000.0))
     assert isinstance(refused, RequestRefusal)
     (overview,) = pool_overviews(configuration, PoolSnapshot({1: SILENT}))
     assert (overview.ready, overview.unreachable) == (0, 1)

@@ -14,8 +14,8 @@ from zkdeployment.pools.rules.snapshot import (
     FillingRecord,
     LeasedNode,
     NodesSpec,
+    SessionRequest,
     TenantSession,
-    WaitingRequest,
     read_properties,
 )
 from zkdeployment.pools.store.assembly import decode_record
@@ -163,7 +163,7 @@ def test_a_session_whose_keys_are_not_public_keys_is_an_error(keys: Any) -> None
 
 @given(
     st.builds(
-        WaitingRequest,
+        SessionRequest,
         id=st.integers(1, 99),
         tenant=st.integers(1, 99),
         specs=st.lists(st.builds(NodesSpec, st.text(max_size=5), st.integers(1, 9))).map(tuple),
@@ -175,10 +175,10 @@ def test_a_session_whose_keys_are_not_public_keys_is_an_error(keys: Any) -> None
         outcome=NAMES,
     )
 )
-def test_waiting_requests_are_read_as_they_were_written(request: WaitingRequest) -> None:
+def test_waiting_requests_are_read_as_they_were_written(request: SessionRequest) -> None:
     written = json.loads(json.dumps({**request.to_json(), "later": 1}))
-    read = WaitingRequest.from_json(written, stamp=4)
+    read = SessionRequest.from_json(written, stamp=4)
     assert (read, read.stamp) == (request, 4)
     assert read.to_json() == written
     with pytest.raises(ValueError, match="expected"):
-        WaitingRequest.from_json({**written, "outcome": 1})
+        SessionRequest.from_json({**written, "outcome": 1})

@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from support.builders import make_user
-from support.pools.builders import make_node
+from support.pools.builders import make_node, make_request
 from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook, PoolConfiguration
 from zkdeployment.pools.rules.node import IN_SESSION, NodeEvent, NodeState, PoolNode, fail
-from zkdeployment.pools.rules.queue import Reservation, SessionRequest, reserve
+from zkdeployment.pools.rules.queue import LendingFacts, Reservation, reserve
 from zkdeployment.pools.rules.results import deprovisioned, provisioned
-from zkdeployment.pools.rules.snapshot import NodesSpec, TenantSession, effective_limits, new_expiry, retire
+from zkdeployment.pools.rules.snapshot import (
+    NodesSpec,
+    PoolSnapshot,
+    TenantSession,
+    effective_limits,
+    new_expiry,
+    retire,
+)
 from zkdeployment.pools.rules.work import new_node, plan_filling
 from zkdeployment.service.users.user import Role, TenantLimits
 
@@ -79,9 +86,10 @@ class Pools(RuleBasedStateMachine):
 
     @rule(tenant=st.sampled_from([1, 2]), pool=st.sampled_from(["new", "metal"]), quantity=st.integers(1, 3))
     def a_tenant_requests_nodes(self, tenant: int, pool: str, quantity: int) -> None:
-        specs = (NodesSpec(pool, quantity),)
-        request = SessionRequest(self.number(), TENANTS[tenant], specs, self.held(tenant))
-        given = reserve(request, POOLS, tuple(self.nodes.values()), self.now, offset=self.numbers)
+        request = make_request(self.number(), TENANTS[tenant], NodesSpec(pool, quantity))
+        active = {number: found for number, found in self.sessions.items() if found.is_active}
+        facts = LendingFacts(PoolSnapshot(self.nodes, active), POOLS, TENANTS, self.now)
+        given = reserve(request, facts, offset=self.numbers)
         if isinstance(given, Reservation):
             self.sessions[given.session.id] = given.session
             self.put(*given.nodes)

@@ -6,23 +6,25 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.builders import make_user
-from support.pools.builders import make_node
+from support.pools.builders import make_node, make_request
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.queue import (
     MOST_OF_TENANT,
     MOST_WAITING,
     OVERDUE,
+    LendingFacts,
     RequestProblem,
     RequestQueue,
     Reservation,
-    SessionRequest,
     ended_waits,
-    grant_next,
+    grant_at_once,
+    grants,
     outdated_waits,
     queueing_problem,
     request_queue,
@@ -31,8 +33,8 @@ from zkdeployment.pools.rules.snapshot import (
     KEPT,
     NodesSpec,
     PoolSnapshot,
+    SessionRequest,
     TenantSession,
-    WaitingRequest,
     in_queue_again,
     read_properties,
 )
@@ -49,9 +51,9 @@ TENANTS = {
 }
 
 
-def waits(number: int, tenant: int = 1, at: float = 0.0, until: float = 1e6, **pools: int) -> WaitingRequest:
+def waits(number: int, tenant: int = 1, at: float = 0.0, until: float = 1e6, **pools: int) -> SessionRequest:
     specs = tuple(NodesSpec(pool, quantity) for pool, quantity in pools.items())
-    return WaitingRequest(id=number, tenant=tenant, specs=specs, created_at=at, expires_at=until)
+    return SessionRequest(id=number, tenant=tenant, specs=specs, created_at=at, expires_at=until)
 
 
 def lease(number: int, tenant: int, **pools: int) -> TenantSession:
@@ -60,40 +62,44 @@ def lease(number: int, tenant: int, **pools: int) -> TenantSession:
     return TenantSession(id=number, tenant=tenant, specs=specs, nodes=nodes, created_at=0, expires_at=1e6)
 
 
-def queue(*requests: WaitingRequest, sessions: tuple[TenantSession, ...] = (), now: float = 100.0) -> RequestQueue:
+def queue(*requests: SessionRequest, sessions: tuple[TenantSession, ...] = (), now: float = 100.0) -> RequestQueue:
     read = PoolSnapshot(
         sessions={session.id: session for session in sessions}, waiting={found.id: found for found in requests}
     )
-    return request_queue(read, POOLS, TENANTS, now)
+    return request_queue(LendingFacts(read, POOLS, TENANTS, now))
 
 
-def having(**ready: int) -> Callable[[WaitingRequest], bool]:
+def having(**ready: int) -> Callable[[SessionRequest], bool]:
     return lambda request: request.wanted <= Counter(ready)
 
 
-def granted(found: WaitingRequest | None) -> int | None:
-    return None if found is None else found.id
+def granted(found: RequestQueue, is_ready: Callable[[SessionRequest], bool]) -> int | None:
+    return next((request.id for request in found.grants(is_ready)), None)
+
+
+def next_grant(read: PoolSnapshot, now: float) -> tuple[SessionRequest, Reservation] | None:
+    return next(grants(LendingFacts(read, POOLS, TENANTS, now)), None)
 
 
 def test_the_tenant_with_the_smallest_share_of_its_quota_comes_first() -> None:
     requests = (waits(1, tenant=1, web=1), waits(2, tenant=2, at=50, web=1))
-    assert granted(queue(*requests).next_grant(having(web=1))) == 1
-    assert granted(queue(*requests, sessions=(lease(9, 1, web=1),)).next_grant(having(web=1))) == 2
+    assert granted(queue(*requests), having(web=1)) == 1
+    assert granted(queue(*requests, sessions=(lease(9, 1, web=1),)), having(web=1)) == 2
 
 
 def test_requests_of_a_tenant_get_nodes_of_a_pool_in_their_order() -> None:
     requests = (waits(1, web=2), waits(2, at=1, web=1), waits(3, at=2, db=1))
-    assert granted(queue(*requests).next_grant(having(web=1))) is None
-    assert granted(queue(*requests).next_grant(having(web=1, db=1))) == 3
-    assert granted(queue(*requests).next_grant(having(web=2))) == 1
+    assert granted(queue(*requests), having(web=1)) is None
+    assert granted(queue(*requests), having(web=1, db=1)) == 3
+    assert granted(queue(*requests), having(web=2)) == 1
 
 
 def test_a_request_that_has_waited_long_blocks_its_pools_for_later_ones() -> None:
     large, small = waits(1, tenant=1, web=3, db=1), waits(2, tenant=2, at=50, db=1)
-    assert granted(queue(large, small).next_grant(having(web=2, db=1))) == 2
+    assert granted(queue(large, small), having(web=2, db=1)) == 2
     late = queue(large, small, now=OVERDUE)
-    assert late.next_grant(having(web=2, db=1)) is None
-    assert granted(late.next_grant(having(web=3, db=1))) == 1
+    assert granted(late, having(web=2, db=1)) is None
+    assert granted(late, having(web=3, db=1)) == 1
 
 
 def test_requests_that_have_waited_long_come_first_by_age_and_the_others_by_share() -> None:
@@ -116,17 +122,53 @@ def test_requests_that_have_waited_long_come_first_by_age_and_the_others_by_shar
 
 def test_a_request_has_waited_long_since_it_was_made() -> None:
     large, small = waits(1, tenant=1, at=400, web=3), waits(2, tenant=2, at=450, web=1)
-    assert granted(queue(large, small, now=399 + OVERDUE).next_grant(having(web=1))) == 2
-    assert queue(large, small, now=400 + OVERDUE).next_grant(having(web=1)) is None
+    assert granted(queue(large, small, now=399 + OVERDUE), having(web=1)) == 2
+    assert granted(queue(large, small, now=400 + OVERDUE), having(web=1)) is None
 
 
-def test_a_request_above_a_quota_blocks_no_other_tenant_and_no_request_outside_the_queue() -> None:
+def test_a_request_above_a_quota_blocks_no_other_tenant() -> None:
     full, other = waits(1, tenant=1, web=2), waits(2, tenant=2, at=50, web=1)
     sessions = (lease(9, 1, web=3),)
     late = queue(full, other, sessions=sessions, now=10 * OVERDUE)
-    assert granted(late.next_grant(having(web=2))) == 2
-    assert queue(full, sessions=sessions).awaited_pools() == frozenset()
-    assert queue(other, sessions=sessions).awaited_pools() == {"web"}
+    assert granted(late, having(web=2)) == 2
+
+
+NOW = 1000.0
+LARGE_SHARE = (lease(9, 2, web=3),)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "sessions", "wanted", "answer"),
+    [
+        ((), (), {"web": 2}, (1, 2)),
+        ((), (), {"web": 3}, RequestProblem.TOO_FEW),
+        ((), (), {"web": 5}, RequestProblem.QUOTA),
+        ((waits(7, 2, NOW - 1, db=1),), (), {"web": 1}, (1,)),
+        ((waits(7, 2, NOW - 1, web=1),), (), {"web": 1}, RequestProblem.TOO_FEW),  # the older one gets nodes now
+        ((waits(7, 2, NOW, web=1),), (), {"web": 1}, RequestProblem.TOO_FEW),  # of the same moment
+        ((waits(7, 2, NOW - 1, web=1),), (lease(9, 2, web=3),), {"web": 1}, (1,)),  # its tenant has a larger share
+        ((waits(7, 2, NOW - 1, web=3),), (), {"web": 1}, (1,)),  # the older one lacks nodes
+        ((waits(7, 2, NOW - OVERDUE, web=3),), (), {"web": 1}, RequestProblem.TOO_FEW),
+        ((waits(7, 1, NOW - 1, web=3),), (), {"web": 1}, RequestProblem.TOO_FEW),  # of the same tenant
+        ((waits(7, 1, NOW - 1, db=4),), (), {"web": 1}, RequestProblem.QUOTA),
+        ((waits(7, 2, NOW - OVERDUE, web=1).ended("cancelled", NOW),), (), {"web": 2}, (1, 2)),
+    ],
+)
+def test_a_request_that_does_not_wait_gets_nodes_at_once_if_the_queue_would_give_them_now(
+    waiting: tuple[SessionRequest, ...],
+    sessions: tuple[TenantSession, ...],
+    wanted: dict[str, int],
+    answer: tuple[int, ...] | RequestProblem,
+) -> None:
+    read = PoolSnapshot(
+        {number: ready(number, "web") for number in (1, 2)},
+        {session.id: session for session in sessions},
+        waiting={request.id: request for request in waiting},
+    )
+    request = waits(0, 1, NOW, NOW, **wanted)
+    given = grant_at_once(request, LendingFacts(read, POOLS, TENANTS, NOW))
+    assert answer == (given.session.nodes if isinstance(given, Reservation) else given.problem)
+    assert not isinstance(given, Reservation) or given.session.waiting_until is None
 
 
 def test_a_request_has_a_place_for_each_pool_and_names_a_quota_that_it_exceeds() -> None:
@@ -148,17 +190,19 @@ def test_a_request_with_properties_gets_only_matching_nodes_and_without_such_nod
     small = replace(ready(1, "web"), data={"memory": 8})
     read = PoolSnapshot({1: small}, waiting={1: demanding, 2: waits(2, tenant=2, at=5, web=1)})
     late = 10 * OVERDUE
-    outcome = grant_next(read, POOLS, TENANTS, (), late)
+    outcome = next_grant(read, late)
     assert outcome is not None
     assert outcome[0].id == 2
-    assert "no node of the pool web has memory>=16" in str(request_queue(read, POOLS, TENANTS, late).places({})[1])
+    assert "no node of the pool web has memory>=16" in str(
+        request_queue(LendingFacts(read, POOLS, TENANTS, late)).places({})[1]
+    )
     leased = replace(ready(3, "web"), state=NodeState.DEPLOYED, data={"memory": 32})
-    assert grant_next(replace(read, nodes={1: small, 3: leased}), POOLS, TENANTS, (), late) is None
-    outcome = grant_next(replace(read, nodes={1: small, 3: leased}), POOLS, TENANTS, (), 10)
+    assert next_grant(replace(read, nodes={1: small, 3: leased}), late) is None
+    outcome = next_grant(replace(read, nodes={1: small, 3: leased}), 10)
     assert outcome is not None
     assert outcome[0].id == 2  # the first request waits for a node that fits, not long enough to block others
     fit = replace(leased, state=NodeState.READY)
-    outcome = grant_next(replace(read, nodes={1: small, 3: fit}), POOLS, TENANTS, (), late)
+    outcome = next_grant(replace(read, nodes={1: small, 3: fit}), late)
     assert outcome is not None
     assert (outcome[0].id, outcome[1].session.nodes) == (1, (3,))
 
@@ -168,21 +212,22 @@ def problem(given: Any) -> RequestProblem | None:
 
 
 def test_requests_that_can_never_be_served_do_not_wait_and_the_queue_is_bounded() -> None:
-    def ask(*present: WaitingRequest, **pools: int) -> RequestProblem | None:
+    def ask(*present: SessionRequest, **pools: int) -> RequestProblem | None:
         specs = tuple(NodesSpec(pool, quantity) for pool, quantity in pools.items())
-        return problem(queueing_problem(SessionRequest(0, TENANTS[1], specs, 0), POOLS, present))
+        return problem(queueing_problem(make_request(0, TENANTS[1], *specs), TENANTS[1], POOLS, present))
 
     assert ask(web=4) is None
     assert ask(web=3, db=2) is RequestProblem.QUOTA
     assert ask(wbe=1) is RequestProblem.NO_POOL
-    unknown = queueing_problem(SessionRequest(0, TENANTS[1], (NodesSpec("wbe", 1),), 0), POOLS, ())
+    unknown = queueing_problem(make_request(0, TENANTS[1], NodesSpec("wbe", 1)), TENANTS[1], POOLS, ())
     assert unknown is not None
     assert unknown.message == "there is no pool 'wbe'; the pools are: db, web"
-    admin = SessionRequest(0, replace(TENANTS[1], role=Role.ADMIN), (NodesSpec("web", 5),), 0)
-    assert problem(queueing_problem(admin, POOLS, ())) is RequestProblem.TOO_MANY
-    many = [waits(number, web=1) for number in range(MOST_OF_TENANT)]
-    assert ask(*many, web=1) is RequestProblem.QUEUE_FULL
-    assert ask(*many[1:], many[0].ended("cancelled", 5), web=1) is None
+    admin = replace(TENANTS[1], role=Role.ADMIN)
+    many = make_request(0, admin, NodesSpec("web", 5))
+    assert problem(queueing_problem(many, admin, POOLS, ())) is RequestProblem.TOO_MANY
+    own = [waits(number, web=1) for number in range(MOST_OF_TENANT)]
+    assert ask(*own, web=1) is RequestProblem.QUEUE_FULL
+    assert ask(*own[1:], own[0].ended("cancelled", 5), web=1) is None
     others = [waits(number, tenant=2, web=1) for number in range(MOST_WAITING)]
     assert ask(*others, web=1) is RequestProblem.QUEUE_FULL
     assert ask(*others[1:], web=1) is None
@@ -196,7 +241,7 @@ def test_the_record_of_a_request_stays_for_a_while_after_its_end() -> None:
 
 
 def test_waits_end_at_their_limit_without_a_key_without_a_pool_and_with_their_tenant() -> None:
-    def ended(request: WaitingRequest, **values: Any) -> list[str | None]:
+    def ended(request: SessionRequest, **values: Any) -> list[str | None]:
         tenants = {1: replace(TENANTS[1], **values)}
         read = PoolSnapshot(waiting={request.id: request})
         return [found.outcome for found in ended_waits(read, POOLS, tenants, 100)]
@@ -245,7 +290,7 @@ def test_no_request_starves_or_exceeds_a_quota_and_nodes_are_idle_only_by_the_ru
             present = {number: found for number, found in waiting.items() if found.created_at <= now}
             nodes = {number: ready(number, pool) for number, pool in enumerate(Counter(free).elements(), 1)}
             read = PoolSnapshot(nodes, sessions, waiting=present)
-            outcome = grant_next(read, POOLS, TENANTS, (), now)
+            outcome = next_grant(read, now)
             if outcome is None:
                 _check_idle(read, free, now)
                 break
@@ -263,14 +308,14 @@ def test_no_request_starves_or_exceeds_a_quota_and_nodes_are_idle_only_by_the_ru
         assert now < 1e6
 
 
-def arrivals_of(waiting: dict[int, WaitingRequest], now: float) -> list[WaitingRequest]:
+def arrivals_of(waiting: dict[int, SessionRequest], now: float) -> list[SessionRequest]:
     return [found for found in waiting.values() if found.created_at <= now]
 
 
 def _check_idle(read: PoolSnapshot, free: Counter[str], now: float) -> None:
     """Check that each request that waits lacks nodes, or exceeds its quota, or comes after another one."""
-    places = request_queue(read, POOLS, TENANTS, now).places(free)
-    before: list[WaitingRequest] = []
+    places = request_queue(LendingFacts(read, POOLS, TENANTS, now)).places(free)
+    before: list[SessionRequest] = []
     for place in places.values():
         request = place.request
         lacks = any(free[pool] < quantity for pool, quantity in request.wanted.items())

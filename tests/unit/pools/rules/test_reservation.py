@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.builders import make_user
-from support.pools.builders import make_node
+from support.pools.builders import lending_facts, make_node, make_request
 from zkdeployment.pools.documents import (
     AnsibleMechanism,
     NodePool,
@@ -20,19 +21,22 @@ from zkdeployment.pools.rules.queue import (
     RequestProblem,
     RequestRefusal,
     Reservation,
-    SessionRequest,
     reserve,
 )
 from zkdeployment.pools.rules.snapshot import (
     LATEST,
     LeasedNode,
     NodesSpec,
+    SessionRequest,
     TenantSession,
     new_expiry,
     retire,
 )
 from zkdeployment.pools.rules.work import FillPlan, new_node, next_filling, plan_filling
 from zkdeployment.service.users.user import Role, TenantLimits, User
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 WEB = NodePool("web", RoleMechanism("spare", "ci"), fill_level=3)
 POOLS = PoolConfiguration(
@@ -46,8 +50,25 @@ def ready(number: int, pool: str = "web", changed: float = 0, host: str | None =
     return make_node(number, changed=changed, pool=pool, host=host)
 
 
-def request(*specs: tuple[str, int], held: int = 0, tenant: User = TENANT) -> SessionRequest:
-    return SessionRequest(11, tenant, tuple(NodesSpec(pool, quantity) for pool, quantity in specs), held)
+def request(*specs: tuple[str, int], **fields: Any) -> SessionRequest:
+    return make_request(11, TENANT, *(NodesSpec(pool, quantity) for pool, quantity in specs), **fields)
+
+
+def ask(
+    wanted: SessionRequest,
+    nodes: Iterable[PoolNode],
+    *,
+    pools: PoolConfiguration = POOLS,
+    tenant: User = TENANT,
+    held: dict[str, int] | None = None,
+    offset: int = 0,
+    away: Collection[str] = (),
+) -> Reservation | RequestRefusal:
+    """Return the answer to a request of a tenant that has ``held`` nodes, by pool."""
+    facts = lending_facts(pools, tenant, nodes, away=away)
+    specs = tuple(NodesSpec(pool, quantity) for pool, quantity in (held or {}).items())
+    present = TenantSession(id=1, tenant=tenant.id, specs=specs, nodes=(), created_at=0, expires_at=900)
+    return reserve(wanted, replace(facts, pools=replace(facts.pools, sessions={1: present})), offset=offset)
 
 
 def refusal(given: object) -> RequestRefusal:
@@ -62,8 +83,8 @@ def granted(given: object) -> Reservation:
 
 def test_exactly_the_quota_is_permitted_and_one_more_is_not() -> None:
     nodes = [ready(1), ready(2)]
-    assert granted(reserve(request(("web", 2), held=1), POOLS, nodes, 10)).session.nodes == (1, 2)
-    refused = refusal(reserve(request(("web", 2), held=2), POOLS, nodes, 10))
+    assert granted(ask(request(("web", 2)), nodes, held={"web": 1})).session.nodes == (1, 2)
+    refused = refusal(ask(request(("web", 2)), nodes, held={"web": 2}))
     assert refused.problem is RequestProblem.QUOTA
     assert "requested nodes (2) + current allocation (2) = 4 > 3" in refused.message
 
@@ -71,60 +92,60 @@ def test_exactly_the_quota_is_permitted_and_one_more_is_not() -> None:
 def test_a_tenant_has_at_most_the_quota_of_a_pool_and_others_are_not_concerned() -> None:
     pools = replace(POOLS, pools={**POOLS.pools, "web": replace(WEB, node_quota=2)})
     nodes = [ready(1), ready(2), ready(3, "db")]
-    with_one = replace(request(("web", 1), held=1), held_by_pool={"web": 1})
-    assert granted(reserve(with_one, pools, nodes, 10)).session.nodes == (1,)
-    refused = refusal(reserve(replace(with_one, held_by_pool={"web": 2}), pools, nodes, 10))
+    one = request(("web", 1))
+    assert granted(ask(one, nodes, pools=pools, held={"web": 1})).session.nodes == (1,)
+    refused = refusal(ask(one, nodes, pools=pools, held={"web": 2}))
     assert refused.problem is RequestProblem.QUOTA
     assert "the pool web: requested nodes (1) + current allocation (2) = 3 > 2" in refused.message
-    assert granted(reserve(request(("db", 1), held=2), pools, nodes, 10)).session.nodes == (3,)
-    admin = replace(with_one, tenant=replace(TENANT, role=Role.ADMIN), held_by_pool={"web": 2})
-    assert granted(reserve(admin, pools, nodes, 10)).session.nodes == (1,)
+    assert granted(ask(request(("db", 1)), nodes, pools=pools, held={"web": 2})).session.nodes == (3,)
+    admin = replace(TENANT, role=Role.ADMIN)
+    assert granted(ask(one, nodes, pools=pools, tenant=admin, held={"web": 2})).session.nodes == (1,)
 
 
 def test_a_session_records_the_state_of_its_nodes_at_its_beginning() -> None:
     node = replace(ready(1), hostname="n1", ipaddr="192.0.2.1")
-    session = granted(reserve(request(("web", 1)), POOLS, [node], 10)).session
+    session = granted(ask(request(("web", 1)), [node])).session
     assert session.leased == (LeasedNode(1, "web", "n1", "192.0.2.1"),)
 
 
 def test_a_session_has_the_keys_of_its_request_until_it_ends() -> None:
-    own = replace(request(("web", 1)), ssh_key="ssh-ed25519 AAAA")
-    given = granted(reserve(own, POOLS, [ready(1)], 10))
+    own = request(("web", 1), ssh_key="ssh-ed25519 AAAA")
+    given = granted(ask(own, [ready(1)]))
     assert given.session.ssh_key == "ssh-ed25519 AAAA"
     assert retire(given.session, given.nodes, 20)[0].ssh_key is None
-    assert granted(reserve(request(("web", 1)), POOLS, [ready(1)], 10)).session.ssh_key is None
+    assert granted(ask(request(("web", 1)), [ready(1)])).session.ssh_key is None
 
 
 def test_a_session_with_long_keys_has_fewer_nodes() -> None:
     nodes = [ready(number) for number in range(200)]
     admin = replace(TENANT, role=Role.ADMIN, ssh_key="k" * 6000)
-    assert len(granted(reserve(request(("web", 100), tenant=admin), POOLS, nodes, 10)).nodes) == 100
-    refused = refusal(reserve(request(("web", 101), tenant=admin), POOLS, nodes, 10))
+    assert len(granted(ask(request(("web", 100)), nodes, tenant=admin)).nodes) == 100
+    refused = refusal(ask(request(("web", 101)), nodes, tenant=admin))
     assert refused.problem is RequestProblem.TOO_MANY
     assert "a session with SSH keys of 6000 characters has 100 at most" in refused.message
-    short = replace(request(("web", 200), tenant=admin), ssh_key="k" * 100)
-    assert len(granted(reserve(short, POOLS, nodes, 10)).nodes) == 200
+    short = request(("web", 200), ssh_key="k" * 100)
+    assert len(granted(ask(short, nodes, tenant=admin)).nodes) == 200
 
 
 def test_admins_have_no_quota_and_tenants_may_have_their_own() -> None:
     nodes = [ready(number) for number in range(5)]
     admin = replace(TENANT, role=Role.ADMIN)
-    assert len(granted(reserve(request(("web", 5), tenant=admin), POOLS, nodes, 10)).nodes) == 5
+    assert len(granted(ask(request(("web", 5)), nodes, tenant=admin)).nodes) == 5
     small = replace(TENANT, node_quota=1)
-    assert refusal(reserve(request(("web", 2), tenant=small), POOLS, nodes, 10)).problem is RequestProblem.QUOTA
+    assert refusal(ask(request(("web", 2)), nodes, tenant=small)).problem is RequestProblem.QUOTA
 
 
 def test_a_session_has_two_hundred_nodes_at_most() -> None:
     nodes, admin = [ready(number) for number in range(300)], replace(TENANT, role=Role.ADMIN)
-    assert len(granted(reserve(request(("web", 200), tenant=admin), POOLS, nodes, 10)).nodes) == 200
-    refused = refusal(reserve(request(("web", 150), ("db", 51), tenant=admin), POOLS, nodes, 10))
+    assert len(granted(ask(request(("web", 200)), nodes, tenant=admin)).nodes) == 200
+    refused = refusal(ask(request(("web", 150), ("db", 51)), nodes, tenant=admin))
     assert refused.problem is RequestProblem.TOO_MANY
     assert "201 requested, but a session has 200 at most" in refused.message
 
 
 def test_a_session_has_nodes_of_all_pools_that_it_asks_for_and_lasts_as_long_as_the_tenant_may() -> None:
     nodes = [ready(1, "db"), ready(2), ready(3)]
-    reservation = granted(reserve(request(("web", 1), ("db", 1), ("web", 1)), POOLS, nodes, 10))
+    reservation = granted(ask(request(("web", 1), ("db", 1), ("web", 1)), nodes))
     assert sorted(reservation.session.nodes) == [1, 2, 3]
     assert {node.state for node in reservation.nodes} == {NodeState.CONTEXTUALIZING}
     assert {node.session for node in reservation.nodes} == {11}
@@ -133,28 +154,26 @@ def test_a_session_has_nodes_of_all_pools_that_it_asks_for_and_lasts_as_long_as_
 
 
 def test_nothing_is_reserved_if_one_pool_has_too_few() -> None:
-    refused = refusal(reserve(request(("web", 1), ("db", 1)), POOLS, [ready(1)], 10))
+    refused = refusal(ask(request(("web", 1), ("db", 1)), [ready(1)]))
     assert refused.problem is RequestProblem.TOO_FEW
     assert "1 of db requested, 0 ready" in refused.message
 
 
 def test_nodes_of_other_states_and_of_absent_hosts_are_not_chosen() -> None:
     nodes = [ready(1, host="h1"), replace(ready(2), state=NodeState.FAILED), ready(3, host="h3")]
-    assert granted(reserve(request(("web", 1)), POOLS, nodes, 10, away={"h1"})).session.nodes == (3,)
-    assert refusal(reserve(request(("web", 2)), POOLS, nodes, 10, away={"h1"})).problem is RequestProblem.TOO_FEW
+    assert granted(ask(request(("web", 1)), nodes, away={"h1"})).session.nodes == (3,)
+    assert refusal(ask(request(("web", 2)), nodes, away={"h1"})).problem is RequestProblem.TOO_FEW
 
 
 def test_an_unknown_pool_is_refused_with_the_existing_ones() -> None:
-    refused = refusal(reserve(request(("cloud", 1)), POOLS, [], 10))
+    refused = refusal(ask(request(("cloud", 1)), []))
     assert refused.problem is RequestProblem.NO_POOL
     assert refused.message == "there is no pool 'cloud'; the pools are: db, web"
 
 
 def test_the_node_that_has_been_ready_longest_comes_first_beginning_at_the_offset() -> None:
     nodes = [ready(1, changed=5), ready(2, changed=3), ready(3, changed=4)]
-    chosen = [
-        granted(reserve(request(("web", 2)), POOLS, nodes, 10, offset=offset)).session.nodes for offset in range(4)
-    ]
+    chosen = [granted(ask(request(("web", 2)), nodes, offset=offset)).session.nodes for offset in range(4)]
     assert chosen == [(2, 3), (3, 1), (1, 2), (2, 3)]
 
 
@@ -250,7 +269,7 @@ def test_after_failures_in_a_row_the_next_filling_is_later_and_later() -> None:
 
 
 def test_a_node_that_is_reserved_once_is_not_reserved_again() -> None:
-    reservation = granted(reserve(request(("web", 1)), POOLS, [ready(1)], 10))
-    again = reserve(request(("web", 1)), POOLS, reservation.nodes, 11)
+    reservation = granted(ask(request(("web", 1)), [ready(1)]))
+    again = ask(request(("web", 1)), reservation.nodes)
     assert refusal(again).problem is RequestProblem.TOO_FEW
     assert reservation.nodes[0].after(NodeEvent.CONTEXTUALIZED, 12).session == 11

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from support.builders import make_user
-from support.pools.builders import make_node
+from support.pools.builders import lending_facts, make_node, make_request
 from zkdeployment.pools.documents import NodePool, PoolConfiguration, RoleMechanism
 from zkdeployment.pools.rules.node import NodeState, PoolNode
 from zkdeployment.pools.rules.queue import (
     RequestProblem,
     RequestRefusal,
     Reservation,
-    SessionRequest,
     reserve,
 )
 from zkdeployment.pools.rules.snapshot import (
@@ -53,7 +52,7 @@ ARM = node(3, arch="aarch64", memory=16.0)
 def chosen(
     *specs: NodesSpec, nodes: tuple[PoolNode, ...] = (SMALL, LARGE, ARM)
 ) -> tuple[int, ...] | RequestRefusal:
-    given = reserve(SessionRequest(11, TENANT, specs, 0), POOLS, nodes, 10)
+    given = reserve(make_request(11, TENANT, *specs), lending_facts(POOLS, TENANT, nodes))
     return given.session.nodes if isinstance(given, Reservation) else given
 
 
@@ -150,7 +149,7 @@ def test_only_nodes_that_match_are_reserved_and_the_session_keeps_the_demand() -
     assert chosen(spec(1)) == (1,)
     assert chosen(spec(1, "memory>=16", "arch=x86_64")) == (2,)
     assert chosen(spec(2, "arch=x86_64")) == (1, 2)
-    given = reserve(SessionRequest(11, TENANT, (spec(1, "arch=aarch64"),), 0), POOLS, (SMALL, ARM), 10)
+    given = reserve(make_request(11, TENANT, spec(1, "arch=aarch64")), lending_facts(POOLS, TENANT, (SMALL, ARM)))
     assert isinstance(given, Reservation)
     assert [str(part) for part in given.session.specs] == ["1 of web with arch=aarch64"]
     assert given.nodes[0].data["nodes_spec"] == {"pool": "web", "quantity": 1}

@@ -23,8 +23,8 @@ from zkdeployment.pools.rules.snapshot import (
     NodesSpec,
     PoolChange,
     PoolSnapshot,
+    SessionRequest,
     TenantSession,
-    WaitingRequest,
 )
 from zkdeployment.pools.rules.work import (
     PoolObservation,
@@ -134,7 +134,7 @@ def test_a_clock_that_is_ahead_prolongs_no_session_and_no_wait() -> None:
     (seen,) = step.change.sessions
     assert (seen.created_at, seen.expires_at, seen.requested_at) == (10, 110, 10)
     assert steps(observe(leased, **{**given, "sessions": (seen,)}, now=10)) == []
-    waiting = WaitingRequest(id=4, tenant=7, specs=(), created_at=9 + day, expires_at=60 + day)
+    waiting = SessionRequest(id=4, tenant=7, specs=(), created_at=9 + day, expires_at=60 + day)
     ended = replace(waiting.ended("cancelled", 9 + day), id=5)
     observation = observe(now=10)
     read = replace(observation.snapshot, waiting={4: waiting, 5: ended})
