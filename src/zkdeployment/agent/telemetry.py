@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.reporting.host_reporting import AgentEvents
-from zkdeployment.base.cluster import ClusterState
+from zkdeployment.base.cluster import Cluster, ClusterState
 from zkdeployment.base.daemon.metrics import (
     PACE,
+    DaemonProcess,
     Metric,
     MetricKind,
     Probe,
@@ -21,8 +22,6 @@ from zkdeployment.base.daemon.metrics import (
 from zkdeployment.base.deployment import DeploymentResult
 
 if TYPE_CHECKING:
-    from zkdeployment.base.cluster import Cluster
-    from zkdeployment.base.daemon.metrics import DaemonProcess
     from zkdeployment.base.host import Host
 
 

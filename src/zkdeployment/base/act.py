@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from zkdeployment.base.durations import age, duration_seconds
 from zkdeployment.base.records import APART, OMITTED, Key, Record, shown
 from zkdeployment.base.text import listing, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: The longest reason that is kept, in characters.
 MAX_REASON_LENGTH = 500

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from zkdeployment.base.cluster import Revision
 from zkdeployment.base.deployment import DeploymentFailure
 from zkdeployment.base.records import APART, OMITTED, Key, Record
-from zkdeployment.base.stop import LackingGroup, operators_stop, services_of
+from zkdeployment.base.stop import LackingGroup, Stop, operators_stop, services_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from zkdeployment.base.act import Maintenance
     from zkdeployment.base.json_values import Properties
-    from zkdeployment.base.stop import Stop
 
 
 #: The beginning of the step of a host that waits for its turn in a rollout strategy.

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from zkdeployment.base.deployment import Deployment  # noqa: TC001  the field types of public dataclasses
-from zkdeployment.base.host import Facts, Identity
+from zkdeployment.base.host import Facts, Host, Identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-
-    from zkdeployment.base.host import Host
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,13 +15,11 @@ from itertools import combinations, zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.inventory import version_key
+from zkdeployment.base.inventory import Inventory, Package, Packages, version_key
 from zkdeployment.base.names import AGENT_PACKAGE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from zkdeployment.base.inventory import Inventory, Package, Packages
 
 
 _NO_PACKAGES: Packages = MappingProxyType({})

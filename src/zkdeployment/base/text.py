@@ -7,12 +7,8 @@ write. Values stay exact in memory and in JSON; this module is the only mechanis
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 #: Separators at which a terminal or an editor may break the line.
 _LINE_BREAKS = frozenset({"Zl", "Zp"})

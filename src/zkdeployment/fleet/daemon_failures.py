@@ -12,11 +12,10 @@ from zkdeployment.base.errors import error_message
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.records import Record
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Set
 
 if TYPE_CHECKING:
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -19,7 +19,7 @@ from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
 from zkdeployment.fleet.store.maintenance_control import ZooKeeperMaintenance
 from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
 from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
-from zkdeployment.zookeeper.session import verb_session
+from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from zkdeployment.fleet.explanations.host import HostSnapshot
     from zkdeployment.fleet.views.forecast import PredictionBasis
     from zkdeployment.zookeeper.servers import Servers
-    from zkdeployment.zookeeper.session import Session
 
 T = TypeVar("T")
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.availability import (
+    Demand,
+    HostSoftware,
     PackageFindings,
     architecture_problems,
     availability_problems,
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from zkdeployment.agent.packages.host_repositories import DnfHostRepositories
-    from zkdeployment.agent.rules.availability import Demand, HostSoftware
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Targets

@@ -6,23 +6,26 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import Cluster
+from zkdeployment.base.cluster import Cluster, Revision
 from zkdeployment.base.errors import RefusedError, UnreachableError, ZkdeploymentError
-from zkdeployment.publishing.acts.commits import ROLLOUT_TRAILER, CommitOrder
+from zkdeployment.publishing.acts.commits import (
+    ROLLOUT_TRAILER,
+    BranchSnapshot,
+    CommitOrder,
+    CommitOutcome,
+    FileChanges,
+)
 from zkdeployment.publishing.acts.quarantine import quarantines_of_rollback
-from zkdeployment.publishing.acts.rollback import last_good_revision, rollback_changes
+from zkdeployment.publishing.acts.rollback import RollbackOrder, last_good_revision, rollback_changes
 from zkdeployment.publishing.records import GuardOverrides
 from zkdeployment.publishing.rules.review import check_change
 from zkdeployment.publishing.section import ChangeBasis
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.fleet.store.cluster_control import ZooKeeperClusterControl
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
     from zkdeployment.fleet.store.rollout_control import ZooKeeperRolloutControl
-    from zkdeployment.publishing.acts.commits import BranchSnapshot, CommitOutcome, FileChanges
-    from zkdeployment.publishing.acts.rollback import RollbackOrder
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 

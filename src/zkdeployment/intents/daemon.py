@@ -35,6 +35,7 @@ from zkdeployment.intents.rules.governance import (
 )
 from zkdeployment.intents.rules.instances import InstanceChange, IntentRecord
 from zkdeployment.intents.rules.revisions import (
+    IntentsChange,
     awaiting_reports,
     change_intents,
     intent_snapshots,
@@ -56,7 +57,7 @@ from zkdeployment.publishing.signing.statement import NOTHING_LEFT, left_digest
 from zkdeployment.publishing.store.assignments import group_operations, read_left
 from zkdeployment.publishing.store.cluster import ending_stops
 from zkdeployment.publishing.store.documents import subject_name
-from zkdeployment.publishing.store.section_writer import NO_CHANGE, SectionOperations, SectionWriter
+from zkdeployment.publishing.store.section_writer import NO_CHANGE, After, Before, SectionOperations, SectionWriter
 from zkdeployment.zookeeper import paths
 
 if TYPE_CHECKING:
@@ -65,12 +66,10 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.publication import Published
     from zkdeployment.intents.rules.reality import FleetReports
-    from zkdeployment.intents.rules.revisions import IntentsChange
     from zkdeployment.publishing.records import Publication
     from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.signing.standing import SigningRecord
-    from zkdeployment.publishing.store.section_writer import After, Before
     from zkdeployment.publishing.store.store import ZooKeeperPublications
 
 

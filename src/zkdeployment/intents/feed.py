@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.machine.calls import turn
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
-from zkdeployment.fleet.feed.fleet_assembly import FeedPart
+from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
 from zkdeployment.intents.documents.values import IntentSubject, subject_text
 from zkdeployment.intents.rules.reality import FleetReports, fleet_reports
 from zkdeployment.intents.store.records import INTENTS, read_record, read_records, summary_of
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.intents.rules.instances import IntentInstance, IntentRecord
     from zkdeployment.zookeeper.session import Session
 

@@ -12,8 +12,16 @@ from zkdeployment.intents.rules.governance import (
     governing_intents,
     read_intents,
 )
-from zkdeployment.publishing.governance import Governor
-from zkdeployment.publishing.section import NO_BASIS, PublicationSection
+from zkdeployment.publishing.governance import Governance, Governor
+from zkdeployment.publishing.section import (
+    NO_BASIS,
+    ApprovalObjection,
+    ChangeBasis,
+    ChangeFindings,
+    FormerGovernance,
+    GovernanceChange,
+    PublicationSection,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,15 +33,7 @@ if TYPE_CHECKING:
     from zkdeployment.documents.collection import Documents, PublishedDocuments
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.intents.verification import GitApprovals
-    from zkdeployment.publishing.governance import Governance
     from zkdeployment.publishing.rules.review import Review
-    from zkdeployment.publishing.section import (
-        ApprovalObjection,
-        ChangeBasis,
-        ChangeFindings,
-        FormerGovernance,
-        GovernanceChange,
-    )
     from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.source import GitSource
     from zkdeployment.publishing.targets.compiler import ServiceTarget

@@ -17,6 +17,7 @@ from zkdeployment.fleet.store.audit import ActAudit
 from zkdeployment.intents.acts.governance import ReleaseOrder, release_services
 from zkdeployment.intents.acts.intents import (
     IntentAdapters,
+    IntentOrder,
     adopt_intent,
     approve_intent,
     change_state,
@@ -39,7 +40,7 @@ from zkdeployment.intents.documents.values import (
 from zkdeployment.intents.rules.content import service_content
 from zkdeployment.intents.rules.edits import find_intent, with_state
 from zkdeployment.intents.rules.life_cycle import ACT_ON_INTENT, IntentAct, IntentRefusal, perform, signature_hint
-from zkdeployment.intents.rules.overview import compare_before_approval
+from zkdeployment.intents.rules.overview import IntentOverview, compare_before_approval
 from zkdeployment.intents.store.records import ZooKeeperIntents
 from zkdeployment.publishing.acts.commits import CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import review
@@ -62,9 +63,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.intents.acts.intents import IntentOrder
     from zkdeployment.intents.rules.instances import IntentRecord
-    from zkdeployment.intents.rules.overview import IntentOverview
     from zkdeployment.intents.views.page import OfferedAct
     from zkdeployment.service.views.plan import PlanView
 

@@ -16,6 +16,8 @@ from zkdeployment.base.errors import RefusedError, SourceError
 from zkdeployment.base.publication import next_sequence
 from zkdeployment.intents.rules.approvals import (
     APPROVAL_NAMESPACE,
+    ApprovalRule,
+    ReleaseSnapshot,
     approval_statement,
     approved_paths,
     content_digest,
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.intents.documents.values import Approval, IntentSubject
-    from zkdeployment.intents.rules.approvals import ApprovalRule, ReleaseSnapshot
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.publishing.settings import SyncSettings
     from zkdeployment.publishing.sources.git.command import Git

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.daemon.metrics import Metric, gauge, labelled
-from zkdeployment.documents.collection import PublishedDocuments
+from zkdeployment.documents.collection import DocumentKey, PublishedDocuments
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
-from zkdeployment.fleet.feed.fleet_assembly import FeedPart
+from zkdeployment.fleet.feed.fleet_assembly import FeedPart, FleetReading
 from zkdeployment.pools import paths as pool_paths
 from zkdeployment.pools.documents import POOLS, PoolConfiguration, pools_in_force
 from zkdeployment.pools.rules.node import NodeState
@@ -26,9 +26,7 @@ from zkdeployment.zookeeper.shared_nodes import DecodedNodes, FollowedNodes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zkdeployment.documents.collection import DocumentKey
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

@@ -16,7 +16,7 @@ from zkdeployment.pools.store.store import (
     ZooKeeperSessionUses,
     available_hosts,
 )
-from zkdeployment.service.users.user_store import ZooKeeperUserReader
+from zkdeployment.service.users.user_store import ZooKeeperUserReader, ZooKeeperUsers
 from zkdeployment.zookeeper.session import Session, verb_session
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from zkdeployment.service.daemon import ServicePart
     from zkdeployment.service.dependencies import ServerAdapters
     from zkdeployment.service.users.user import User
-    from zkdeployment.service.users.user_store import ZooKeeperUsers
     from zkdeployment.zookeeper.servers import Servers
 
 

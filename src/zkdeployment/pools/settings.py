@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from zkdeployment.base.durations import duration_seconds
 from zkdeployment.config.addresses import is_plain_path
-from zkdeployment.config.forms import LONGEST_WAIT, PATH, Form, SectionSettings, checked, setting
+from zkdeployment.config.forms import LONGEST_WAIT, PATH, Form, Report, SectionSettings, checked, setting
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from zkdeployment.config.forms import Report
 
 
 def _file_on_nodes_problem(text: str) -> str | None:

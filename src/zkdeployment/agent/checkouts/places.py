@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from zkdeployment.agent.checkouts.working_copies import PristineCopies, copy_built, move_others
-from zkdeployment.base.checkout import parse_checkout
+from zkdeployment.base.checkout import Checkout, parse_checkout
 from zkdeployment.base.errors import CheckoutError, ProgramError, ScriptError, TreeError, without_passwords
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
@@ -35,8 +35,6 @@ from zkdeployment.base.names import NameKind, is_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from zkdeployment.base.checkout import Checkout
 
 
 class VersionControl(Protocol):

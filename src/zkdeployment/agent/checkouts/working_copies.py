@@ -18,7 +18,7 @@ import os
 import shutil
 import stat
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import CheckoutError
@@ -28,7 +28,6 @@ from zkdeployment.base.machine.files import foreign_part, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
 
 
 _REPOSITORIES = frozenset({".git", ".svn"})

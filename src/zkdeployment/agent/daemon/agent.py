@@ -10,12 +10,12 @@ import contextlib
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.daemon.deployment import DeploymentRun, RolloutGate, Supervision
+from zkdeployment.agent.daemon.deployment import DeploymentRun, HostCommands, RolloutGate, Supervision
 from zkdeployment.agent.daemon.draining import DrainSupervision, drain_host, refuse_drain
 from zkdeployment.agent.daemon.waits import AgentWaits
 from zkdeployment.agent.reporting.failures import reason
-from zkdeployment.agent.rules.lease import LEASE_ERRORS
-from zkdeployment.base.cluster import ClusterState, held_reason
+from zkdeployment.agent.rules.lease import LEASE_ERRORS, HostRole
+from zkdeployment.base.cluster import Cluster, ClusterState, Mandate, Revision, held_reason
 from zkdeployment.base.daemon.cycles import Backoff, spread
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.deployment import DeploymentFailure
@@ -38,11 +38,8 @@ from zkdeployment.publishing.watermark import Watermark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from zkdeployment.agent.daemon.deployment import HostCommands
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.reporting.host_reporting import HostReporting
-    from zkdeployment.agent.rules.lease import HostRole
-    from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.config.settings import Settings
 
 

@@ -9,14 +9,14 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.daemon.plans import read_plan
+from zkdeployment.agent.daemon.plans import HostPlan, read_plan
 from zkdeployment.agent.rules.waiting import Recheck
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
-from zkdeployment.base.cluster import INITIAL, ClusterState, held_reason
+from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, Mandate, Revision, held_reason
 from zkdeployment.base.daemon.cycles import spread
 from zkdeployment.base.daemon.failpoints import failpoints, reach
-from zkdeployment.base.deployment import DeploymentFailure
+from zkdeployment.base.deployment import Deployment, DeploymentFailure
 from zkdeployment.base.errors import (
     AwaitedServiceError,
     ConflictError,
@@ -31,22 +31,17 @@ from zkdeployment.base.errors import (
 )
 from zkdeployment.base.host import WAITING_PREFIX
 from zkdeployment.base.log import bound, get_logger
-from zkdeployment.base.publication import DeploymentBasis
-from zkdeployment.strategies.permission import Permission, Phase
+from zkdeployment.base.publication import DeploymentBasis, Published
+from zkdeployment.strategies.permission import Permission, Phase, RolloutPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from zkdeployment.agent.daemon.plans import HostPlan
     from zkdeployment.agent.daemon.waits import AgentWaits
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
-    from zkdeployment.base.cluster import Cluster, Mandate, Revision
-    from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.plan import Step
-    from zkdeployment.base.publication import Published
-    from zkdeployment.strategies.permission import RolloutPart
 
 
 class RolloutGate:

@@ -12,14 +12,13 @@ from zkdeployment.agent.store.registration import host_path
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.errors import ConflictError, UnreachableError
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.plan import Undeploy
+from zkdeployment.base.plan import Step, Undeploy
 from zkdeployment.publishing.store.assignments import read_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.agent.reporting.host_reporting import HostReporting
-    from zkdeployment.base.plan import Step
 
 
 class DrainSupervision(Supervision):

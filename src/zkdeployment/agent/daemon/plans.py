@@ -10,7 +10,7 @@ from zkdeployment.agent.rules.lease import Lease, first_record
 from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services
 from zkdeployment.agent.rules.undeploying import leaving_services
 from zkdeployment.agent.store.service_orders import PublicationOrder
-from zkdeployment.base.cluster import INITIAL, held_reason
+from zkdeployment.base.cluster import INITIAL, Revision, held_reason
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.base.plan import Deploy, Plan
 from zkdeployment.publishing.store.assignments import read_groups, read_services
@@ -18,7 +18,6 @@ from zkdeployment.publishing.watermark import Watermark
 
 if TYPE_CHECKING:
     from zkdeployment.agent.adapters import AgentAdapters
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import DesiredState
     from zkdeployment.base.host import Identity
 

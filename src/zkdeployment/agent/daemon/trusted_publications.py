@@ -9,10 +9,10 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import INITIAL
+from zkdeployment.base.cluster import INITIAL, Revision
 from zkdeployment.base.errors import ConflictError, StalePublicationError, UntrustedError
 from zkdeployment.base.publication import Published
-from zkdeployment.publishing.signing.snapshot import check_properties, check_snapshot
+from zkdeployment.publishing.signing.snapshot import SignedSnapshot, check_properties, check_snapshot
 from zkdeployment.publishing.signing.statement import Statement
 from zkdeployment.publishing.targets.compiler import wanted_for
 from zkdeployment.publishing.targets.services import decode_target
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zkdeployment.agent.files.verified_properties import VerifiedPropertiesFiles
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment, DesiredState
     from zkdeployment.base.host import Identity
     from zkdeployment.base.json_values import Properties
     from zkdeployment.base.machine.files import JsonFile
     from zkdeployment.publishing.ports import PublisherKeys
-    from zkdeployment.publishing.signing.snapshot import SignedSnapshot
     from zkdeployment.publishing.store.signed import ZooKeeperSignedPublications
 
 _UNSIGNED = (

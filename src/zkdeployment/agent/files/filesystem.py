@@ -17,7 +17,7 @@ from zkdeployment.agent.checkouts.places import remembered_version
 from zkdeployment.agent.checkouts.working_copies import working_copy
 from zkdeployment.agent.files.markers import MarkerFiles, Software, checked_name, package_directories
 from zkdeployment.base.errors import HostFilesError, ScriptError
-from zkdeployment.base.inventory import Inventory
+from zkdeployment.base.inventory import Inventory, Packages
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine.files import converting_errors, foreign_part
@@ -26,8 +26,6 @@ from zkdeployment.base.names import NameKind
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
-
-    from zkdeployment.base.inventory import Packages
 
 
 _DEPLOY_SCRIPTS = ("bin/zookeeper-deploy", "zookeeper-deploy")

@@ -18,22 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.agent.rules.lease import LeaseRecord
-from zkdeployment.base.cluster import is_revision
+from zkdeployment.base.cluster import Revision, is_revision
 from zkdeployment.base.errors import ConfigurationError, HostFilesError, RefusedError
 from zkdeployment.base.host import WAITING_PREFIX, Host, Identity
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files
 from zkdeployment.base.machine.files import JsonFile, converting_errors, json_object
 from zkdeployment.base.publication import is_sequence
-from zkdeployment.base.stop import lacking_from_json
+from zkdeployment.base.stop import LackingGroup, lacking_from_json
 from zkdeployment.publishing.watermark import published_file
 from zkdeployment.strategies.permission import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.stop import LackingGroup
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from zkdeployment.agent.packages import failures
 from zkdeployment.agent.packages.failures import LockedError, OfflineError
-from zkdeployment.agent.packages.replays import Dnf4Replays, Dnf5Replays
+from zkdeployment.agent.packages.replays import Dnf4Replays, Dnf5Replays, Replays
 from zkdeployment.base.errors import PackageError, ProgramError
 from zkdeployment.base.inventory import Package
 from zkdeployment.base.log import get_logger
@@ -38,7 +38,6 @@ from zkdeployment.base.machine.systemd import new_scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from zkdeployment.agent.packages.replays import Replays
     from zkdeployment.base.machine.process import Conversation
     from zkdeployment.base.packages import Item
 

@@ -22,14 +22,13 @@ from zkdeployment.agent.packages.command import DnfCommand, NamedRepositories
 from zkdeployment.agent.packages.failures import report_disk_errors
 from zkdeployment.agent.packages.hidden_packages import hidden_packages
 from zkdeployment.agent.packages.installed_packages import by_name
-from zkdeployment.agent.rules.availability import Offers, PaperResolution
+from zkdeployment.agent.rules.availability import Offers, PaperResolution, PaperTransaction
 from zkdeployment.base.errors import ConfigurationError, PackageError
 from zkdeployment.base.inventory import Package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from zkdeployment.agent.rules.availability import PaperTransaction
     from zkdeployment.agent.rules.hidden import Obstacle
     from zkdeployment.publishing.settings import SyncSettings
 

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import PackageError, ProgramError
-from zkdeployment.base.inventory import Package
+from zkdeployment.base.inventory import Package, Packages
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine import process
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from zkdeployment.base.inventory import Packages
 
 
 #: The columns of a package: the query format for rpm, and ``QUERY`` for dnf.

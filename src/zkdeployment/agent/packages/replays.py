@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from zkdeployment.agent.packages import installed_packages
 from zkdeployment.base.machine import files as durable
-from zkdeployment.base.packages import Action
+from zkdeployment.base.packages import Action, Item
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.packages.installed_packages import RpmFile
     from zkdeployment.base.inventory import Package
-    from zkdeployment.base.packages import Item
 
 #: The name of the repository that is made of the downloaded files.
 _REPOSITORY = "zkdeployment-prepared"

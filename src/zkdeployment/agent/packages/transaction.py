@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.packages import installed_packages
-from zkdeployment.agent.packages.command import INSTALL_COMMAND
+from zkdeployment.agent.packages.command import INSTALL_COMMAND, DnfCommand, HeldDnf
 from zkdeployment.agent.packages.failures import (
     NO_REPOSITORIES,
     HiddenError,
@@ -24,11 +24,18 @@ from zkdeployment.agent.packages.failures import (
     report_disk_errors,
 )
 from zkdeployment.agent.packages.hidden_packages import hidden_packages
-from zkdeployment.agent.packages.installed_packages import QUERY, by_name, parse
+from zkdeployment.agent.packages.installed_packages import (
+    QUERY,
+    PackageCache,
+    RpmDatabase,
+    RpmFile,
+    by_name,
+    parse,
+)
 from zkdeployment.agent.rules.hidden import filtered, lacks, with_obstacles
 from zkdeployment.base import packages
 from zkdeployment.base.errors import PackageError
-from zkdeployment.base.inventory import Package
+from zkdeployment.base.inventory import Package, Packages
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine import files as durable
 from zkdeployment.base.machine.program import late_import
@@ -38,10 +45,7 @@ from zkdeployment.base.packages import Action, Item, word_size
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from zkdeployment.agent.packages.command import DnfCommand, HeldDnf
-    from zkdeployment.agent.packages.installed_packages import PackageCache, RpmDatabase, RpmFile
     from zkdeployment.agent.packages.replays import Replay, Replays
-    from zkdeployment.base.inventory import Packages
     from zkdeployment.base.plan import PackageChange
 
 

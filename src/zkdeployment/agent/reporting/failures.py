@@ -11,7 +11,7 @@ import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.deployment import DeploymentResult
+from zkdeployment.base.deployment import DeploymentFailure, DeploymentResult
 from zkdeployment.base.errors import (
     ConflictError,
     DeniedError,
@@ -25,13 +25,11 @@ from zkdeployment.base.errors import (
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.stop import FailureOutput, GroupStop, Stop, last_lines
 from zkdeployment.base.text import printable
-from zkdeployment.strategies.permission import Failure, PhaseReport
+from zkdeployment.strategies.permission import Failure, Phase, PhaseReport, RolloutPart
 
 if TYPE_CHECKING:
     from zkdeployment.agent.reporting.host_reporting import HostPresence
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.deployment import DeploymentFailure
-    from zkdeployment.strategies.permission import Phase, RolloutPart
 
 
 _FLEET_STOPPED = "The fleet is stopped: no host starts a deployment until an operator resumes it.\n"

@@ -19,7 +19,7 @@ from zkdeployment.base.errors import (
     UnreachableError,
     ZkdeploymentError,
 )
-from zkdeployment.base.inventory import KnownHost
+from zkdeployment.base.inventory import Inventory, KnownHost
 from zkdeployment.base.log import get_logger
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Cluster, Mandate, Revision
     from zkdeployment.base.daemon.control import Control
     from zkdeployment.base.host import Host
-    from zkdeployment.base.inventory import Inventory
     from zkdeployment.base.stop import LackingGroup
 
 

@@ -13,12 +13,12 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.rules.hidden import lacks
+from zkdeployment.agent.rules.hidden import Lack, Obstacle, lacks
 from zkdeployment.agent.rules.planner import plan
 from zkdeployment.base.checkout import is_checkout
-from zkdeployment.base.errors import HostFilesError, TreeError
+from zkdeployment.base.errors import HostFilesError, PackageError, TreeError
 from zkdeployment.base.packages import after, select
-from zkdeployment.base.plan import ChangeController, ChangePackages
+from zkdeployment.base.plan import ChangeController, ChangePackages, PackageChange, Plan
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
 from zkdeployment.publishing.records import GuardOverrides
@@ -27,14 +27,11 @@ from zkdeployment.publishing.targets.compiler import wanted_for
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.agent.rules.hidden import Lack, Obstacle
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment
-    from zkdeployment.base.errors import PackageError
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory, KnownHost, Package, Packages
     from zkdeployment.base.json_values import Value
-    from zkdeployment.base.plan import PackageChange, Plan
     from zkdeployment.base.publication import Targets
 
 

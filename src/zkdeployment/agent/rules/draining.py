@@ -9,14 +9,13 @@ from zkdeployment.agent.rules.software import WantedSoftware, compare_software
 from zkdeployment.agent.rules.undeploying import groups_of_services, undeploy_step
 from zkdeployment.base.errors import HostFilesError
 from zkdeployment.base.host import Host  # noqa: TC001  a public field type
-from zkdeployment.base.plan import Plan
+from zkdeployment.base.plan import Plan, Undeploy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.inventory import Inventory, Marker
-    from zkdeployment.base.plan import Undeploy
 
 #: Why a host with publishers undeploys nothing for a maintenance.
 UNSIGNED = "this host follows only signed publications, and a maintenance is not signed"

@@ -17,6 +17,7 @@ from zkdeployment.agent.rules.software import (
     NOT_ENDED,
     RECORD_MISSING,
     RUN_AGAIN,
+    SoftwareDifference,
     WantedSoftware,
     change_packages,
     check_out,
@@ -27,6 +28,7 @@ from zkdeployment.agent.rules.software import (
     software_of,
 )
 from zkdeployment.agent.rules.undeploying import (
+    EndingDeployments,
     end_deployments,
     groups_of_services,
     markers_by_deployment,
@@ -41,6 +43,7 @@ from zkdeployment.base.plan import (
     EndDeployments,
     Plan,
     StartDeployments,
+    Step,
     Undeploy,
     group_of,
 )
@@ -48,12 +51,9 @@ from zkdeployment.base.plan import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.agent.rules.software import SoftwareDifference
-    from zkdeployment.agent.rules.undeploying import EndingDeployments
     from zkdeployment.base.deployment import Assignment, Deployment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory
-    from zkdeployment.base.plan import Step
 
 
 def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet

@@ -10,19 +10,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.checkout import is_checkout
-from zkdeployment.base.deployment import Rerun
+from zkdeployment.base.deployment import Assignment, Rerun
 from zkdeployment.base.names import AGENT_PACKAGE, application_of
 from zkdeployment.base.packages import is_installed, order_key, removable_packages
-from zkdeployment.base.plan import ChangePackages, CheckOut, PackageChange, RemoveCheckout, RemoveSoftware
+from zkdeployment.base.plan import (
+    ChangeController,
+    ChangePackages,
+    CheckOut,
+    PackageChange,
+    RemoveCheckout,
+    RemoveSoftware,
+)
 from zkdeployment.publishing.targets.services import change_controller
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory, Marker, Package
-    from zkdeployment.base.plan import ChangeController
 
 
 #: The reason of a deployment that runs again without a change.

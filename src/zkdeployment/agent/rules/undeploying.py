@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.rules.software import why_deployed_again, why_undeployed
+from zkdeployment.agent.rules.software import SoftwareDifference, why_deployed_again, why_undeployed
 from zkdeployment.base import names
-from zkdeployment.base.deployment import Rerun
+from zkdeployment.base.deployment import Assignment, Deployment, Rerun
 from zkdeployment.base.errors import HostFilesError
-from zkdeployment.base.inventory import version_key
+from zkdeployment.base.inventory import Inventory, Marker, Packages, version_key
 from zkdeployment.base.plan import Undeploy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from zkdeployment.agent.rules.software import SoftwareDifference
-    from zkdeployment.base.deployment import Assignment, Deployment
-    from zkdeployment.base.inventory import Inventory, Marker, Packages
 
 
 def unchanged_deployments(difference: SoftwareDifference, ended: Collection[Deployment]) -> frozenset[Deployment]:

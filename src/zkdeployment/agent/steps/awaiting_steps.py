@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.waiting import (
     TURN,
+    OrderProgress,
     OrderWait,
     asks_for_holder,
     asks_for_others,
@@ -34,18 +35,16 @@ from zkdeployment.base.errors import (
     UnreachableError,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.plan import Deploy, Undeploy, group_of
+from zkdeployment.base.plan import Deploy, Step, Undeploy, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.adapters import QueuedLock
     from zkdeployment.agent.daemon.plans import HostPlan
-    from zkdeployment.agent.rules.waiting import OrderProgress
     from zkdeployment.agent.steps.executor import StepRunner
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.machine.clock import Clock
-    from zkdeployment.base.plan import Step
 
 
 @dataclass

@@ -24,6 +24,7 @@ from zkdeployment.base.plan import (
     EndDeployments,
     PackageChange,
     StartDeployments,
+    Step,
     Undeploy,
     group_of,
     packages_of,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.plan import Step
 
 
 class StepRunner:

@@ -15,6 +15,7 @@ from zkdeployment.base.plan import (
     Plan,
     RemoveCheckout,
     RemoveSoftware,
+    Step,
     Undeploy,
     group_of,
 )
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import DeploymentFailure
-    from zkdeployment.base.plan import Step
 
 
 class GroupStoppedError(Exception):

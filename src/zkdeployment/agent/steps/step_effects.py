@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from zkdeployment.agent.rules.undeploying import installed_packages
 from zkdeployment.base.daemon.failpoints import failpoints
-from zkdeployment.base.deployment import Rerun
+from zkdeployment.base.deployment import Deployment, Rerun
 from zkdeployment.base.errors import DeniedError, PackageError, RestartError, UnreachableError
-from zkdeployment.base.inventory import Marker
+from zkdeployment.base.inventory import Marker, Packages
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.packages import packages_to_register
 from zkdeployment.base.plan import (
@@ -22,9 +22,11 @@ from zkdeployment.base.plan import (
     CheckOut,
     Deploy,
     EndDeployments,
+    PackageChange,
     RemoveCheckout,
     RemoveSoftware,
     StartDeployments,
+    Step,
     Undeploy,
 )
 
@@ -33,10 +35,7 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.adapters import AgentAdapters, Transaction
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
-    from zkdeployment.base.deployment import Deployment
     from zkdeployment.base.host import Identity
-    from zkdeployment.base.inventory import Packages
-    from zkdeployment.base.plan import PackageChange, Step
     from zkdeployment.base.publication import DeploymentBasis
 
 _COMMITS = 4  # attempts at one package change, each prepared anew

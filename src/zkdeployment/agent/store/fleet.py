@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from zkdeployment.agent.files.run_directory import JoinedRoles
+from zkdeployment.agent.files.run_directory import JoinedRoles, SessionFile
 from zkdeployment.agent.rules.draining import OtherHost
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequests
@@ -18,9 +18,9 @@ from zkdeployment.agent.store.service_locks import (
     any_free,
     remove_work,
 )
-from zkdeployment.base.cluster import Cluster, ClusterEvent, succeeding
-from zkdeployment.base.deployment import HostResult
-from zkdeployment.base.host import Host
+from zkdeployment.base.cluster import Cluster, ClusterEvent, Revision, succeeding
+from zkdeployment.base.deployment import Deployment, DeploymentFailure, DesiredState, HostResult
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
@@ -34,7 +34,7 @@ from zkdeployment.publishing.store.cluster import (
 )
 from zkdeployment.publishing.store.hosts import read_inventories, replace_inventory, write_inventory
 from zkdeployment.publishing.store.maintenance import in_force, maintenance_of, read_maintenance
-from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport
+from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport, RolloutPart
 from zkdeployment.strategies.store.agent_records import (
     decode_grant,
     decode_report,
@@ -44,7 +44,7 @@ from zkdeployment.strategies.store.agent_records import (
 )
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import (
     Check,
     Create,
@@ -58,15 +58,9 @@ from zkdeployment.zookeeper.transactions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from zkdeployment.agent.files.run_directory import SessionFile
-    from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.deployment import Deployment, DeploymentFailure, DesiredState
-    from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.publication import Published
     from zkdeployment.base.stop import FailureOutput, GroupStop, Stop
-    from zkdeployment.strategies.permission import RolloutPart
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -13,20 +13,17 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.agent.files.run_directory import JoinedQueues
+from zkdeployment.agent.files.run_directory import JoinedQueues, SessionFile
 from zkdeployment.agent.store.service_locks import keep_works, remove_stale_contenders
 from zkdeployment.base.errors import ConflictError, DuplicateError, HostFilesError
-from zkdeployment.base.host import Host
+from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, make_skeleton
 
 if TYPE_CHECKING:
-    from zkdeployment.agent.files.run_directory import SessionFile
     from zkdeployment.base.cluster import Revision
-    from zkdeployment.base.host import Identity
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 

@@ -17,7 +17,7 @@ from zkdeployment.base.errors import DeniedError, LockLostError, RestartError, T
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import QueueWatch
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Delete, TransactionError
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.agent.files.run_directory import JoinedRoles
     from zkdeployment.base.host import Identity
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 _PREFIX = "lr-"

@@ -24,18 +24,16 @@ from zkdeployment.base.lock import LockedWork
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import ContenderLock, queued
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.reads import Read
-from zkdeployment.zookeeper.transactions import Check, Create, Delete, Set, TransactionError
+from zkdeployment.zookeeper.transactions import Check, Create, Delete, Operation, Set, TransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from zkdeployment.agent.files.run_directory import JoinedQueues
     from zkdeployment.base.host import Identity
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 #: Seconds that a host whose session has ended has to finish a running script.

@@ -17,14 +17,13 @@ from zkdeployment.publishing.store.service_order import decode_entry, encode_ent
 from zkdeployment.strategies.store.agent_records import read_outline
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import QueueWatch
-from zkdeployment.zookeeper.transactions import Create, Set, commit_afresh
+from zkdeployment.zookeeper.transactions import Create, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 class PublicationOrder:

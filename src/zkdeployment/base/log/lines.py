@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from zkdeployment.base.text import printable_lines
 if TYPE_CHECKING:
     import logging
     from collections.abc import Iterator, MutableMapping
-    from contextlib import AbstractContextManager
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from zkdeployment.base.errors import ZkdeploymentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
 
     T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.cluster import ClusterState
 from zkdeployment.fleet.events.event import EventKind, FleetEvent
-from zkdeployment.fleet.feed.fleet_assembly import feed_parts
+from zkdeployment.fleet.feed.fleet_assembly import FleetReading, feed_parts
 from zkdeployment.fleet.views.status import (
     HostState,
     host_status,
@@ -25,7 +25,6 @@ from zkdeployment.strategies.views import describe_rollout, rollout_state
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from zkdeployment.fleet.feed.fleet_assembly import FleetReading
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
     _Difference = Callable[[FleetReading, FleetReading], Iterator[FleetEvent]]

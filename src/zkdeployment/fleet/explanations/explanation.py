@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from zkdeployment.base.durations import age, ago
-from zkdeployment.base.host import ORDER_PREFIX
-from zkdeployment.base.lock import LockKind
+from zkdeployment.base.host import ORDER_PREFIX, Host
+from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.stop import FailureOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
 
-    from zkdeployment.base.host import Host
-    from zkdeployment.base.lock import Contender, Lock, LockedWork
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import ClusterState, short
 from zkdeployment.base.durations import age, ago
-from zkdeployment.base.lock import LockKind
-from zkdeployment.base.stop import operators_stop, output_place, services_of
+from zkdeployment.base.lock import Lock, LockKind
+from zkdeployment.base.stop import FailureOutput, Stop, operators_stop, output_place, services_of
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.explanations.explanation import (
     Advice,
     Cause,
     Explanation,
+    HostFinding,
     ask_host,
     explain_wait_for_lock,
     explain_wait_for_service,
@@ -26,13 +27,14 @@ from zkdeployment.fleet.views.services import unchanged_deployments, withheld_fr
 from zkdeployment.fleet.views.snapshot import (
     NO_HOSTS_SENTENCE,
     UNAFFECTED,
+    FleetSnapshot,
     describe_retry,
     describe_stops,
     is_retry_pending,
     retried_host,
     stops_in_force,
 )
-from zkdeployment.strategies.state import Directive
+from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
 from zkdeployment.strategies.views import describe_group, directive_objection, is_attempt_due, rollout_state
 
@@ -42,13 +44,8 @@ if TYPE_CHECKING:
     from zkdeployment.base.act import Maintenance
     from zkdeployment.base.host import Host, Identity
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.base.lock import Lock
     from zkdeployment.base.publication import LeftService
-    from zkdeployment.base.stop import FailureOutput, Stop
-    from zkdeployment.fleet.explanations.explanation import HostFinding
-    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.targets.compiler import ServiceTarget
-    from zkdeployment.strategies.state import RolloutState
     from zkdeployment.strategies.strategy import Group
 
 

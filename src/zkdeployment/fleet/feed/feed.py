@@ -15,7 +15,7 @@ from zkdeployment.base.errors import UnreachableError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.calls import turn
 from zkdeployment.fleet.events.differences import events_between
-from zkdeployment.fleet.events.event import RESET_EVENT, EventLog, connection_event
+from zkdeployment.fleet.events.event import RESET_EVENT, EventLog, FleetEvent, connection_event
 from zkdeployment.fleet.feed.fleet_assembly import CachedFleet, FleetAssembly, FleetReading
 from zkdeployment.fleet.feed.live_outputs import LiveOutputs
 from zkdeployment.fleet.store.audit import read_acts
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.lock import Lock
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.base.stop import LiveOutput
-    from zkdeployment.fleet.events.event import FleetEvent
     from zkdeployment.publishing.records import PublicationRecord, PublicationSummary, Refusal
     from zkdeployment.publishing.targets.compiler import ServiceTarget
     from zkdeployment.strategies.state import RolloutState

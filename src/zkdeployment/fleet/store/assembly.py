@@ -31,7 +31,7 @@ from zkdeployment.strategies.store.records import decode_state
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.contender_lock import contender, queued
 from zkdeployment.zookeeper.reads import Read
-from zkdeployment.zookeeper.shared_nodes import DecodedNodes
+from zkdeployment.zookeeper.shared_nodes import DecodedNodes, NodeCopies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.strategies.state import RolloutState
     from zkdeployment.zookeeper.nodes import Node
-    from zkdeployment.zookeeper.shared_nodes import NodeCopies
 
 T = TypeVar("T")
 

@@ -11,13 +11,12 @@ from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import ConflictError, ZkdeploymentError
 from zkdeployment.base.log import get_logger
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.nodes import encode
+from zkdeployment.zookeeper.nodes import Node, encode
 from zkdeployment.zookeeper.transactions import Create, Operation, Set
 
 if TYPE_CHECKING:
     from zkdeployment.base.json_values import Value
     from zkdeployment.publishing.acts.commits import CommitOutcome
-    from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 
 #: The limits of kept acts and of kept bytes.

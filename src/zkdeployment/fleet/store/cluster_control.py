@@ -12,7 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
-from zkdeployment.base.cluster import INITIAL, ClusterEvent, retrying
+from zkdeployment.base.cluster import INITIAL, ClusterEvent, Revision, retrying
 from zkdeployment.base.errors import ConflictError, RefusedError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.base.host import Host, retry_objection
 from zkdeployment.base.stop import Stop
@@ -38,7 +38,6 @@ from zkdeployment.zookeeper.transactions import Check, Operation, commit_afresh
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
-    from zkdeployment.base.cluster import Revision
     from zkdeployment.zookeeper.nodes import Node
     from zkdeployment.zookeeper.session import Session
 

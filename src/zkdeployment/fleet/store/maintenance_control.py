@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.act import Maintenance
+from zkdeployment.base.act import Act, Maintenance
 from zkdeployment.fleet.store.audit import recording
-from zkdeployment.fleet.views.maintenance import check_limit, cordoned, select_identities
+from zkdeployment.fleet.views.maintenance import HostSelection, check_limit, cordoned, select_identities
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import encode
 from zkdeployment.zookeeper.transactions import Create, Delete, Operation, Set, commit_afresh
 
 if TYPE_CHECKING:
-    from zkdeployment.base.act import Act
     from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-    from zkdeployment.fleet.views.maintenance import HostSelection
     from zkdeployment.zookeeper.session import Session
 
 

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 from zkdeployment.base.errors import RefusedError
 from zkdeployment.fleet.store.audit import recording
 from zkdeployment.publishing.store.cluster import decode_published
-from zkdeployment.strategies.state import RolloutAct
+from zkdeployment.strategies.state import Directive, RolloutAct, RolloutState
 from zkdeployment.strategies.store.acts import record_act
 from zkdeployment.strategies.store.agent_records import current_id
 from zkdeployment.strategies.store.records import read_attempts, read_leader, read_state
 from zkdeployment.strategies.strategy import MemberKind
 from zkdeployment.zookeeper import paths
-from zkdeployment.zookeeper.transactions import Check
+from zkdeployment.zookeeper.transactions import Check, Operation
 
 if TYPE_CHECKING:
     from zkdeployment.base.act import Act
-    from zkdeployment.strategies.state import Directive, RolloutState
     from zkdeployment.zookeeper.session import Session
-    from zkdeployment.zookeeper.transactions import Operation
 
 
 def direct(session: Session, directive: Directive, act: Act, group: str | None = None) -> RolloutState:

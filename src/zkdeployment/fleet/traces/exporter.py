@@ -11,7 +11,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.traces.otlp import otlp_requests
-from zkdeployment.fleet.traces.spans import publication_trace
+from zkdeployment.fleet.traces.spans import Trace, publication_trace
 from zkdeployment.fleet.views.history import acts_during
 from zkdeployment.fleet.webhooks.outbox import retry_delay
 from zkdeployment.publishing.store.history import read_history
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
     from zkdeployment.fleet.traces.recorder import StepRecorder
-    from zkdeployment.fleet.traces.spans import Trace
     from zkdeployment.publishing.records import PublicationRecord
     from zkdeployment.zookeeper.session import Session
 

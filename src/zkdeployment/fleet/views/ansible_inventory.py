@@ -7,21 +7,18 @@ import ipaddress
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zkdeployment.base.cluster import short
 from zkdeployment.base.errors import NotFoundError
-from zkdeployment.base.host import Identity
+from zkdeployment.base.host import Facts, Identity
 from zkdeployment.base.names import NameKind, is_name
 from zkdeployment.publishing.targets.services import unchecked_assignments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from zkdeployment.base.deployment import Assignment
-    from zkdeployment.base.host import Facts
     from zkdeployment.base.publication import Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.fleet.views.status import FleetStatus, HostStatus

@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.cluster import short
-from zkdeployment.fleet.views.status import HostState
+from zkdeployment.fleet.views.status import HostState, HostStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from zkdeployment.fleet.views.status import HostStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

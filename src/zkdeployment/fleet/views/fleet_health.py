@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.act import describe_decision
-from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.cluster import Cluster, ClusterState, short
 from zkdeployment.base.durations import age
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import describe_failure
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, Measure, one_line
-from zkdeployment.fleet.views.instances import NO_SERVICES
+from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot
 from zkdeployment.fleet.views.locks import is_orphaned
 from zkdeployment.fleet.views.requests import describe_refusal
-from zkdeployment.fleet.views.snapshot import NO_HOSTS_SENTENCE, describe_group_stops, describe_stops
+from zkdeployment.fleet.views.snapshot import (
+    NO_HOSTS_SENTENCE,
+    FleetSnapshot,
+    describe_group_stops,
+    describe_stops,
+)
 from zkdeployment.fleet.views.status import (
     FleetStatus,
     HostState,
@@ -38,10 +43,7 @@ from zkdeployment.strategies.views import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.lock import Lock
-    from zkdeployment.fleet.views.instances import ServicesSnapshot
-    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.records import SyncerReport
 
     #: Judges what a feature read: yields each problem with its severity.

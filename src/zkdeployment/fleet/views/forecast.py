@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.plan_text import action, describe, sentence, unchanged_sentence
 from zkdeployment.agent.rules.planner import is_repetition, is_settled, plan
-from zkdeployment.base.act import describe_maintenance
+from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.errors import HostFilesError, LinkError, NotFoundError, TreeError
 from zkdeployment.base.features import installed
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.inventory import absent_hosts
+from zkdeployment.base.inventory import Inventory, KnownHost, absent_hosts
 from zkdeployment.base.plan import Deploy, Plan
-from zkdeployment.base.publication import Published
-from zkdeployment.documents.collection import DocumentsChange
+from zkdeployment.base.publication import LeftService, Published, Targets
+from zkdeployment.documents.collection import DocumentsChange, PublishedDocuments
 from zkdeployment.fleet.places import FleetPlaces
 from zkdeployment.publishing.rules.changes import (
     Baseline,
+    Draft,
     draft,
     incompleteness,
     is_incomplete,
@@ -42,13 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from zkdeployment.agent.rules.availability import PackageFindings
-    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.cluster import Cluster, Revision
-    from zkdeployment.base.inventory import Inventory, KnownHost
     from zkdeployment.base.json_values import Value
-    from zkdeployment.base.publication import LeftService, Targets
-    from zkdeployment.documents.collection import PublishedDocuments
-    from zkdeployment.publishing.rules.changes import Draft
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.strategies.strategy import Strategy
     from zkdeployment.tree.values import LiveTree, Tree, TreeChange

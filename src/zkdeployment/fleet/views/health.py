@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import INITIAL
+from zkdeployment.base.cluster import INITIAL, Cluster
 from zkdeployment.base.host import WAITING_PREFIX, Host
 from zkdeployment.base.text import printable
-from zkdeployment.fleet.views.snapshot import describe_stops, stops_in_force
+from zkdeployment.fleet.views.snapshot import FleetSnapshot, describe_stops, stops_in_force
 
 if TYPE_CHECKING:
     from nagiosplugin import Range
 
-    from zkdeployment.base.cluster import Cluster
     from zkdeployment.base.json_values import Properties
-    from zkdeployment.fleet.views.snapshot import FleetSnapshot
 
 #: Seconds that a status file may be in the future: some tools read the clock to the second.
 _TOLERANCE = 1.0

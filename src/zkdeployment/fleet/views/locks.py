@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.base.durations import age
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.base.lock import LockedWork, LockKind
+from zkdeployment.base.lock import Contender, Lock, LockedWork, LockKind
 from zkdeployment.base.names import check_node_path
 from zkdeployment.base.records import Record
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from zkdeployment.base.host import Host
-    from zkdeployment.base.lock import Contender, Lock
 
 
 @dataclass(frozen=True, slots=True)

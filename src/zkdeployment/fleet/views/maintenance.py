@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.act import describe_maintenance
+from zkdeployment.base.act import Maintenance, describe_maintenance
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from zkdeployment.base.act import Maintenance
     from zkdeployment.base.host import Identity
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
 

@@ -12,13 +12,12 @@ from zkdeployment.base.durations import age, ago
 from zkdeployment.base.publication import Published
 from zkdeployment.base.records import Key, Record
 from zkdeployment.base.text import listing
-from zkdeployment.fleet.views.snapshot import stops_in_force
+from zkdeployment.fleet.views.snapshot import FleetSnapshot, stops_in_force
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, is_converged, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.publishing.records import (
         PublicationRecord,
         PublicationRequest,

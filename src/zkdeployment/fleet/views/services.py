@@ -6,34 +6,30 @@ The published targets decide which services a host runs; the inventory of the ho
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from zkdeployment.base.checkout import is_checkout
 from zkdeployment.base.cluster import Revision
-from zkdeployment.base.deployment import Deployment
+from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import NotFoundError
 from zkdeployment.base.packages import has_version, is_installed, order_key
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.text import listing
 from zkdeployment.fleet.views.instances import NONE_DOWN, DownInstances, ServicesSnapshot
-from zkdeployment.fleet.views.status import HostState, running_instances
+from zkdeployment.fleet.views.status import FleetStatus, HostState, HostStatus, running_instances
 from zkdeployment.publishing.section import section
 from zkdeployment.publishing.targets.services import unchecked_assignments
 from zkdeployment.tree.values import is_below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.host import Identity
     from zkdeployment.base.inventory import Inventory, KnownHost, Marker
     from zkdeployment.base.json_values import Properties
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.fleet.views.snapshot import FleetSnapshot
-    from zkdeployment.fleet.views.status import FleetStatus, HostStatus
     from zkdeployment.publishing.targets.compiler import ServiceTarget
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from zkdeployment.base.cluster import ClusterState, short
+from zkdeployment.base.cluster import Cluster, ClusterState, Revision, short
 from zkdeployment.base.durations import ago
 from zkdeployment.base.text import listing
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from zkdeployment.base.act import Decision, Maintenance
-    from zkdeployment.base.cluster import Cluster, Revision
     from zkdeployment.base.host import Facts, Host, Identity
     from zkdeployment.base.inventory import KnownHost
     from zkdeployment.base.stop import GroupStop, Stop

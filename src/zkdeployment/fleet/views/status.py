@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from zkdeployment.base.act import Decision, Maintenance, describe_maintenance
 from zkdeployment.base.cluster import Cluster, ClusterState, Revision, is_named, short
 from zkdeployment.base.deployment import Deployment
-from zkdeployment.base.host import Leased, is_host_name, lease_text
+from zkdeployment.base.host import Host, Leased, is_host_name, lease_text
 from zkdeployment.base.records import APART, Key, Record, shown
 from zkdeployment.base.stop import GroupStop, Stop
 from zkdeployment.base.text import counted, listing
 from zkdeployment.fleet.daemon_failures import DaemonFailure
-from zkdeployment.fleet.views.instances import NO_SERVICES, NONE_DOWN, DownInstances, ServicesSnapshot, total_down
+from zkdeployment.fleet.views.instances import (
+    NO_SERVICES,
+    NONE_DOWN,
+    DownInstances,
+    ExpectedInstance,
+    ServicesSnapshot,
+    total_down,
+)
 from zkdeployment.fleet.views.requests import RequestView, WantedPublication, describe_silence, request_body
-from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, describe_retry, stops_in_force
+from zkdeployment.fleet.views.snapshot import NO_HOSTS, UNAFFECTED, FleetSnapshot, describe_retry, stops_in_force
 from zkdeployment.publishing.records import PublicationRequest, Refusal, SyncerReport
 from zkdeployment.publishing.rules.convergence import behind, is_completed, is_excluded
 from zkdeployment.strategies.strategy import unmatched_selectors
@@ -32,10 +39,7 @@ from zkdeployment.strategies.views import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from zkdeployment.base.host import Host
     from zkdeployment.base.inventory import KnownHost
-    from zkdeployment.fleet.views.instances import ExpectedInstance
-    from zkdeployment.fleet.views.snapshot import FleetSnapshot
     from zkdeployment.strategies.state import RolloutState
 
 

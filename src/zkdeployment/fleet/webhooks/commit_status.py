@@ -13,13 +13,12 @@ from urllib.parse import urlsplit
 
 from zkdeployment.base.cluster import ClusterState, is_commit, short
 from zkdeployment.base.text import counted
-from zkdeployment.fleet.views.status import HostState, describe_unserved
+from zkdeployment.fleet.views.status import FleetStatus, HostState, describe_unserved
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from zkdeployment.fleet.feed.fleet_assembly import FleetReading
-    from zkdeployment.fleet.views.status import FleetStatus
 
 
 class Forge(Enum):

@@ -10,12 +10,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from zkdeployment.fleet.events.event import RESET_EVENT, STREAM_KINDS, EventBatch, EventKind
+from zkdeployment.fleet.events.event import RESET_EVENT, STREAM_KINDS, EventBatch, EventKind, EventLog, FleetEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from zkdeployment.fleet.events.event import EventLog, FleetEvent
 
 
 #: The kinds of events that a webhook can choose: all kinds but those about the stream of one client.

@@ -16,6 +16,8 @@ from zkdeployment.base.errors import LockLostError, UnreachableError, Zkdeployme
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.webhooks.outbox import (
+    Webhook,
+    WebhookEvent,
     WebhookOutbox,
     last_transaction,
     reset_batch,
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.clock import Clock
     from zkdeployment.fleet.events.event import EventBatch
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.fleet.webhooks.outbox import Webhook, WebhookEvent
     from zkdeployment.zookeeper.session import Session
 
 

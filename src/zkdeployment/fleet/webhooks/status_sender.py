@@ -11,6 +11,8 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.feed.feed_thread import FeedThread
 from zkdeployment.fleet.webhooks.commit_status import (
+    CommitStatus,
+    ForgeRepository,
     changed_statuses,
     commit_statuses,
     describe_commit,
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from zkdeployment.fleet.feed.feed import ZooKeeperFeed
-    from zkdeployment.fleet.webhooks.commit_status import CommitStatus, ForgeRepository
     from zkdeployment.zookeeper.contender_lock import ContenderLock
 
 #: Seconds between two checks of the election.

@@ -15,9 +15,9 @@ from zkdeployment.intents.documents.kinds import RELEASE
 from zkdeployment.intents.documents.values import RELEASED, Approval, ServiceRelease
 from zkdeployment.intents.rules.approvals import ReleaseSnapshot, cosigned
 from zkdeployment.intents.rules.content import IntentContent, service_content
-from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import Review, check_change, review
-from zkdeployment.publishing.section import ChangeBasis
+from zkdeployment.publishing.section import ApprovalVerifier, ChangeBasis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.store.audit import ActAudit
     from zkdeployment.intents.verification import ApprovalSigner
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
-    from zkdeployment.publishing.section import ApprovalVerifier
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
 
 #: The most services that a message names.

@@ -20,7 +20,9 @@ from zkdeployment.intents.documents.values import (
     Approval,
     ClusterIntents,
     DeploymentIntentGroup,
+    Intent,
     IntentState,
+    IntentSubject,
     UpdateRule,
     intent_paths,
     subject_text,
@@ -33,6 +35,7 @@ from zkdeployment.intents.rules.approvals import (
 )
 from zkdeployment.intents.rules.content import changed_keys
 from zkdeployment.intents.rules.edits import (
+    PlacedIntent,
     described_as,
     find_intent,
     restored_content,
@@ -57,7 +60,7 @@ from zkdeployment.intents.rules.life_cycle import (
 )
 from zkdeployment.intents.rules.revisions import is_refused, is_refused_update, starting_points
 from zkdeployment.intents.store.records import ZooKeeperIntents
-from zkdeployment.publishing.acts.commits import CommitOrder, FileChanges
+from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOrder, CommitOutcome, FileChanges
 from zkdeployment.publishing.rules.review import check_change, review
 from zkdeployment.publishing.section import ChangeBasis
 
@@ -68,10 +71,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.publication import LeftService, Targets
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.fleet.operator import OperatorAdapters
-    from zkdeployment.intents.documents.values import Intent, IntentSubject
-    from zkdeployment.intents.rules.edits import PlacedIntent
     from zkdeployment.intents.verification import ApprovalSigner
-    from zkdeployment.publishing.acts.commits import Author, BranchSnapshot, CommitOutcome
     from zkdeployment.publishing.sources.git.act_commits import TreeCommits
     from zkdeployment.service.act import Actor
     from zkdeployment.service.dependencies import ServerAdapters

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.documents.forms import Fault, form_faults
-from zkdeployment.documents.kinds import document_kind
+from zkdeployment.documents.kinds import DocumentKind, document_kind
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
+    Intent,
     IntentState,
     ServiceRelease,
     subject_text,
@@ -16,9 +17,6 @@ from zkdeployment.intents.documents.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from zkdeployment.documents.kinds import DocumentKind
-    from zkdeployment.intents.documents.values import Intent
 
 
 def _group_faults(value: Any) -> Iterator[Fault]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
@@ -27,12 +27,15 @@ from typing import TYPE_CHECKING, Annotated
 from zkdeployment.base.cluster import Revision, is_revision
 from zkdeployment.base.durations import age, seconds_ahead
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.base.publication import LeftService, is_sequence
+from zkdeployment.base.publication import LeftService, Published, is_sequence
 from zkdeployment.base.records import Key, Record, invalid, shown
 from zkdeployment.intents.documents.values import (
+    Approval,
     DeploymentIntentGroup,
     FurtherApproval,
+    Intent,
     IntentState,
+    IntentSubject,
     ServiceRelease,
     subject_text,
 )
@@ -43,10 +46,6 @@ from zkdeployment.publishing.governance import StandingGovernance, standing_list
 from zkdeployment.publishing.signing.statement import left_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from zkdeployment.base.publication import Published
-    from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.publishing.keys.ssh_signatures import KeyOwner
     from zkdeployment.publishing.rules.review import Review

@@ -18,10 +18,13 @@ from zkdeployment.documents.edits import (
 )
 from zkdeployment.intents.documents.kinds import CLUSTER, GROUP
 from zkdeployment.intents.documents.values import (
+    Approval,
     ClusterIntents,
     DeploymentIntentGroup,
     FleetStop,
+    Intent,
     IntentState,
+    IntentSubject,
     UpdateRule,
     subject_text,
 )
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.documents.collection import DocumentEntry, Documents
     from zkdeployment.documents.yaml_values import Way
-    from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
 
 
 @dataclass(frozen=True, slots=True)

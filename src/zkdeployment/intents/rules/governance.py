@@ -11,14 +11,16 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from zkdeployment.base.errors import LinkError
-from zkdeployment.base.publication import LeftService
+from zkdeployment.base.publication import LeftService, Targets
 from zkdeployment.base.source_files import Problem, Severity
 from zkdeployment.base.text import listing
 from zkdeployment.intents.documents.kinds import CLUSTER, GROUP, RELEASE
 from zkdeployment.intents.documents.values import (
     ClusterIntents,
     FleetStop,
+    Intent,
     IntentState,
+    IntentSubject,
     ServiceRelease,
     subject_text,
 )
@@ -35,9 +37,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.deployment import Assignment
     from zkdeployment.base.json_values import Properties
-    from zkdeployment.base.publication import Targets
     from zkdeployment.documents.collection import DocumentEntry, Documents, PublishedDocuments
-    from zkdeployment.intents.documents.values import Intent, IntentSubject
     from zkdeployment.publishing.rules.review import Review
     from zkdeployment.publishing.targets.compilation import Compilation
     from zkdeployment.publishing.targets.compiler import ServiceTarget

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.errors import NotFoundError, RefusedError
-from zkdeployment.intents.documents.values import ClusterIntents, DeploymentIntentGroup, IntentState, subject_text
+from zkdeployment.intents.documents.values import (
+    Approval,
+    ClusterIntents,
+    DeploymentIntentGroup,
+    Intent,
+    IntentState,
+    IntentSubject,
+    subject_text,
+)
 from zkdeployment.intents.rules.approvals import ApprovalCount, ApprovalRule, counted_approvals
 from zkdeployment.intents.rules.content import IntentContent, changed_keys
 from zkdeployment.intents.rules.instances import EMPTY_CONTENT, IntentInstance, IntentRecord
@@ -17,7 +25,6 @@ from zkdeployment.tree.values import Tree
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from zkdeployment.intents.documents.values import Approval, Intent, IntentSubject
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
 
 

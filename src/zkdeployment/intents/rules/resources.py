@@ -21,17 +21,18 @@ from zkdeployment.intents.documents.values import DeploymentIntentGroup, Intent,
 from zkdeployment.intents.rules.instances import InstanceService, IntentInstance, IntentRecord, instances_body
 from zkdeployment.intents.rules.reality import (
     ClusterStatus,
+    FleetReports,
+    RecordedDeployment,
     ReportedHost,
     ResourceFacts,
     RsyncStatus,
+    ServiceProvider,
     cluster_status,
     rsync_status,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from zkdeployment.intents.rules.reality import FleetReports, RecordedDeployment, ServiceProvider
 
 
 #: The kinds of resources, as ``GVK`` names them.

@@ -18,6 +18,7 @@ from zkdeployment.intents.documents.values import (
     ClusterIntents,
     DeploymentIntentGroup,
     IntentState,
+    IntentSubject,
     UpdateRule,
     subject_text,
 )
@@ -25,6 +26,7 @@ from zkdeployment.intents.rules.approvals import accepted_by_records, documented
 from zkdeployment.intents.rules.content import IntentContent, changed_keys, changed_paths, intent_content
 from zkdeployment.intents.rules.governance import (
     INTENT_KINDS,
+    GovernedService,
     IntentGovernance,
     adoption_problems,
     change_governance,
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.documents.collection import Documents
-    from zkdeployment.intents.documents.values import IntentSubject
-    from zkdeployment.intents.rules.governance import GovernedService
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.tree.values import Tree
 

@@ -21,7 +21,7 @@ from zkdeployment.cli.operator_options import current_user, reason_option, recor
 from zkdeployment.cli.options import configured_repository, emit, node_path, output_option, zookeeper_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.cli.verbs.plan import short_lines
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.forecast import predict
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.acts.governance import pending_releases
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from zkdeployment.base.source_files import SourceFile
     from zkdeployment.cli.publication_wait import WaitOptions
     from zkdeployment.config.settings import Settings
-    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.rules.instances import IntentRecord
     from zkdeployment.zookeeper.servers import Servers
 

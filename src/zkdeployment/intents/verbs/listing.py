@@ -11,7 +11,7 @@ from zkdeployment.base.cluster import short
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.tables import ResponsiveTable, console_for, styled
 from zkdeployment.cli.terminal import echo
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.intents.documents.values import DeploymentIntentGroup, IntentState, IntentSubject, subject_text
 from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import InstanceHistory, IntentRecord, instances_body, intent_history
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.rules.overview import IntentOverview
     from zkdeployment.zookeeper.servers import Servers
 

@@ -19,7 +19,7 @@ from zkdeployment.cli.options import configured_revision
 from zkdeployment.cli.publication_wait import PublicationWait, WaitOptions, wait_options
 from zkdeployment.cli.terminal import echo
 from zkdeployment.config.settings import SYSTEM_CONFIGURATION, find_servers, load
-from zkdeployment.fleet.operator import open_operator
+from zkdeployment.fleet.operator import OperatorAdapters, open_operator
 from zkdeployment.fleet.views.requests import publication_obstacles
 from zkdeployment.intents.documents.kinds import CLUSTER
 from zkdeployment.intents.documents.values import IntentSubject, parse_subject, subject_text
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from zkdeployment.fleet.operator import OperatorAdapters
     from zkdeployment.intents.acts.intents import IntentAdapters
     from zkdeployment.intents.rules.approvals import ApprovalRule
     from zkdeployment.intents.rules.instances import IntentInstance

@@ -19,7 +19,16 @@ from zkdeployment.intents.documents.values import (
 from zkdeployment.intents.rules.governance import idle_paths
 from zkdeployment.intents.rules.instances import EMPTY_CONTENT, InstanceEvent, IntentInstance, IntentRecord
 from zkdeployment.intents.rules.overview import ContentComparison, content_difference
-from zkdeployment.intents.views.matrix import STATE_TONES, StatusCounts, cell_view, intent_matrix, status_counts
+from zkdeployment.intents.views.matrix import (
+    STATE_TONES,
+    CellView,
+    IntentMatrix,
+    MatrixQuery,
+    StatusCounts,
+    cell_view,
+    intent_matrix,
+    status_counts,
+)
 from zkdeployment.service.act import ActDetail, ActForm
 from zkdeployment.service.views.frame import ActLink, Moment, act_page, intent_page, moment, publication_page
 from zkdeployment.service.views.hosts import count_text
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
     from zkdeployment.intents.rules.life_cycle import IntentSnapshot
     from zkdeployment.intents.rules.reality import FleetReports
     from zkdeployment.intents.rules.resources import ResourceRow
-    from zkdeployment.intents.views.matrix import CellView, IntentMatrix, MatrixQuery
 
 
 #: The most lines of a content on a page.
