@@ -190,7 +190,7 @@ class UncordonHosts(_MaintenanceAct):
 HOST_ACTS: tuple[type[PlannedAct[Any]], ...] = (ForgetHosts, CordonHosts, UncordonHosts)
 
 
-def maintenance_acts(snapshot: FleetSnapshot, host_id: str, back: str, user: User) -> tuple[ActLink, ...]:
+def host_acts(snapshot: FleetSnapshot, host_id: str, back: str, user: User) -> tuple[ActLink, ...]:
     """Return the link to the act on the maintenance of a host that its state and the rights of the user permit."""
     act: type[_MaintenanceAct] = UncordonHosts if host_id in snapshot.maintenance else CordonHosts
     return (act.link(act.BUTTON, act.STYLE, back, host=host_id),) if user.may_act(act.RIGHT) else ()

@@ -24,7 +24,7 @@ from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
 from zkdeployment.service.acts import PublishFleet, RollBackFleet, act_link, fleet_acts, rollback_link
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
-from zkdeployment.service.host_acts import maintenance_acts
+from zkdeployment.service.host_acts import host_acts
 from zkdeployment.service.host_snapshot import read_host_snapshot
 from zkdeployment.service.pages.live_page import (
     FLEET_EVENTS,
@@ -253,7 +253,7 @@ def show_host(request: Request, adapters: Adapters, user: Reader, host: str) -> 
         cached=cached,
         view=view,
         advice=_advice_lines(adapters, cached, user, status.id, explanation.advice, records),
-        acts=maintenance_acts(cached.fleet, status.id, host_page(status.id), user) if cached.connected else (),
+        acts=host_acts(cached.fleet, status.id, host_page(status.id), user) if cached.connected else (),
         live=_live_view(adapters, status),
         withheld=withheld,
     )
