@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.machine import process
-from zkdeployment.promotion.store import FLEETS, HISTORY, REPORT
 from zkdeployment.sandbox.demo import DemoError, DemoScenario, main
 from zkdeployment.sandbox.fleets import push_samples, start_fleets
 from zkdeployment.strategies.views import RolloutProgressState
+from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.nodes import unpack
 from zkdeployment.zookeeper.session import Session
 
@@ -93,7 +93,7 @@ class FleetsScenario(DemoScenario):
         bad = self.push("hello 9.9", version="9.9")
         self.wait(lambda: self.result(bad) == RolloutProgressState.FAILED.value, "the promotion fails")
         canary, *others = self.fleets
-        standing = next(each for each in self.record(FLEETS) if each["name"] == canary)
+        standing = next(each for each in self.record("fleets") if each["name"] == canary)
         reason = standing["problem"]
         self.check("9.9" in reason, f"{canary} is {standing['state']}: {reason}")
         self.check(self.tip(canary) == bad, f"the branch of {canary} has {bad[:12]}")
@@ -148,16 +148,16 @@ class FleetsScenario(DemoScenario):
             waited = self.run_in(name, "status", "--wait", wanted, "--timeout", "10")
             self.check(waited.status == 0, f"every host of {name} is at {wanted[:12]}", waited)
 
-    def record(self, path: str) -> Any:
+    def record(self, name: str) -> Any:
         """Return a record of the promoter in the home ensemble; an empty list before there is one."""
-        node = self.session.get(path)
+        node = self.session.get(f"{paths.PROMOTION}/{name}")
         return [] if node is None else unpack(node.data)
 
     def newest(self) -> Any:
         """Return the newest entry in the history of promotions; an empty list before there is one."""
-        names = self.session.children(HISTORY) or ()
+        names = self.session.children(f"{paths.PROMOTION}/history") or ()
         newest = max(names, key=lambda name: [*map(int, name.split("-"))], default="")
-        return self.record(f"{HISTORY}/{newest}") if newest else []
+        return self.record(f"history/{newest}") if newest else []
 
     def result(self, revision: str) -> str:
         """Return the result of the newest promotion; empty unless it is one of this revision and has ended."""
@@ -185,7 +185,7 @@ class FleetsScenario(DemoScenario):
         deadline = time.monotonic() + _TIMEOUT
         while not condition():
             if time.monotonic() > deadline:
-                report, fleets = map(self.record, (REPORT, FLEETS))
+                report, fleets = map(self.record, ("report", "fleets"))
                 raise DemoError(
                     f"expected: {awaited}, within {_TIMEOUT} s; the promoter reports: {report}; the fleets:"
                     f" {fleets}"

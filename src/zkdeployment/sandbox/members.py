@@ -14,7 +14,6 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ProgramError, WaitTimeoutError, ZkdeploymentError
 from zkdeployment.base.machine.http import HttpClient, HttpError
 from zkdeployment.fleet.store.fleet_reader import ZooKeeperFleetReader
-from zkdeployment.pools import paths as pool_paths
 from zkdeployment.sandbox.layout import log_tail
 from zkdeployment.sandbox.processes import VARIABLE, BackgroundProcess, Deadline
 from zkdeployment.zookeeper.servers import Servers
@@ -128,12 +127,14 @@ def wait_answering(url: str, daemon: SandboxDaemon) -> None:
 
 def wait_working(zookeeper: str, worker: SandboxDaemon) -> None:
     """Return when a worker of host pools is registered; raises errors like ``wait_registered``."""
+    from zkdeployment.pools.paths import WORKERS  # noqa: PLC0415  sandboxes without pools need nothing of them
+
     with Session(zookeeper) as session:
         _wait(
             worker,
             "the worker of host pools",
             "was registered",
-            lambda: bool(session.children(pool_paths.WORKERS)),
+            lambda: bool(session.children(WORKERS)),
         )
 
 

@@ -564,11 +564,12 @@ def _decision(
     """Return the decision that lets a group continue, or the whole rollout without a group."""
     verb = state.kind.verb
     label = f"{directive.value.capitalize()} {group or 'the rollout'}"
+    reason_option = "--reason TEXT" if directive is Directive.PROMOTE else ""
     return Decision(
         "the rollout" if group is None else f"group {group}",
         reason,
         since,
-        " ".join(filter(None, ("zkdeployment", verb, directive.value, group))),
+        " ".join(filter(None, ("zkdeployment", verb, directive.value, group, reason_option))),
         DecisionForm(f"{verb}-{directive.value}", label, {"group": group or ""}),
         group,
     )

@@ -386,4 +386,4 @@ def test_lint_and_hooks_refuse_services_without_an_intent_below_governed_paths(t
     (tree / "c.yaml").write_text(CLUSTER)
     assert invoke("lint", "--config", str(config), str(tree)).returncode == 0
     wrong = invoke("lint", "--governed-path", "who", str(tree))
-    assert (wrong.returncode, "expected paths of nodes, separated by blanks" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "'who' is not the path of a node: expected /who" in wrong.stderr) == (2, True)

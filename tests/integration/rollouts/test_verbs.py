@@ -93,11 +93,11 @@ def test_a_group_that_waits_for_an_operator_is_a_decision(run, fleet):
     begun = begun_rollout(MANUAL, plain_hosts("xy"), begun=time.time() - 900)
     put(fleet, replace(advanced_rollout(begun, until="web"), waiting="web waits", waiting_since=time.time() - 720))
     due = "group web has waited for a decision for 12 min: it is manual; "
-    due += "'zkdeployment rollout promote web' continues"
+    due += "'zkdeployment rollout promote web --reason TEXT' continues"
     code, out, _ = run("status")
     assert (code, due in " ".join(out.split())) == (4, True)
     (decision,) = json.loads(run("status", "-o", "json")[1])["decisions"]
-    assert (decision["group"], decision["command"]) == ("web", "zkdeployment rollout promote web")
+    assert (decision["group"], decision["command"]) == ("web", "zkdeployment rollout promote web --reason TEXT")
     code, out, _ = run("monitor", "--cluster")
     assert (code, due in out) == (1, True)
 

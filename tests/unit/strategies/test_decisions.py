@@ -28,8 +28,8 @@ MEASURED = strategy(replace(group("x", hosts="a"), pace=Pace(analysis=(ERRORS,))
 @pytest.mark.parametrize(
     ("state", "found"),
     [
-        (DUE, [("rest", 5_000.0, "zkdeployment rollout promote rest")]),
-        (replace(DUE, waiting_since=None), [("rest", 1_000.0, "zkdeployment rollout promote rest")]),
+        (DUE, [("rest", 5_000.0, "zkdeployment rollout promote rest --reason TEXT")]),
+        (replace(DUE, waiting_since=None), [("rest", 1_000.0, "zkdeployment rollout promote rest --reason TEXT")]),
         (replace(DUE, promoted=frozenset({"rest"})), []),
         (replace(DUE, waiting=""), []),
         (replace(BEGUN, waiting="canary waits for its time window"), []),
@@ -42,7 +42,7 @@ MEASURED = strategy(replace(group("x", hosts="a"), pace=Pace(analysis=(ERRORS,))
                 hosts("a"),
                 analyses={"x": GroupAnalysis({"errors": MetricProgress(MetricStage.OVERDUE)})},
             ),
-            [("x", 1_000.0, "zkdeployment rollout promote x")],
+            [("x", 1_000.0, "zkdeployment rollout promote x --reason TEXT")],
         ),
     ],
 )
@@ -54,8 +54,8 @@ def test_a_decision_in_a_sentence():
     (manual,), (pause,) = decisions(DUE), decisions(replace(DUE, paused=PAUSE))
 
     assert describe_decision(manual, 5_720.0) == (
-        "group rest has waited for a decision for 12 min: it is manual; 'zkdeployment rollout promote rest'"
-        " continues"
+        "group rest has waited for a decision for 12 min: it is manual;"
+        " 'zkdeployment rollout promote rest --reason TEXT' continues"
     )
     assert str(pause) == (
         "the rollout waits for a decision: rollout pause by ann: latency; 'zkdeployment rollout resume' continues"

@@ -513,7 +513,13 @@ def with_maintenance(host: HostStatus, maintenance: Maintenance | None) -> HostS
     """Return the status of a host in maintenance: neither its failure nor its absence is a problem."""
     if maintenance is None:
         return host
-    return replace(host, state=HostState.MAINTENANCE, expected=False, maintenance=maintenance)
+    return replace(
+        host,
+        state=HostState.MAINTENANCE,
+        expected=False,
+        since=maintenance.since or host.since,
+        maintenance=maintenance,
+    )
 
 
 def _summary(cluster: Cluster | None, stops: Sequence[Stop], retry: str, hosts: str) -> str:

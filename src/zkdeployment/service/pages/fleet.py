@@ -22,7 +22,14 @@ from zkdeployment.publishing.records import PublicationRecord, PublicationSummar
 from zkdeployment.publishing.store.history import SUMMARIES
 from zkdeployment.service.access import cookies
 from zkdeployment.service.access.identity import PoolReader, Reader, require
-from zkdeployment.service.acts import PublishFleet, RollBackFleet, act_link, fleet_acts, rollback_link
+from zkdeployment.service.acts import (
+    PublishFleet,
+    RollBackFleet,
+    act_link,
+    decision_acts,
+    fleet_acts,
+    rollback_link,
+)
 from zkdeployment.service.dependencies import Adapters, ConnectedAdapters, ServerAdapters, check_connection
 from zkdeployment.service.host_acts import host_acts
 from zkdeployment.service.host_snapshot import read_host_snapshot
@@ -84,7 +91,8 @@ def show_fleet(request: Request, adapters: Adapters, user: PoolReader) -> Respon
     changed = changed_hosts(request, map_mark(arrangement, query))
     view = fleet_view(data, query, arrangement, now=now, changed=changed)
     back = view_address(request)
-    acts = (*failure_acts(request, adapters, user, cached), *fleet_acts(cached.fleet, back, user))
+    decisions = decision_acts(cached.status, back, user)
+    acts = (*failure_acts(request, adapters, user, cached), *decisions, *fleet_acts(cached.fleet, back, user))
     commits = unpublished_commits(cached.fleet, data.syncer)
     may_publish = commits and cached.connected and user.may_act(PublishFleet.RIGHT)
     response = show_page(

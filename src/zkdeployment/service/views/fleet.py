@@ -517,11 +517,16 @@ def _all_done(expected: int) -> str:
 
 
 def _excluded(status: FleetStatus) -> str:
+    """Return the sentence on the hosts that have nothing to do, although they may lack the wanted revision."""
     excluded = sum(host.state is HostState.EXCLUDED for host in status.hosts)
-    if not excluded:
-        return "Nothing is left to do."
+    away = sum(host.state is HostState.MAINTENANCE for host in status.hosts)
     keep = "is in no group of the strategy and keeps its" if excluded == 1 else "are in no group and keep their"
-    return f"{count_text(excluded, 'more host')} {keep} revision."
+    is_away = "is in maintenance and follows" if away == 1 else "are in maintenance and follow"
+    sentences = [
+        *([f"{count_text(excluded, 'more host')} {keep} revision."] if excluded else []),
+        *([f"{count_text(away, 'more host')} {is_away} later."] if away else []),
+    ]
+    return " ".join(sentences) or "Nothing is left to do."
 
 
 @dataclass(frozen=True, slots=True)

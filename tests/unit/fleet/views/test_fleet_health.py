@@ -337,7 +337,7 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             ),
             1,
             "rollout 7-1: group x has waited for a decision for 1 min: it requires 2 registered hosts, found 1;"
-            " 'zkdeployment rollout promote x' continues",
+            " 'zkdeployment rollout promote x --reason TEXT' continues",
             id="required hosts are absent",
         ),
         pytest.param(
@@ -352,7 +352,8 @@ PAUSED = Act("ann@ops", "rollout pause", "latency is up", NOW - 60)
             ),
             1,
             "rollout 7-1: group x has waited for a decision for 1 min: its metrics do not decide: no measurement"
-            " of metric errors passed: it was never measured; 'zkdeployment rollout promote x' continues",
+            " of metric errors passed: it was never measured;"
+            " 'zkdeployment rollout promote x --reason TEXT' continues",
             id="metrics have no data",
         ),
         pytest.param(

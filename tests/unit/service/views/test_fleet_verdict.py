@@ -165,7 +165,7 @@ def test_a_group_that_waits_for_an_operator_shows_no_progress():
     )
 
     assert (found.tone, found.headline) == (Tone.HALTED, "Group rest waits for a decision")
-    assert "'zkdeployment rollout promote rest' continues" in found.sentence
+    assert "'zkdeployment rollout promote rest --reason TEXT' continues" in found.sentence
     assert found.since is not None
     assert (found.since.age, found.trend) == ("12 min ago", "")
 
