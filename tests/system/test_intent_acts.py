@@ -89,6 +89,7 @@ def shop(make_box: Callable[[str], SandboxCommands], place: Path) -> Shop:
     return Shop(box)
 
 
+@pytest.mark.nightly
 def test_a_group_is_updated_in_place_terminated_and_fails_later(shop: Shop, tmp_path: Path) -> None:
     calls = shop.box.directory / "calls"
     assert not calls.exists()

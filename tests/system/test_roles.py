@@ -61,7 +61,7 @@ def bracketed(host, controller):
 
 
 def test_a_role_controller_is_added_changed_and_removed_by_the_tree(box):
-    for package, version in (("bracket", "1.0"), ("bracket", "2.0"), ("bracket", "1.0"), ("fence", "1.0")):
+    for package, version in (("bracket", "1.0"), ("bracket", "2.0"), ("fence", "1.0")):
         noted, by_host = deploy(box, ROLES % (package, version))
         for host in ("web1", "web2"):
             assert by_host[host] == bracketed(host, f"{package} {version}")

@@ -63,6 +63,7 @@ def box(make_box, place) -> SandboxCommands:
     return box
 
 
+@pytest.mark.nightly
 def test_a_bad_version_fails_on_the_canary_the_fleet_goes_back_and_the_version_stays_out(
     box: SandboxCommands,
 ) -> None:

@@ -304,6 +304,7 @@ def test_all_modules_are_compiled_and_no_file_contains_the_build_directory(host)
     assert host.files() == before
 
 
+@pytest.mark.nightly
 def test_rpmlint_finds_only_documented_exceptions(built_rpms):
     packages = sorted(built_rpms.glob("*.rpm"))
     assert len(packages) == 6

@@ -290,6 +290,7 @@ def test_invalid_hosts_are_refused_before_any_process_starts(make_box):
     assert left_of(none) == ([], False)
 
 
+@pytest.mark.nightly
 def test_an_ensemble_of_three_survives_the_loss_of_one(make_box):
     ensemble = make_box("ensemble")
     ensemble.up("--hosts", "1", "--servers", "3")

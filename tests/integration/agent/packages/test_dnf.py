@@ -547,11 +547,16 @@ def test_a_package_that_dnf_hides_is_named_with_the_reason(host, hide):
     make, words = HIDDEN[hide]
     assert host.manager.installed() == {}  # makes dnf's configuration
     make(host)
-    deploy(host, {"bar": "1.0"})
     with pytest.raises(
         PackageError, match=rf"a repository has library-2\.0-1\.noarch, which {words}; installed: none;"
     ):
         deploy(host, {"library": "2.0"})
+
+
+def test_a_hidden_package_that_another_one_requires_is_named_with_the_reason(host):
+    make, words = HIDDEN["an exclude of the repository"]
+    make(host)
+    deploy(host, {"bar": "1.0"})
     with pytest.raises(
         PackageError, match=rf"cannot be installed together: .*; a repository has library.*{words}; "
     ):
