@@ -76,12 +76,10 @@ def test_the_service_starts_without_zookeeper_survives_its_absence_and_ends_on_r
 
 
 def test_an_address_in_use_is_a_configuration_error(serve, zookeeper):
-    port = free_port()
-    listen = f"listen = 127.0.0.1:{port}"
-    serve(zookeeper, listen)
-    wait_until(lambda: health(f"http://127.0.0.1:{port}") == 200, "the first service answers")
-    second, log = serve(zookeeper, listen)
-    assert second.wait() == 2
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        service, log = serve(zookeeper, f"listen = 127.0.0.1:{port}")
+        assert service.wait() == 2
     assert f"cannot listen on 127.0.0.1 port {port}" in log.read_text()
 
 
