@@ -296,6 +296,7 @@ def assert_good(checks, service):
     assert checks["version"][2] == "OK: version 1"
 
 
+@pytest.mark.nightly
 def test_a_check_that_goes_critical_after_a_deployment_holds_its_rollout_and_takes_it_back(fleet, shop):
     service = fleet.box.directory / "service"
 
