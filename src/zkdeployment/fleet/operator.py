@@ -73,6 +73,7 @@ class OperatorAdapters:
             records=tuple(section().records(self.session)) if withheld_for(identity, withheld) else (),
             output=self.fleet.failure_output(identity.id),
             checks=find_on_hosts(self, [identity.id], now),
+            services=self.fleet.services(fleet),
         )
 
     def prediction_basis(self) -> PredictionBasis:

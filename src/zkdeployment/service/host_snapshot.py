@@ -34,5 +34,6 @@ def read_host_snapshot(
         left=feed.left(),
         records=feed.snapshot().reading.governing_records,
         output=feed.read(("output of", host_id), lambda _session: operator.fleet.failure_output(host_id)),
+        services=feed.snapshot().reading.services,
         checks=feed.read(("findings of", host_id), lambda _session: find_on_hosts(operator, [host_id], now)),
     )

@@ -23,6 +23,7 @@ from zkdeployment.fleet.explanations.explanation import (
     explain_wait_for_service,
     release_lock,
 )
+from zkdeployment.fleet.views.instances import NO_SERVICES, ServicesSnapshot
 from zkdeployment.fleet.views.services import unchanged_deployments, withheld_from_host
 from zkdeployment.fleet.views.snapshot import (
     NO_HOSTS_SENTENCE,
@@ -34,6 +35,7 @@ from zkdeployment.fleet.views.snapshot import (
     retried_host,
     stops_in_force,
 )
+from zkdeployment.fleet.views.status import fleet_status
 from zkdeployment.strategies.state import Directive, RolloutState
 from zkdeployment.strategies.state_machine import GroupVerdict, HostProgress, width
 from zkdeployment.strategies.views import describe_group, directive_objection, is_attempt_due, rollout_state
@@ -62,7 +64,8 @@ class HostSnapshot:
 
     ``known`` is the last report of the host about itself, ``output`` that of the script with which it failed last,
     and ``checks`` are the findings about its services. ``withheld`` are all withheld services, ``records`` the
-    records of all intents, and ``left`` the services that left the governance of their intents.
+    records of all intents, and ``left`` the services that left the governance of their intents. ``services`` show
+    which of its instances are down.
     """
 
     fleet: FleetSnapshot
@@ -73,6 +76,7 @@ class HostSnapshot:
     records: Collection[Any] = ()
     output: FailureOutput | None = None
     checks: tuple[HostFinding, ...] = ()
+    services: ServicesSnapshot = NO_SERVICES
 
 
 def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanation:
@@ -87,11 +91,27 @@ def explain_host(snapshot: HostSnapshot, name: str, *, now: float) -> Explanatio
     facts = [*withheld_from_host(identity, snapshot.withheld, snapshot.records, snapshot.left)]
     if explanation.cause is Cause.CONVERGED:
         facts += unchanged_deployments(snapshot.known)
+        explanation = _with_down(explanation, snapshot, identity)
     return replace(
         explanation,
         facts=(*explanation.facts, *facts),
         output=snapshot.output if explanation.cause is Cause.FAILED else None,
         checks=snapshot.checks,
+    )
+
+
+def _with_down(explanation: Explanation, snapshot: HostSnapshot, identity: Identity) -> Explanation:
+    """Return the explanation of a host at the cluster version, with its instances that are down."""
+    down = fleet_status(snapshot.fleet, names=[identity.id], services=snapshot.services).down
+    if not down.count:
+        return explanation
+    return replace(
+        explanation,
+        sentence=f"{explanation.sentence.removesuffix(': nothing to explain.')}, but {down.sentence}.",
+        advice=(
+            f"inspect the service on {identity.name}: its process has ended, or it has lost its registration",
+            "start it there; a push that changes the service in the tree also lets its script run again",
+        ),
     )
 
 

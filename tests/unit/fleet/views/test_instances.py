@@ -16,6 +16,7 @@ from zkdeployment.base.host import Host
 from zkdeployment.base.inventory import Inventory, KnownHost, Marker
 from zkdeployment.base.stop import LackingGroup
 from zkdeployment.cli.verbs.status import render_screen, render_table
+from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits
 from zkdeployment.fleet.views.instances import ServicesSnapshot
@@ -153,6 +154,18 @@ SENTENCE = "1 of 4 instances is down: /web 1 on app2"
 def test_the_status_of_named_hosts_counts_only_their_instances():
     assert str(fleet_status(fleet(H1, H2), names=["app1"], services=DOWN).down) == ""
     assert str(fleet_status(fleet(H1, H2), names=["app2"], services=DOWN).down) == "1 of 2 instances is down"
+
+
+def test_a_host_at_the_revision_is_explained_with_its_instances_that_are_down():
+    services = ServicesSnapshot(TARGETS, registered(*FIRST, SECOND[0]))
+    found = {
+        host: explain_host(HostSnapshot(fleet(H1, H2), services=services), host, now=NOW) for host in ("h1", "h2")
+    }
+    assert found["h1"].sentence.endswith("is at the cluster version r2: nothing to explain.")
+    assert found["h2"].sentence.endswith(
+        "at the cluster version r2, but 1 of 2 instances is down: /web 1 on app2."
+    )
+    assert "app2: its process has ended" in found["h2"].advice[0]
 
 
 def test_each_view_of_the_fleet_says_which_instances_are_down_although_the_revision_is_reached():
