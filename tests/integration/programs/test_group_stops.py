@@ -345,3 +345,28 @@ def test_status_why_and_the_intent_show_the_failure(site: Site):
         assert status.group_stops[0].stop.revision == revision
         shown = invoke("intent", "status", GROUP, "-z", site.fleet.connection, "-o", "json")
         assert json.loads(shown.stdout)["rsync-status"] == {"Failed": 1, "Pending": 1, "Retrying": 2}
+
+
+def test_a_drain_that_fails_within_a_group_stops_only_the_group_and_ends_after_its_resume(site: Site):
+    site.deploy()
+    place = "/zkdeployment/maintenance/h2"
+    options = ["-z", site.fleet.connection, "--reason", "new kernel"]
+    site.h2.fail("-u /z/one 0")
+    revision = site.fleet.version
+    with site.h1.agent(), site.h2.agent():
+        assert invoke("cordon", "h2", "--drain", *options).returncode == 0
+        kept = dict.fromkeys(("/z/one", "/z/two"), f"its group {GROUP} is stopped")
+        wait_until(lambda: site.fleet.get(place).get("kept") == kept, "the other services are drained")
+        assert site.fleet.version == revision
+        assert site.fleet.get(NODE)["step"] == "undeploy /z/one 0"
+        assert site.calls(site.h2) == [
+            *called("-u /b/web 0", host="h2"),
+            "h2 start -u /z/one 0",
+            "h2 fail -u /z/one 0",
+        ]
+        (site.h2.root / "fail").unlink()
+        site.resume()
+        wait_until(lambda: site.fleet.get(place)["kept"] == {}, "the host is drained")
+        assert invoke("uncordon", "h2", *options[:2]).returncode == 0
+        site.h2.wait_for_version(revision)
+    assert len(site.h2.markers) == 3

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from zkdeployment.agent.reporting.host_reporting import HostReporting
+    from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
+    from zkdeployment.base.plan import Step
 
 
 class DrainSupervision(Supervision):
@@ -42,6 +44,11 @@ class DrainSupervision(Supervision):
             )
             self.groups.begin(self._drain.plan)
         return self._drain
+
+    def begin_locked(self, step: Step, lock: ZooKeeperServiceLock) -> None:
+        """Begin a step as a deployment does, unless the maintenance has ended meanwhile."""
+        self.check()  # a maintenance that ends by itself changes nothing in ZooKeeper
+        super().begin_locked(step, lock)
 
     def conditions(self, step: Step) -> Mapping[str, int]:
         """Return the version of the node of a host that has the service; raises ``ConflictError`` without one."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from support.agents import called, wait_for_versions
 from support.waiting import wait_until
 from zkdeployment.agent.daemon.draining import DrainSupervision
 from zkdeployment.agent.reporting.host_reporting import HostReporting
@@ -18,6 +21,8 @@ from zkdeployment.programs.main import main
 from zkdeployment.zookeeper.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from support.agents import AgentHost, Fleet
     from support.publishing import Publishing
     from zkdeployment.base.plan import Undeploy
@@ -252,17 +257,28 @@ def test_a_maintenance_of_the_other_host_prevents_the_undeployment_that_waits_fo
     assert not [call for call in fleet.calls() if "-u" in call]
 
 
-def test_a_failed_undeployment_of_a_drain_stops_the_fleet(fleet: Fleet, publishing: Publishing, run):
+def test_a_failed_undeployment_stops_the_fleet_and_the_drain_continues_after_a_resume(
+    fleet: Fleet, publishing: Publishing, run
+):
     h1, h2 = fleet.host("h1"), fleet.host("h2")
     first = publishing.push(TREE.format(version="1.0"))
     publishing.sync(force=True)
     with h1.agent(), h2.agent():
         for host in (h1, h2):
             host.wait_for_version(first)
-        h2.fail("-u /shop/db 0")
+        failing = h2.fail("-u /shop/db 0")
         assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
         wait_until(lambda: fleet.version is None, "the fleet stops")
         assert "kept" not in fleet.get("/zkdeployment/maintenance/h2")
+        code, _, err = run("retry", "h2")
+        assert code == 3
+        assert "h2 cannot try again: it is in maintenance, being drained, by" in err
+
+        failing.unlink()
+        assert run("resume", "--reason", "the script is repaired")[0] == 0
+        wait_until(lambda: fleet.get("/zkdeployment/maintenance/h2").get("kept") == {}, "the host is drained")
+        assert run("uncordon", "h2")[0] == 0
+        h2.wait_for_version(first)
 
 
 @pytest.mark.parametrize(
@@ -300,3 +316,76 @@ def test_an_agent_completes_the_drain_of_a_killed_agent(fleet: Fleet, publishing
             h2.wait_for_version(first)
     assert h2.markers == ["shop:db.0.deployed"]
     assert "h1 start -u /shop/db 0" not in fleet.calls()
+
+
+PAIR = """
+/shop
+  /a : foo
+    version = '{version}'
+    /deploy
+      /h1
+      /h2
+  /b : foo
+    version = '{version}'
+    /deploy
+      /h1
+      /h2
+"""
+
+
+def test_operators_interrupt_a_drain_between_two_services(fleet: Fleet, publishing: Publishing, run):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    revision = publishing.push(PAIR.format(version="1.0"))
+    publishing.sync(force=True)
+
+    @contextmanager
+    def within_the_first_undeployment(*options: str) -> Iterator[None]:
+        """Drain h2; its first undeployment lasts for the block."""
+        h2.wait_for_version(revision)
+        fleet.journal.unlink()
+        block = h2.block()
+        assert run("cordon", "h2", "--drain", *options, "--reason", "new kernel")[0] == 0
+        wait_until(lambda: fleet.calls() == ["h2 start -u /shop/a 0"], "the first undeployment runs")
+        yield
+        block.unlink()
+
+    def wait_until_drained() -> None:
+        wait_until(lambda: fleet.get("/zkdeployment/maintenance/h2").get("kept") == {}, "the host is drained")
+
+    with h1.agent():
+        with h2.agent() as drained:
+            wait_for_versions([h1, h2], revision)
+            with within_the_first_undeployment():
+                assert run("uncordon", "h2")[0] == 0
+            h2.wait_for_version(revision)
+            assert "h2 start -u /shop/b 0" not in fleet.calls()
+
+            end = time.time() + 4
+            with within_the_first_undeployment("--until", f"{datetime.fromtimestamp(end, UTC).isoformat()}"):
+                wait_until(lambda: time.time() > end, "the maintenance is over")
+            h2.wait_for_version(revision)
+            assert "h2 start -u /shop/b 0" not in fleet.calls()
+
+            with within_the_first_undeployment():
+                assert run("stop", "--reason", "wait")[0] == 0
+            wait_until(lambda: holds(h2) and "deploying" not in h2.node, "the host holds")
+            assert fleet.calls() == called("-u /shop/a 0", host="h2")
+            assert run("resume", "--reason", "continue")[0] == 0
+            wait_until_drained()
+            assert fleet.calls() == called("-u /shop/a 0", "-u /shop/b 0", host="h2")
+            assert run("uncordon", "h2")[0] == 0
+
+            with within_the_first_undeployment():
+                revision = publishing.push(PAIR.format(version="2.0"))
+                publishing.sync()
+            h1.wait_for_version(revision)
+            drained.wait_until_idle()  # the host kept the service while h1 was not at the revision
+            wait_until_drained()
+            assert [call for call in fleet.calls() if call.startswith("h2")] == called(
+                "-u /shop/a 0", "-u /shop/b 0", host="h2"
+            )
+        assert run("forget", "h2", "--force", "--reason", "replaced")[0] == 0
+        assert fleet.client.exists("/zkdeployment/maintenance/h2") is None
+        with h2.agent():
+            h2.wait_for_version(revision)
+            assert h2.markers == ["shop:a.0.deployed", "shop:b.0.deployed"]
