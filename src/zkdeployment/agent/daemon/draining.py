@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.daemon.deployment import FailedError, Supervision
@@ -27,6 +29,7 @@ class DrainSupervision(Supervision):
     """Permits the steps of a drain while other hosts have the services, besides all conditions of a deployment."""
 
     _drain = Drain()
+    _own: Mapping[str, int] = MappingProxyType({})
 
     def plan_drain(self) -> Drain:
         """Read the facts and return the drain of this host."""
@@ -34,10 +37,10 @@ class DrainSupervision(Supervision):
         adapters, identity = reporting.adapters, reporting.host.identity
         with self.reporting("plan"), failpoints("plan-drain"):
             inventory = adapters.inventory()
-            services = {marker.deployment.path for marker in inventory.markers}
+            self._own = services = Counter(marker.deployment.path for marker in inventory.markers)
             self._drain = plan_drain(
                 inventory,
-                adapters.fleet.other_hosts(identity) if services else (),
+                adapters.fleet.other_hosts(identity, services) if services else (),
                 self.revision,
                 read_groups(adapters.session, services),
                 adapters.fleet.stopped_groups(),
@@ -56,7 +59,9 @@ class DrainSupervision(Supervision):
             return {}
         path = step.deployment.path
         reporting = self._reporting
-        others = reporting.adapters.fleet.other_hosts(reporting.host.identity, self._drain.holders.get(path, ()))
+        others = reporting.adapters.fleet.other_hosts(
+            reporting.host.identity, {path: self._own.get(path, 0)}, self._drain.holders.get(path, ())
+        )
         found = witness(path, others, self.revision)
         if found is None:
             raise ConflictError(f"no other host has {path} any more; this host keeps it")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from zkdeployment.base.cluster import Revision
     from zkdeployment.base.inventory import Inventory, Marker
+    from zkdeployment.base.json_values import Properties
+    from zkdeployment.base.plan import Undeploy
 
 #: Why a host with publishers undeploys nothing for a maintenance.
 UNSIGNED = "this host follows only signed publications, and a maintenance is not signed"
@@ -23,7 +25,7 @@ UNSIGNED = "this host follows only signed publications, and a maintenance is not
 
 @dataclass(frozen=True, slots=True)
 class OtherHost:
-    """A registered host, the services that it has, and whether it is in maintenance.
+    """A registered host, the services that it has and that are not down there, and whether it is in maintenance.
 
     ``node_version`` is the data version of its node when that was read, before its services were read.
     """
@@ -98,6 +100,17 @@ def plan_drain(
     return Drain(Plan(tuple(steps)), kept, holders)
 
 
+def has_running(host_id: str, own: int, registered: Iterable[Properties], *, registers_one: bool) -> bool:
+    """Whether a host runs a service whose instances register, as far as the ``registered`` instances show.
+
+    A registered instance that does not state its host may be one of the ``own`` instances of the drained host.
+    Only more of these show that another host has one. If only the active instance registers (``registers_one``),
+    the others are ready to replace it, and run while any is registered.
+    """
+    hosts = [each.get("host") for each in registered]
+    return host_id in hosts or sum(1 for host in hosts if not host) > own or (registers_one and bool(hosts))
+
+
 def witness(path: str, others: Iterable[OtherHost], revision: Revision) -> OtherHost | None:
     """Return a host to which a drained host can leave a service; ``None`` without one."""
     able = (other for other in others if path in other.services and not other.why_not(path, revision))
@@ -115,4 +128,4 @@ def _why_kept(path: str, others: Iterable[OtherHost], revision: Revision) -> str
     for other in others:
         if path in other.services:
             return f"{other.host.identity.name}, which has it, {other.why_not(path, revision)}"
-    return "no other host has it"
+    return "no other host runs it"

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from zkdeployment.agent.files.run_directory import JoinedRoles, SessionFile
 from zkdeployment.agent.rules.draining import OtherHost
+from zkdeployment.agent.files.run_directory import JoinedRoles
+from zkdeployment.agent.rules.draining import OtherHost, has_running
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequests
 from zkdeployment.agent.store.service_locks import (
@@ -21,6 +23,9 @@ from zkdeployment.agent.store.service_locks import (
 from zkdeployment.base.cluster import Cluster, ClusterEvent, Revision, succeeding
 from zkdeployment.base.deployment import Deployment, DeploymentFailure, DesiredState, HostResult
 from zkdeployment.base.host import Host, Identity
+from zkdeployment.base.cluster import Cluster, ClusterEvent, succeeding
+from zkdeployment.base.deployment import ONE, HostResult
+from zkdeployment.base.host import Host
 from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
@@ -33,6 +38,7 @@ from zkdeployment.publishing.store.cluster import (
     write_output,
 )
 from zkdeployment.publishing.store.hosts import read_inventories, replace_inventory, write_inventory
+from zkdeployment.publishing.store.live_tree import ZooKeeperLiveTree
 from zkdeployment.publishing.store.maintenance import in_force, maintenance_of, read_maintenance
 from zkdeployment.strategies.permission import Grant, Permission, Phase, PhaseReport, RolloutPart
 from zkdeployment.strategies.store.agent_records import (
@@ -45,6 +51,7 @@ from zkdeployment.strategies.store.agent_records import (
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
 from zkdeployment.zookeeper.nodes import Node, encode
+from zkdeployment.zookeeper.nodes import encode, is_path
 from zkdeployment.zookeeper.transactions import (
     Check,
     Create,
@@ -226,9 +233,12 @@ class ZooKeeperFleet(HostRegistration):
             grant = Grant("", Phase.DEPLOY) if outline is not None and outline.ended_well else None
         return Permission(rollout_id, grant, reports)
 
-    def other_hosts(self, identity: Identity, ids: Collection[str] | None = None) -> tuple[OtherHost, ...]:
-        """Read the registered hosts except this one, with their services; ``ids`` limits them.
+    def other_hosts(
+        self, identity: Identity, own: Mapping[str, int], ids: Collection[str] | None = None
+    ) -> tuple[OtherHost, ...]:
+        """Read the registered hosts except this one, with those of the services in ``own`` that run there.
 
+        ``own`` maps the paths of services to the number of instances of this host; ``ids`` limits the other hosts.
         The node of a host is read before its inventory: while the node is unchanged, so are its services.
         """
         session = self._session
@@ -236,15 +246,19 @@ class ZooKeeperFleet(HostRegistration):
         names = sorted(name for name in listed if name != identity.id)
         found = session.get_many(f"{paths.HOSTS}/{name}" for name in names)
         nodes = {name: node for name, node in zip(names, found, strict=True) if node is not None}
-        known = {each.identity.id: each.inventory for each in read_inventories(session, nodes)}
+        known = read_inventories(session, nodes)
+        markers = {each.identity.id: each.inventory.markers for each in known if each.inventory is not None}
         maintenance = read_maintenance(session, time.time())
+        is_running = _running(session, own)
         return tuple(
             OtherHost(
                 Host.from_properties(name, node.properties),
                 node.version,
-                frozenset()
-                if (inventory := known.get(name)) is None
-                else frozenset(marker.deployment.path for marker in inventory.markers),
+                frozenset(
+                    marker.deployment.path
+                    for marker in markers.get(name, ())
+                    if is_running(marker.deployment.path, name)
+                ),
                 in_maintenance=name in maintenance,
             )
             for name, node in nodes.items()
@@ -370,3 +384,19 @@ class ZooKeeperFleet(HostRegistration):
             *self._update_operations(host, node),
             *recording_stop(self._session, stop),
         ]
+
+
+def _running(session: Session, own: Mapping[str, int]) -> Callable[[str, str], bool]:
+    """Return whether a service of ``own``, given by path, runs on a host with an id that has it."""
+    asked = sorted(filter(is_path, own))
+    providers = ZooKeeperLiveTree(session).providers(asked)
+    nodes = dict(zip(asked, session.get_many(asked), strict=True))
+
+    def is_running(path: str, host_id: str) -> bool:
+        if path not in own or path not in providers:  # the instances of the service do not register
+            return path in own
+        node, registered = nodes[path], providers[path].values()
+        is_one = node is not None and node.properties.get("registers") == ONE
+        return has_running(host_id, own[path], registered, registers_one=is_one)
+
+    return is_running

@@ -196,12 +196,12 @@ def test_an_operator_drains_a_host_and_brings_it_back(fleet: Fleet, publishing: 
             host.wait_for_version(first)
         assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
         wait_until(lambda: "kept" in fleet.get("/zkdeployment/maintenance/h2"), "the host is drained")
-        assert fleet.get("/zkdeployment/maintenance/h2")["kept"] == {"/shop/web": "no other host has it"}
+        assert fleet.get("/zkdeployment/maintenance/h2")["kept"] == {"/shop/web": "no other host runs it"}
         assert fleet.calls().count("h2 start -u /shop/db 0") == 1
         assert not [call for call in fleet.calls() if "-u" in call and "h2 " not in call]
         code, out, _ = run("status")
         assert code == 0
-        assert "in maintenance, drained (keeps /shop/web: no other host has it), by" in out
+        assert "in maintenance, drained (keeps /shop/web: no other host runs it), by" in out
 
         second = publishing.push((TREE + ALONE).format(version="2.0"))
         publishing.sync()  # does not wait for the drained host, which still deploys nothing
@@ -389,3 +389,20 @@ def test_operators_interrupt_a_drain_between_two_services(fleet: Fleet, publishi
         with h2.agent():
             h2.wait_for_version(revision)
             assert h2.markers == ["shop:a.0.deployed", "shop:b.0.deployed"]
+
+
+def test_a_service_whose_other_instance_is_down_is_kept_until_it_registers(
+    fleet: Fleet, publishing: Publishing, run
+):
+    h1, h2 = fleet.host("h1"), fleet.host("h2")
+    first = publishing.push(TREE.format(version="1.0"))
+    publishing.sync(force=True)
+    with h1.agent(), h2.agent() as drained:
+        wait_for_versions([h1, h2], first)
+        fleet.write("/shop/db/providers/h2:80", {"host": "h2", "deployment": "/shop/db 0"})
+        assert run("cordon", "h2", "--drain", "--reason", "new kernel")[0] == 0
+        wait_until(lambda: "kept" in fleet.get("/zkdeployment/maintenance/h2"), "the host is drained")
+        assert fleet.get("/zkdeployment/maintenance/h2")["kept"] == {"/shop/db": "no other host runs it"}
+        fleet.write("/shop/db/providers/h1:80", {"host": "h1", "deployment": "/shop/db 0"})
+        drained.wait_until_idle()
+        wait_until(lambda: fleet.get("/zkdeployment/maintenance/h2")["kept"] == {}, "the host is drained")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import make_package
-from zkdeployment.agent.rules.draining import OtherHost, plan_drain, witness
+from zkdeployment.agent.rules.draining import OtherHost, has_running, plan_drain, witness
 from zkdeployment.base.deployment import Deployment
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import Inventory, Marker
@@ -44,7 +44,7 @@ def test_all_instances_of_a_service_that_another_host_has_are_undeployed_under_i
         ("undeploy /shop/db 1", True, "/opt/foo/bin/zookeeper-deploy"),
     ]
     assert {step.reason for step in drain.plan.steps} == {"the host is drained, and app1 has the service"}
-    assert drain.kept == {"/shop/web": "no other host has it"}
+    assert drain.kept == {"/shop/web": "no other host runs it"}
     assert drain.holders == {"/shop/db": ("h1",)}
 
 
@@ -103,3 +103,21 @@ def test_each_crash_leaves_a_drain_that_completes_it():
             marker for marker in markers if marker.deployment not in {step.deployment for step in whole[:done]}
         ]
         assert drained(have(*left), both).plan.steps == whole[done:]
+
+
+@pytest.mark.parametrize(
+    ("registered", "registers_one", "expected"),
+    [
+        ([], False, False),
+        ([], True, False),
+        (["h2"], False, False),
+        (["h2"], True, True),
+        (["h1"], False, True),
+        ([None], False, False),
+        ([None, None], False, True),
+        (["h2", None], False, False),
+    ],
+)
+def test_a_host_runs_a_service_only_as_far_as_registered_instances_show(registered, registers_one, expected):
+    instances = [{} if host is None else {"host": host} for host in registered]
+    assert has_running("h1", 1, instances, registers_one=registers_one) is expected
