@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from nagiosplugin import Range
 
 from zkdeployment.base.act import Maintenance, maintenance_end
 from zkdeployment.base.cluster import Cluster, Mandate
+from zkdeployment.base.deployment import Assignment, Deployment
 from zkdeployment.base.errors import NotFoundError, RefusedError
 from zkdeployment.base.host import Host, Identity
 from zkdeployment.base.inventory import KnownHost
@@ -15,7 +18,9 @@ from zkdeployment.fleet.explanations.host import HostSnapshot, explain_host
 from zkdeployment.fleet.views.columns import STEP
 from zkdeployment.fleet.views.fleet_health import MonitoredFleet, fleet_health
 from zkdeployment.fleet.views.health import Health, HealthLimits, HealthVerdict, host_health
+from zkdeployment.fleet.views.instances import ServicesSnapshot
 from zkdeployment.fleet.views.maintenance import HostSelection, check_limit, cordoned, select_identities
+from zkdeployment.fleet.views.services import InstanceState, services_status
 from zkdeployment.fleet.views.snapshot import FleetSnapshot
 from zkdeployment.fleet.views.status import HostState, WaitVerdict, fleet_status, wait_verdict
 from zkdeployment.publishing.rules.convergence import PublicationSnapshot, has_unfinished_hosts, is_converged
@@ -141,6 +146,26 @@ def test_why_names_the_maintenance_and_the_act_that_ends_it():
     assert explanation.sentence == f"app2 (h2) is {WORDS}"
     assert "the host failed: exit status 1" in explanation.facts
     assert "uncordon h2" in explanation.advice[0]
+
+
+def test_all_views_show_a_drained_host_in_the_same_words_and_none_of_its_instances_is_down():
+    record = Maintenance("h2", "ann@adm1", "new disk", NOW - 60, drain=True, kept={})
+    words = "in maintenance, drained (keeps nothing), by ann@adm1: new disk"
+    snapshot = replace(fleet(H1, replace(H2, version=None, error=None)), maintenance={"h2": record})
+    targets = {"web": (Assignment("/web", 1, "foo", "foo"),)}
+    providers = {"/web": {"app1:80": {"host": "h1", "deployment": "/web 0"}}}
+    services = ServicesSnapshot(targets, providers, {"h1": frozenset({Deployment("/web", 0)})})
+    status = fleet_status(snapshot, services=services)
+    (row,) = [host for host in status.hosts if host.id == "h2"]
+    assert STEP.text(row) == STEP.page_text(row) == words
+    assert explain_host(HostSnapshot(snapshot), "app2", now=NOW).sentence == f"app2 (h2) is {words}"
+    verdict = fleet_health(MonitoredFleet(snapshot), now=NOW, limits=LIMITS)
+    assert f"app2 is {words}" in verdict.line
+    assert host_health(None, None, snapshot, now=NOW, limits=LIMITS).line == f"Host is {words}"
+    assert (status.down.count, status.down.expected) == (0, 1)
+    (web,) = services_status(status, snapshot, targets, (), providers).services
+    assert web.count(InstanceState.MAINTENANCE) == 1
+    assert web.down.count == 0
 
 
 def test_a_wait_for_a_host_in_maintenance_ends():
