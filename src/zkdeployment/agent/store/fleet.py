@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from zkdeployment.agent.files.run_directory import JoinedRoles, SessionFile
-from zkdeployment.agent.rules.draining import OtherHost
-from zkdeployment.agent.files.run_directory import JoinedRoles
 from zkdeployment.agent.rules.draining import OtherHost, has_running
 from zkdeployment.agent.store.registration import HostRegistration, host_path
 from zkdeployment.agent.store.role_locks import RoleRequests
@@ -21,11 +19,8 @@ from zkdeployment.agent.store.service_locks import (
     remove_work,
 )
 from zkdeployment.base.cluster import Cluster, ClusterEvent, Revision, succeeding
-from zkdeployment.base.deployment import Deployment, DeploymentFailure, DesiredState, HostResult
+from zkdeployment.base.deployment import ONE, Deployment, DeploymentFailure, DesiredState, HostResult
 from zkdeployment.base.host import Host, Identity
-from zkdeployment.base.cluster import Cluster, ClusterEvent, succeeding
-from zkdeployment.base.deployment import ONE, HostResult
-from zkdeployment.base.host import Host
 from zkdeployment.publishing.store.assignments import read_wanted
 from zkdeployment.publishing.store.cluster import (
     changing_cluster,
@@ -50,8 +45,7 @@ from zkdeployment.strategies.store.agent_records import (
 )
 from zkdeployment.zookeeper import paths
 from zkdeployment.zookeeper.connection import WatchHandler
-from zkdeployment.zookeeper.nodes import Node, encode
-from zkdeployment.zookeeper.nodes import encode, is_path
+from zkdeployment.zookeeper.nodes import Node, encode, is_path
 from zkdeployment.zookeeper.transactions import (
     Check,
     Create,
