@@ -144,7 +144,7 @@ def test_an_undeployment_without_its_script_stops_the_fleet(fleet, host):
 
 
 def test_an_idle_agent_caps_the_output_of_daemons_that_scripts_started(fleet, host, monkeypatch):
-    monkeypatch.setattr("zkdeployment.agent.daemon.agent._CAP_PAUSE", 0.05)
+    monkeypatch.setattr("zkdeployment.agent.daemon.waits._CAP_PAUSE", 0.05)
     log = host.root / "var/log/zkdeployment/left.log"
     log.parent.mkdir(parents=True)
     fleet.set_version("r1")
@@ -735,7 +735,7 @@ def test_the_error_for_an_unwritable_run_directory_gives_advice(fleet):
 
 def test_a_change_without_a_watch_event_is_noticed_in_the_next_regular_cycle(fleet, host, monkeypatch):
     monkeypatch.setattr(ZooKeeperFleet, "watch_cluster", lambda *_: None)
-    monkeypatch.setattr("zkdeployment.agent.daemon.agent._CYCLE", 0.2)
+    monkeypatch.setattr("zkdeployment.agent.daemon.waits._CYCLE", 0.2)
     with host.agent():
         host.wait_for_version("initial")
         fleet.set_version("r1")
