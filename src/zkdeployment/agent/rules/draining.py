@@ -79,7 +79,7 @@ def plan_drain(
     holders: dict[str, tuple[str, ...]] = {}
     steps: list[Undeploy] = []
     for path, markers in sorted(_by_service(inventory.markers).items()):
-        able = [other for other in others if path in other.services and not other.why_not(path, revision)]
+        able = _able_hosts(path, others, revision)
         group = group_of_service[path]
         if not able:
             kept[path] = _why_kept(path, others, revision)
@@ -113,8 +113,11 @@ def has_running(host_id: str, own: int, registered: Iterable[Properties], *, reg
 
 def witness(path: str, others: Iterable[OtherHost], revision: Revision) -> OtherHost | None:
     """Return a host to which a drained host can leave a service; ``None`` without one."""
-    able = (other for other in others if path in other.services and not other.why_not(path, revision))
-    return next(able, None)
+    return next(iter(_able_hosts(path, others, revision)), None)
+
+
+def _able_hosts(path: str, others: Iterable[OtherHost], revision: Revision) -> list[OtherHost]:
+    return [other for other in others if path in other.services and not other.why_not(path, revision)]
 
 
 def _by_service(markers: Iterable[Marker]) -> Mapping[str, list[Marker]]:
