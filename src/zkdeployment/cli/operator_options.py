@@ -14,7 +14,7 @@ import click
 
 from zkdeployment.base.act import Act, sanitize
 from zkdeployment.base.errors import ConfigurationError
-from zkdeployment.base.public_keys import ssh_keys_problem
+from zkdeployment.base.machine.public_keys import ssh_keys_problem
 from zkdeployment.publishing.records import GuardOverrides
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from pydantic import (
 
 from zkdeployment.base.act import sanitize
 from zkdeployment.base.durations import DURATION_PATTERN, LONGEST_DURATION, given_seconds, signed_duration
+from zkdeployment.base.machine.public_keys import ssh_keys_problem
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.public_keys import ssh_keys_problem
 from zkdeployment.pools.acts.sessions import SessionDetails
 from zkdeployment.pools.documents import NodePool
 from zkdeployment.pools.rules.node import PoolNode

@@ -1,6 +1,6 @@
 import pytest
 
-from zkdeployment.base.public_keys import split_ssh_keys, ssh_key_problem, ssh_keys_problem
+from zkdeployment.base.machine.public_keys import split_ssh_keys, ssh_key_problem, ssh_keys_problem
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIH6m0yGjKxWk0r5Q4yWqVx8QJqzv1n6xZl0m3q8h7b2d"
 

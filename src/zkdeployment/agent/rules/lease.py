@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from zkdeployment.base.errors import HostFilesError, RefusedError, TreeError
 from zkdeployment.base.host import Leased
+from zkdeployment.base.machine.public_keys import ssh_key_problem
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.public_keys import ssh_key_problem
 from zkdeployment.base.records import Key, Record
 
 if TYPE_CHECKING:

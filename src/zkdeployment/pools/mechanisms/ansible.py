@@ -34,8 +34,8 @@ from jinja2.sandbox import SandboxedEnvironment
 from zkdeployment.agent.rules.lease import TENANT_MARKER
 from zkdeployment.base.errors import AbandonedError, ProgramError
 from zkdeployment.base.machine import process
+from zkdeployment.base.machine.public_keys import ssh_key_problem
 from zkdeployment.base.names import NameKind, name_problem
-from zkdeployment.base.public_keys import ssh_key_problem
 from zkdeployment.base.text import printable
 from zkdeployment.pools.documents import AnsibleMechanism, NodePool, Playbook
 from zkdeployment.pools.mechanisms import playbook_guard

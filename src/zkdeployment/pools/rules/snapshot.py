@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from zkdeployment.base.durations import seconds_ahead
-from zkdeployment.base.public_keys import split_ssh_keys, ssh_keys_problem
+from zkdeployment.base.machine.public_keys import split_ssh_keys, ssh_keys_problem
 from zkdeployment.base.records import APART, OMITTED, Key, Record, invalid, no_keys
 from zkdeployment.base.text import printable
 from zkdeployment.pools.documents import PoolConfiguration
