@@ -20,6 +20,8 @@ MODULE = 700  # lines
 CLASS = 320
 FUNCTION = 60
 CIRCLE = 4  # modules
+FILE = 100_000  # bytes of a file that is no module
+LINE = 1000  # characters
 LONE_MODULE = 60  # a smaller one is a part of its only importer
 HEADS = 0.12  # of all lines; HEADS shrinks to HEADS_GOAL
 HEADS_GOAL = 0.10
@@ -47,6 +49,18 @@ def oversized_parts(file: Path) -> Iterator[str]:
         length = (node.end_lineno or node.lineno) - node.lineno + 1
         if length > limit:
             yield f"{file}:{node.lineno}: {node.name} has {length} lines ({limit} are allowed)"
+
+
+def foreign_files(files: Sequence[Path]) -> Iterator[str]:
+    """Yield a problem for each packaged file of other authors: minified, licensed, or very large."""
+    for file in files:
+        content = file.read_bytes()
+        if len(content) > FILE:
+            yield f"{file}: {len(content)} bytes; depend on a package instead ({FILE} are allowed)"
+        if ".min." in file.name or any(len(line) > LINE for line in content.splitlines()):
+            yield f"{file}: minified; depend on a package, or write the source"
+        if file.name.upper().startswith(("LICENSE", "NOTICE")) or b"copyright" in content.lower():
+            yield f"{file}: a work of others; depend on a package instead"
 
 
 def crowded_folders(files: Sequence[Path]) -> Iterator[str]:
@@ -314,6 +328,9 @@ def main() -> None:
     files = sorted(SOURCE.rglob("*.py"))
     problems = [problem for file in files for problem in oversized_parts(file)]
     problems += [*crowded_folders(files), *shared_class_names(files), *import_circle(files)]
+    problems += foreign_files(
+        [file for file in SOURCE.rglob("*.*") if file.suffix not in {".py", ".pyc"} and file.is_file()]
+    )
     problems += [*large_circles(files), *upward_imports(files)]
     problems += [*lone_protocols(files), *lone_modules(files), *heads(files)]
     if problems:

@@ -49,6 +49,24 @@ def test_modules_that_import_each_other_in_any_way_are_a_problem(tmp_path, text)
         assert list(find(files, tmp_path)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("page.js", "// The page.\nconst one = 1;\n", None),
+        ("page.min.js", "const one = 1;\n", "minified"),
+        ("page.js", f"{'a();' * 300}\n", "minified"),
+        ("page.css", "/* Copyright of somebody */\n", "a work of others"),
+        ("LICENSE.txt", "MIT\n", "a work of others"),
+        ("page.css", "a { color: red; }\n" * 6000, "108000 bytes"),
+    ],
+)
+def test_minified_and_foreign_files_are_problems(tmp_path, name, text, problem):
+    find = runpy.run_path(str(SCRIPTS / "check_structure.py"))["foreign_files"]
+    (tmp_path / name).write_text(text)
+    found = [each.partition(": ")[2].partition(";")[0] for each in find([tmp_path / name])]
+    assert found == ([] if problem is None else [problem])
+
+
 TYPE_IMPORT = "if TYPE_CHECKING:\n    from zk.{0}.one import NAME\n"
 
 

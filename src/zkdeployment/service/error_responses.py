@@ -165,7 +165,7 @@ def _ask_to_log_in(request: Request) -> Response:
         # sends them.
         return render_page(request, "arrive.html", target=local_path(target))
     login = f"/login?next={quote(local_path(target), safe='/')}"
-    if "HX-Request" in request.headers:  # a part of a page that is shown already
+    if "X-Page-Parts" in request.headers:  # a part of a page that is shown already
         return Response(status_code=401, headers={"HX-Redirect": login})
     return RedirectResponse(login, 303)
 

@@ -21,7 +21,6 @@ from zkdeployment.base.features import installed
 from zkdeployment.base.stop import output_place
 from zkdeployment.base.text import printable, printable_lines
 from zkdeployment.service.access import cookies
-from zkdeployment.service.access.cookies import form_token
 from zkdeployment.service.access.identity import session_user
 from zkdeployment.service.acts import RollBackFleet, decision_acts, fleet_acts, retry_link, rollback_link
 from zkdeployment.service.places import ServicePlaces
@@ -88,8 +87,6 @@ _TEMPLATES.filters["lines"] = _lines
 _TEMPLATES.filters["output_place"] = output_place
 _TEMPLATES.filters["moment"] = moment
 _TEMPLATES.filters["author_name"] = author_name
-
-_TEMPLATES.globals["form_token"] = form_token
 
 
 def render_page(
@@ -185,8 +182,8 @@ class LastKnown:
 #: The number of publications that a page searches for the wanted revision and for results of a host.
 RECENT = 20
 
-#: The method with which htmx replaces a part of a page: as few changes as possible.
-_MORPH = Markup('hx-swap-oob="outerMorph"')
+#: The attribute of the parts of an answer that replace the parts of the page with the same ids.
+_RENEWED = Markup("data-renewed")
 
 #: The kinds of events that concern a page which shows the fleet.
 FLEET_EVENTS = "host publication rollout stop instances"
@@ -194,7 +191,7 @@ FLEET_EVENTS = "host publication rollout stop instances"
 
 def is_fragment(request: Request) -> bool:
     """Return whether a page asks for its parts, to refresh itself."""
-    return request.headers.get("HX-Request") == "true"
+    return request.headers.get("X-Page-Parts") == "true"
 
 
 def changed_hosts(request: Request, mark: str) -> frozenset[str] | None:
@@ -229,7 +226,7 @@ def show_page(  # noqa: PLR0913  the facts that all pages show
     layout = {
         "layout": "fragment.html" if fragment else "page.html",
         "fragment": fragment,
-        "oob": _MORPH if fragment else "",
+        "renewed": _RENEWED if fragment else "",
         "event": getattr(request.state, "event", 0),
         "frame": _frame(request, adapters, user, cached, events, address or view_address(request)),
         "site": cookies.site_of(request),

@@ -1,15 +1,14 @@
 """``/static`` and ``/docs``: the files of the pages, and the description of the API for people."""
 
 import mimetypes
-from importlib.resources import files
-from typing import Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from zkdeployment.service.access.headers import CONTENT_SECURITY_POLICY
+from zkdeployment.service.access import cookies
 from zkdeployment.service.pages.live_page import STATIC, render_page
+from zkdeployment.service.views.api_description import api_page
 
 router = APIRouter(include_in_schema=False)
 
@@ -28,26 +27,8 @@ async def show_file(name: str) -> Response:
     return Response(_FILES[name], media_type=kind or "text/plain", headers=_HEADERS)
 
 
-_TYPES = {
-    "start.js": "text/javascript",
-    "swagger-ui-bundle.js": "text/javascript",
-    "swagger-ui.css": "text/css",
-}
-
-#: The style sheet of Swagger UI contains its icons.
-_POLICY = CONTENT_SECURITY_POLICY.replace("img-src 'self'", "img-src 'self' data:")
-
-_SWAGGER_FILES = files("zkdeployment.service") / "static" / "swagger"
-
-
 @router.get("/docs")
 def show_description(request: Request) -> Response:
-    """Return the page that shows the description of the API."""
-    return render_page(request, "api_docs.html", headers={"Content-Security-Policy": _POLICY})
-
-
-@router.get("/docs/{name}")
-def read_file(name: Literal["start.js", "swagger-ui-bundle.js", "swagger-ui.css"]) -> Response:
-    """Return a script or style sheet of that page."""
-    headers = {"Cache-Control": "public, max-age=86400"}
-    return Response((_SWAGGER_FILES / name).read_bytes(), media_type=_TYPES[name], headers=headers)
+    """Return the page that describes the API; it needs no login, as the description names no fleet's data."""
+    page = api_page(request.app.openapi(), cookies.site_of(request).url)
+    return render_page(request, "api_docs.html", page=page)

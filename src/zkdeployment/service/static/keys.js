@@ -52,7 +52,7 @@
     async function find() {
       const number = ++asked;
       try {
-        const response = await fetch(`/find?text=${encodeURIComponent(field.value)}`, {headers: {"HX-Request": "true"}});
+        const response = await fetch(`/find?text=${encodeURIComponent(field.value)}`, {headers: {"X-Page-Parts": "true"}});
         const found = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("found");
         if (number === asked && found) results.replaceChildren(...found.childNodes);
       } catch { results.textContent = "The service does not answer."; }

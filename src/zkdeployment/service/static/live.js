@@ -1,7 +1,7 @@
 // Keeps a page current without reloading it.
 //
 // The event stream names what changed; the page then fetches those of its parts that can have changed, at most once a
-// second, and htmx morphs them in place. Nothing is fetched while nothing happens. While the page is hidden, the stream
+// second, and changes them in place. Nothing is fetched while nothing happens. While the page is hidden, the stream
 // is closed: browsers allow few connections to one site; the title and the icon of its tab are then renewed once a
 // minute. Without this script, every link and every form works, too.
 "use strict";
@@ -69,7 +69,7 @@
     const all = whole || everything || hosts.length > MOST_HOSTS;
     if (!framed) { changed = new Set(); everything = false; }
     frame = false;
-    const headers = {"HX-Request": "true"};
+    const headers = {"X-Page-Parts": "true"};
     const map = document.getElementById("map");
     if (map && !all) {
       headers["X-Map-Mark"] = map.dataset.mark;
@@ -93,7 +93,7 @@
       begun += performance.now() - answered;
       own.signal.throwIfAborted();
       if (push && !wait) history.pushState(null, "", address);
-      await htmx.swap({text, swap: "none", sourceElement: body});
+      replaceParts(text);
       showState();
       expire();
       renew();
@@ -114,6 +114,53 @@
       took = fetched - begun;
     }
     if (changed.size || everything || frame) setTimeout(plan, wait);
+  }
+
+  // Make the parts of the page equal to those of an answer, with as few changes as possible: what a person has
+  // focused, opened or typed stays.
+  function replaceParts(text) {
+    const focused = document.activeElement;
+    for (const part of new DOMParser().parseFromString(text, "text/html").querySelectorAll("[data-renewed]")) {
+      const present = document.getElementById(part.id);
+      part.removeAttribute("data-renewed");
+      if (present) equate(present, part);
+    }
+    if (focused !== document.activeElement && focused?.isConnected) focused.focus({preventScroll: true});
+  }
+
+  function equate(present, wanted) {
+    if (present.isEqualNode(wanted)) return;
+    if (present.nodeType !== Node.ELEMENT_NODE) {
+      present.nodeValue = wanted.nodeValue;
+      return;
+    }
+    for (const {name} of [...present.attributes]) {
+      const isOpened = name === "open" && present.nodeName === "DETAILS";
+      if (!isOpened && !wanted.hasAttribute(name)) present.removeAttribute(name);
+    }
+    for (const {name, value} of wanted.attributes) {
+      if (present.getAttribute(name) !== value) present.setAttribute(name, value);
+    }
+    equateChildren(present, wanted);
+  }
+
+  // Children with an id stay the same elements wherever they move; all others are paired in their order.
+  function equateChildren(present, wanted) {
+    const ids = new Set([...wanted.children].map(child => child.id));
+    for (const child of [...present.children]) if (child.id && !ids.has(child.id)) child.remove();
+    let place = present.firstChild;
+    for (const child of [...wanted.childNodes]) {
+      let paired = place;
+      while (paired && !(paired.nodeName === child.nodeName && (paired.id ?? "") === (child.id ?? ""))) paired = paired.nextSibling;
+      if (paired) equate(paired, child);
+      if (paired && paired === place) place = place.nextSibling;
+      else present.insertBefore(paired ?? document.importNode(child, true), place);
+    }
+    while (place) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
   }
 
   // The title and the icon of the tab show the state of the fleet.
@@ -271,10 +318,10 @@
     const address = document.querySelector("[data-output]")?.dataset.output;
     if (!address || document.hidden || fetching) return;
     try {
-      const response = await fetch(address, {headers: {"HX-Request": "true"}, cache: "no-store"});
+      const response = await fetch(address, {headers: {"X-Page-Parts": "true"}, cache: "no-store"});
       const text = response.ok ? await response.text() : "";
       await up;
-      if (text && !fetching) await htmx.swap({text, swap: "none", sourceElement: body});
+      if (text && !fetching) replaceParts(text);
     } catch {
       // the event stream shows that the connection is lost
     }
@@ -312,7 +359,7 @@
   async function show(place) {
     let text;
     try {
-      const response = await fetch(addressOf(place), {headers: {"HX-Request": "true"}});
+      const response = await fetch(addressOf(place), {headers: {"X-Page-Parts": "true"}});
       text = response.ok ? await response.text() : null;
     } catch {
       text = null;

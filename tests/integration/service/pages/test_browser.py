@@ -449,7 +449,7 @@ def test_a_click_is_not_lost_when_a_change_moves_the_link_under_the_pointer(stag
         assert box is not None
         page.mouse.move(box["x"] + 5, box["y"] + 5)
         page.mouse.down()
-        with page.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):
+        with page.expect_response(lambda response: response.request.headers.get("x-page-parts") == "true"):
             stage.host(3, error="disk full")
         page.wait_for_timeout(500)  # the page has its answer, but the link is still pressed
         assert link.bounding_box() == box
