@@ -7,7 +7,7 @@ import json
 import click
 
 from zkdeployment.base import log
-from zkdeployment.base.errors import ConfigurationError
+from zkdeployment.base.machine.program import editors_libraries
 from zkdeployment.cli.files import governed_paths, governed_paths_option
 from zkdeployment.cli.options import zookeeper_options
 from zkdeployment.cli.terminal import echo, echo_lines
@@ -33,13 +33,8 @@ def language_server(connection: Servers, *, strict: bool, governed: tuple[str, .
       zkdeployment language-server
       zkdeployment language-server --zookeeper zk1.example.com:2181
     """
-    try:
+    with editors_libraries():
         from zkdeployment.editors.server import build_server  # noqa: PLC0415  an extra; hosts do not have it
-    except ImportError as error:
-        raise ConfigurationError(
-            f"the language server needs libraries that are not installed ({error.name} is missing); install the"
-            " package zkdeployment-editors, or 'pip install zkdeployment[editors]'"
-        ) from error
     log.configure()
     config = click.get_current_context().params["config"]
     server = build_server(LintOptions(strict, governed or governed_paths(config)))

@@ -465,4 +465,4 @@ def test_a_missing_library_is_named_with_its_package(monkeypatch):
     monkeypatch.delitem(sys.modules, "zkdeployment.editors.server", raising=False)
     done = invoke("language-server")
     assert done.returncode == 2
-    assert "install the package zkdeployment-editors" in done.stderr
+    assert "pip install -e '.[editors]' in" in done.stderr

@@ -84,11 +84,25 @@ def pools_libraries() -> Iterator[None]:
 
 
 @contextmanager
-def _libraries(part: str, extra: str) -> Iterator[None]:
+def editors_libraries() -> Iterator[None]:
+    """Surround imports that need the libraries of the language server, as ``service_libraries`` does."""
+    with _libraries("the language server", "editors"):
+        yield
+
+
+#: The root of the checkout from which the program runs, if it was not installed from a package.
+_CHECKOUT = Path(__file__).parents[4]
+
+
+@contextmanager
+def _libraries(part: str, extra: str, checkout: Path = _CHECKOUT) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        if (checkout / "setup.cfg").is_file():
+            way = f"run pip install -e '.[{extra}]' in {checkout}"
+        else:
+            way = f"install the package zkdeployment-{extra}, or zkdeployment[{extra}] with pip"
         raise ConfigurationError(
-            f"{part} needs the library {error.name}, which is not installed; install the package"
-            f" zkdeployment-{extra}, or zkdeployment[{extra}] with pip"
+            f"{part} needs the library {error.name}, which is not installed; {way}"
         ) from error

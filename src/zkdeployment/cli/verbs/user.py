@@ -13,7 +13,6 @@ import click
 from zkdeployment.base.durations import age, ago, duration_seconds
 from zkdeployment.base.errors import ConfigurationError
 from zkdeployment.base.features import installed
-from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.cli.operator_options import new_act, read_ssh_keys, reason_option, ssh_key_option
 from zkdeployment.cli.options import emit, output_option, zookeeper_options
 from zkdeployment.cli.places import LazyVerb
@@ -104,8 +103,8 @@ def expires_option(function: Callable[..., None]) -> Callable[..., None]:
 @contextlib.contextmanager
 def users_of_service(connection: Servers) -> Iterator[ZooKeeperUsers]:
     """Connect to ZooKeeper and return the users; new nodes have the access list of the service."""
-    with service_libraries():
-        from zkdeployment.service.users.user_store import open_users  # noqa: PLC0415  hosts have no libraries of the service
+    from zkdeployment.service.users.user_store import open_users  # noqa: PLC0415  other verbs start without it
+
     with open_users(connection, _users_acl()) as users:
         yield users
 

@@ -15,6 +15,7 @@ from zkdeployment.base.act import Act
 from zkdeployment.base.errors import ConflictError, RefusedError, UnreachableError
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import Clock, SystemClock
+from zkdeployment.base.machine.program import service_libraries
 from zkdeployment.base.names import NameKind, is_name, name_problem
 from zkdeployment.base.records import Key, Record, no_keys
 from zkdeployment.fleet.failed_logins import LoginProblem
@@ -276,8 +277,11 @@ class ZooKeeperUsers(ZooKeeperUserReader):
 
 @contextlib.contextmanager
 def open_users(servers: Servers, acl: tuple[AclEntry, ...]) -> Iterator[ZooKeeperUsers]:
-    """Connect to ZooKeeper and return the users; ``acl`` guards new nodes. Raises ``UnreachableError``."""
-    from zkdeployment.service.users.key_hashes import KeyHasher  # noqa: PLC0415  only the service has its libraries
+    """Connect to ZooKeeper and return the users; ``acl`` guards new nodes. Raises ``UnreachableError``.
 
+    Raises ``ConfigurationError`` if the libraries of the service are not installed.
+    """
+    with service_libraries():
+        from zkdeployment.service.users.key_hashes import KeyHasher  # noqa: PLC0415  hosts do not have these libraries
     with verb_session(servers) as session:
         yield ZooKeeperUsers(session, acl, KeyHasher(), SystemClock())
