@@ -1,7 +1,7 @@
 """The contributions of checks to the frames."""
 
 from zkdeployment.base.features import Feature, function_in, value_in
-from zkdeployment.cli.places import LazyVerb, LeaderPlaces, VerbPlaces
+from zkdeployment.cli.places import LazyVerb, LeaderPlaces, Subject, VerbPlaces
 from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.fleet.places import FleetPlaces
@@ -32,8 +32,14 @@ FEATURE = Feature(
         ),
         VerbPlaces(
             {
-                "checks": LazyVerb(".checks.verbs.checks", "Show and change checks, the monitoring of services."),
-                "nagios": LazyVerb(".checks.program", "Run the bridge of a Nagios in the foreground.", "nagios"),
+                "checks": LazyVerb(
+                    ".checks.verbs.checks",
+                    "Show and change checks, the monitoring of services.",
+                    subject=Subject.SERVICES,
+                ),
+                "nagios": LazyVerb(
+                    ".checks.program", "Run the bridge of a Nagios in the foreground.", "nagios", Subject.DAEMONS
+                ),
             }
         ),
     ),

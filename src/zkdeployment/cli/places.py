@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -13,8 +14,21 @@ if TYPE_CHECKING:
     from zkdeployment.zookeeper.session import Session
 
 
+class Subject(Enum):
+    """The subjects of verbs, in the order of ``zkdeployment --help``; each value is the heading there."""
+
+    SEE = "See the fleet"
+    CHANGE = "Change the fleet"
+    ROLLOUTS = "Rollouts and promotion"
+    SERVICES = "Intents, checks and instances"
+    POOLS = "Host pools"
+    AUTHORING = "Write the tree"
+    DAEMONS = "Daemons"
+    OTHER = "Other verbs"
+
+
 class LazyVerb(NamedTuple):
-    """A verb that is not imported yet: its ``module``, and its line in ``--help``.
+    """A verb that is not imported yet: its ``module``, its line in ``--help``, and its ``subject`` there.
 
     The name of a module below ``zkdeployment`` may be relative.
     """
@@ -22,6 +36,7 @@ class LazyVerb(NamedTuple):
     module: str
     help: str
     attribute: str = "command"
+    subject: Subject = Subject.OTHER
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from zkdeployment.base.machine.program import without_collection
+from zkdeployment.cli.places import LazyVerb, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from click.shell_completion import CompletionItem
-
-    from zkdeployment.cli.places import LazyVerb
 
 
 #: The verbs that only show, in any group. Only these are suggested for a misspelled verb, because an act that was
@@ -131,6 +130,10 @@ class LazyVerbGroup(VerbGroup):
         return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the list of verbs without importing them."""
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, verb.help) for name, verb in sorted(self._verbs.items())])
+        """Write the list of verbs by subject without importing them; a group with one subject has no headings."""
+        subjects = sorted({verb.subject for verb in self._verbs.values()}, key=list(Subject).index)
+        width = max(map(len, self._verbs))
+        for subject in subjects:
+            with formatter.section(subject.value if len(subjects) > 1 else "Verbs"):
+                rows = [(name, verb.help) for name, verb in self._verbs.items() if verb.subject is subject]
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])

@@ -1,7 +1,7 @@
 """The contributions of deployment intents to the frames."""
 
 from zkdeployment.base.features import Feature, function_in, value_in
-from zkdeployment.cli.places import LazyVerb, VerbPlaces
+from zkdeployment.cli.places import LazyVerb, Subject, VerbPlaces
 from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.fleet.decisions import DecisionPlaces
 from zkdeployment.fleet.places import FleetPlaces
@@ -37,7 +37,13 @@ FEATURE = Feature(
             state=function_in(".intents.pages", "service_state"),
         ),
         VerbPlaces(
-            {"intent": LazyVerb(".intents.verbs.intent", "Approve, instantiate and terminate groups of services.")}
+            {
+                "intent": LazyVerb(
+                    ".intents.verbs.intent",
+                    "Approve, instantiate and terminate groups of services.",
+                    subject=Subject.SERVICES,
+                )
+            }
         ),
     ),
 )

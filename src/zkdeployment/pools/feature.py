@@ -2,7 +2,7 @@
 
 from zkdeployment.agent.places import AgentPlaces
 from zkdeployment.base.features import Feature, function_in, value_in
-from zkdeployment.cli.places import LazyVerb, VerbPlaces
+from zkdeployment.cli.places import LazyVerb, Subject, VerbPlaces
 from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.fleet.places import FleetPlaces
@@ -33,10 +33,19 @@ FEATURE = Feature(
         ),
         VerbPlaces(
             {
-                "node": LazyVerb(".pools.verbs.groups", "Show and change the nodes of host pools.", "node"),
-                "pool": LazyVerb(".pools.verbs.groups", "Show and fill host pools.", "pool"),
-                "pools": LazyVerb(".pools.verbs.groups", "Run a worker of host pools in the foreground.", "pools"),
-                "session": LazyVerb(".pools.verbs.groups", "Lease nodes of host pools to tenants.", "session"),
+                "node": LazyVerb(
+                    ".pools.verbs.groups", "Show and change the nodes of host pools.", "node", Subject.POOLS
+                ),
+                "pool": LazyVerb(".pools.verbs.groups", "Show and fill host pools.", "pool", Subject.POOLS),
+                "pools": LazyVerb(
+                    ".pools.verbs.groups",
+                    "Run a worker of host pools in the foreground.",
+                    "pools",
+                    Subject.DAEMONS,
+                ),
+                "session": LazyVerb(
+                    ".pools.verbs.groups", "Lease nodes of host pools to tenants.", "session", Subject.POOLS
+                ),
             }
         ),
     ),

@@ -8,48 +8,62 @@ from __future__ import annotations
 import click
 
 from zkdeployment.base.features import installed
-from zkdeployment.cli.places import LazyVerb, VerbPlaces
+from zkdeployment.cli.places import LazyVerb, Subject, VerbPlaces
 from zkdeployment.cli.verb_group import LazyVerbGroup, without_flags
 
-#: The verbs about the fleet; the features add theirs.
+#: The verbs about the fleet by subject, the common ones first; the features add theirs.
 _OF_THE_FLEET = {
-    "agent": LazyVerb(".programs.agent_verb", "Run the host agent in the foreground."),
-    "audit": LazyVerb(".cli.verbs.audit", "Show the acts of operators and failed logins."),
-    "completion": LazyVerb(".cli.verbs.completion", "Print the completion script for bash, zsh or fish."),
-    "config": LazyVerb(".programs.config_verb", "Check a configuration file."),
-    "cordon": LazyVerb(".cli.verbs.stops", "Put hosts into maintenance.", "cordon_hosts"),
-    "forget": LazyVerb(".cli.verbs.stops", "Forget hosts that were removed permanently.", "forget_hosts"),
-    "history": LazyVerb(".cli.verbs.history", "Show past publications and their outcome."),
-    "hold": LazyVerb(".cli.verbs.stops", "Hold all hosts until the next push.", "hold_fleet"),
-    "inventory": LazyVerb(".cli.verbs.inventory", "Print the fleet as an inventory of Ansible."),
-    "lint": LazyVerb(".cli.verbs.lint", "Check tree files."),
-    "locks": LazyVerb(".cli.verbs.locks", "Show the holders of locks and the waiting hosts; release a lock."),
-    "logs": LazyVerb(".cli.verbs.logs", "Show the last output of a script."),
-    "monitor": LazyVerb(".programs.monitor_verb", "Check this host or the fleet for Nagios."),
-    "plan": LazyVerb(".cli.verbs.plan", "Show what hosts would do, before anything is published."),
-    "quarantine": LazyVerb(".cli.verbs.quarantine", "Forbid a version in the whole fleet, or allow it again."),
-    "resume": LazyVerb(".cli.verbs.stops", "End a stop or a hold.", "resume_fleet"),
-    "retry": LazyVerb(".cli.verbs.stops", "Let one failed host of a stopped fleet try again.", "retry_host"),
-    "rollback": LazyVerb(".cli.verbs.rollback", "Commit the tree of an earlier revision."),
-    "sandbox": LazyVerb(".sandbox.verbs", "Run a throw-away fleet on this machine."),
-    "serve": LazyVerb(
-        ".programs.serve_verb", "Run the service: pages for people, an HTTP API for programs.", "serve"
-    ),
-    "services": LazyVerb(".cli.verbs.services", "Show services: the version and state of each deployment."),
-    "status": LazyVerb(".cli.verbs.status", "Show the fleet: version wanted, version had, state, error."),
-    "stop": LazyVerb(".cli.verbs.stops", "Stop the whole fleet.", "stop_fleet"),
-    "sync": LazyVerb(".programs.syncer", "Publish the tree from git to ZooKeeper."),
-    "tree": LazyVerb(".cli.verbs.tree", "Show, read, compare and change the tree."),
-    "uncordon": LazyVerb(".cli.verbs.stops", "End the maintenance of hosts.", "uncordon_hosts"),
-    "user": LazyVerb(".cli.verbs.user", "Add, list and retire users of the service."),
-    "verify": LazyVerb(".cli.verbs.verify", "Check the signed publication of the whole fleet."),
-    "version": LazyVerb(".cli.verbs.version", "Print the version of this program."),
-    "why": LazyVerb(".cli.verbs.why", "Explain why a host is not at the cluster version."),
+    Subject.SEE: {
+        "status": LazyVerb(".cli.verbs.status", "Show the fleet: version wanted, version had, state, error."),
+        "why": LazyVerb(".cli.verbs.why", "Explain why a host is not at the cluster version."),
+        "services": LazyVerb(".cli.verbs.services", "Show services: the version and state of each deployment."),
+        "plan": LazyVerb(".cli.verbs.plan", "Show what hosts would do, before anything is published."),
+        "logs": LazyVerb(".cli.verbs.logs", "Show the last output of a script."),
+        "history": LazyVerb(".cli.verbs.history", "Show past publications and their outcome."),
+        "locks": LazyVerb(".cli.verbs.locks", "Show the holders of locks and the waiting hosts; release a lock."),
+        "audit": LazyVerb(".cli.verbs.audit", "Show the acts of operators and failed logins."),
+        "inventory": LazyVerb(".cli.verbs.inventory", "Print the fleet as an inventory of Ansible."),
+        "verify": LazyVerb(".cli.verbs.verify", "Check the signed publication of the whole fleet."),
+        "monitor": LazyVerb(".programs.monitor_verb", "Check this host or the fleet for Nagios."),
+    },
+    Subject.CHANGE: {
+        "stop": LazyVerb(".cli.verbs.stops", "Stop the whole fleet.", "stop_fleet"),
+        "hold": LazyVerb(".cli.verbs.stops", "Hold all hosts until the next push.", "hold_fleet"),
+        "resume": LazyVerb(".cli.verbs.stops", "End a stop or a hold.", "resume_fleet"),
+        "retry": LazyVerb(".cli.verbs.stops", "Let one failed host of a stopped fleet try again.", "retry_host"),
+        "rollback": LazyVerb(".cli.verbs.rollback", "Commit the tree of an earlier revision."),
+        "cordon": LazyVerb(".cli.verbs.stops", "Put hosts into maintenance.", "cordon_hosts"),
+        "uncordon": LazyVerb(".cli.verbs.stops", "End the maintenance of hosts.", "uncordon_hosts"),
+        "quarantine": LazyVerb(".cli.verbs.quarantine", "Forbid a version in the whole fleet, or allow it again."),
+        "forget": LazyVerb(".cli.verbs.stops", "Forget hosts that were removed permanently.", "forget_hosts"),
+        "user": LazyVerb(".cli.verbs.user", "Add, list and retire users of the service."),
+    },
+    Subject.AUTHORING: {
+        "lint": LazyVerb(".cli.verbs.lint", "Check tree files."),
+        "tree": LazyVerb(".cli.verbs.tree", "Show, read, compare and change the tree."),
+    },
+    Subject.DAEMONS: {
+        "agent": LazyVerb(".programs.agent_verb", "Run the host agent in the foreground."),
+        "sync": LazyVerb(".programs.syncer", "Publish the tree from git to ZooKeeper."),
+        "serve": LazyVerb(
+            ".programs.serve_verb", "Run the service: pages for people, an HTTP API for programs.", "serve"
+        ),
+    },
+    Subject.OTHER: {
+        "sandbox": LazyVerb(".sandbox.verbs", "Run a throw-away fleet on this machine."),
+        "config": LazyVerb(".programs.config_verb", "Check a configuration file."),
+        "completion": LazyVerb(".cli.verbs.completion", "Print the completion script for bash, zsh or fish."),
+        "version": LazyVerb(".cli.verbs.version", "Print the version of this program."),
+    },
 }
 
 
 VERBS = {
-    **_OF_THE_FLEET,
+    **{
+        name: verb._replace(subject=subject)
+        for subject, verbs in _OF_THE_FLEET.items()
+        for name, verb in verbs.items()
+    },
     **{name: verb for places in installed(VerbPlaces) for name, verb in places.verbs.items()},
 }
 
@@ -78,18 +92,37 @@ FOREIGN = {
 def program() -> None:
     """Push-button, git-driven deployment for fleets of RPM hosts, coordinated by ZooKeeper.
 
-    Exit codes: 0 done, 1 failed, 2 usage or configuration, 3 refused, 4 not converged, 5 timed out,
-    7 ZooKeeper unreachable, 75 an agent that has to be restarted. The monitor uses the codes of Nagios, 0 to 3.
-
     \b
     Example:
       zkdeployment sandbox up --hosts 3 --samples
       zkdeployment sandbox shell -- zkdeployment status --wait
+
+    \b
+    Exit codes (the monitor uses those of Nagios, 0 to 3):
+      0   done
+      1   failed
+      2   wrong usage or configuration
+      3   refused
+      4   not converged, unhealthy, or changes to come
+      5   timed out
+      7   ZooKeeper cannot be reached
+      75  an agent or syncer has to be started again
     """
+
+
+_BEGINNING = """\
+Begin here:
+  zkdeployment sandbox up --hosts 3 --samples   try everything on a fleet within this machine
+  zkdeployment status                           show the fleet that this machine is configured for
+  zkdeployment --help                           list all verbs
+"""
 
 
 def run(argv: list[str]) -> int:
     """Run the verb that the arguments name, and return its exit code; report wrong usage."""
+    if not argv:
+        click.echo(_BEGINNING, nl=False, err=True)
+        return click.UsageError.exit_code
     try:
         status = program.main(argv, prog_name="zkdeployment", standalone_mode=False)
     except click.exceptions.Exit as request:

@@ -1,7 +1,7 @@
 """The contributions of promotion to the frames."""
 
 from zkdeployment.base.features import Feature, value_in
-from zkdeployment.cli.places import LazyVerb, VerbPlaces
+from zkdeployment.cli.places import LazyVerb, Subject, VerbPlaces
 from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.documents.places import DocumentPlaces
 from zkdeployment.fleet.places import FleetPlaces
@@ -28,10 +28,15 @@ FEATURE = Feature(
         VerbPlaces(
             {
                 "fleets": LazyVerb(
-                    ".promotion.verbs.fleets", "Show all fleets under promotion; stop and resume them."
+                    ".promotion.verbs.fleets",
+                    "Show all fleets under promotion; stop and resume them.",
+                    subject=Subject.ROLLOUTS,
                 ),
                 "promote": LazyVerb(
-                    ".promotion.verbs.groups", "Promote revisions from fleet to fleet.", "promote"
+                    ".promotion.verbs.groups",
+                    "Promote revisions from fleet to fleet.",
+                    "promote",
+                    Subject.ROLLOUTS,
                 ),
             }
         ),

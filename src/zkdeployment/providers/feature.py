@@ -1,7 +1,7 @@
 """The contributions of providers to the frames."""
 
 from zkdeployment.base.features import Feature, function_in, value_in
-from zkdeployment.cli.places import LazyVerb, VerbPlaces
+from zkdeployment.cli.places import LazyVerb, Subject, VerbPlaces
 from zkdeployment.service.places import ServicePlaces
 
 FEATURE = Feature(
@@ -16,12 +16,19 @@ FEATURE = Feature(
                     ".providers.filter",
                     "Run a filter: keep a list of the instances in service.",
                     "filter_instances",
+                    Subject.DAEMONS,
                 ),
                 "provide": LazyVerb(
-                    ".providers.verbs", "Register an instance of a service while a command runs.", "provide"
+                    ".providers.verbs",
+                    "Register an instance of a service while a command runs.",
+                    "provide",
+                    Subject.SERVICES,
                 ),
                 "providers": LazyVerb(
-                    ".providers.verbs", "Show the instances of a service that are in service.", "providers"
+                    ".providers.verbs",
+                    "Show the instances of a service that are in service.",
+                    "providers",
+                    Subject.SERVICES,
                 ),
             }
         ),

@@ -1,7 +1,7 @@
 """The contributions of rollouts to the frames."""
 
 from zkdeployment.base.features import Feature, function_in, value_in
-from zkdeployment.cli.places import LazyVerb, LeaderPlaces, VerbPlaces
+from zkdeployment.cli.places import LazyVerb, LeaderPlaces, Subject, VerbPlaces
 from zkdeployment.config.places import SettingsPlaces
 from zkdeployment.service.places import ServicePlaces
 
@@ -19,10 +19,15 @@ FEATURE = Feature(
         VerbPlaces(
             {
                 "coordinate": LazyVerb(
-                    ".rollouts.program", "Run a coordinator of rollouts in the foreground.", "coordinate"
+                    ".rollouts.program",
+                    "Run a coordinator of rollouts in the foreground.",
+                    "coordinate",
+                    Subject.DAEMONS,
                 ),
                 "rollout": LazyVerb(
-                    ".rollouts.verbs.rollout", "Simulate, watch and direct rollouts by a strategy."
+                    ".rollouts.verbs.rollout",
+                    "Simulate, watch and direct rollouts by a strategy.",
+                    subject=Subject.ROLLOUTS,
                 ),
             }
         ),
