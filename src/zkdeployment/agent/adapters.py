@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.daemon.trusted_publications import TrustedPublications
     from zkdeployment.agent.files.filesystem import Filesystem
     from zkdeployment.agent.files.run_directory import RunDirectory
+    from zkdeployment.agent.files.system_files import SystemFiles
     from zkdeployment.agent.reporting.host_reporting import HostReporting
     from zkdeployment.agent.rules.lease import HostRole, Lease, LeaseRecord
     from zkdeployment.agent.scripts import ScriptRunner
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from zkdeployment.base.machine.mail import SmtpMailer
     from zkdeployment.base.machine.systemd import SystemdNotifier
     from zkdeployment.base.plan import PackageChange
+    from zkdeployment.base.system import SystemChange
     from zkdeployment.zookeeper.session import Session
 
 
@@ -59,6 +61,9 @@ class PackageManager(Protocol):
 
         Raises ``PackageError`` if the change would also change a package that ``change.managed`` does not name.
         """
+
+    def prepare_system(self, change: SystemChange) -> Transaction:
+        """Resolve, download, verify and test an update of the operating system without changing the host."""
 
     def commit(self, transaction: Transaction) -> None:
         """Apply a transaction and verify all packages; on failure roll back to ``before`` and raise.
@@ -121,8 +126,9 @@ class HostLeases:
 class AgentAdapters:
     """All adapters of an agent, built once and passed around.
 
-    ``files`` is the software of the host, ``run`` the state of the agent itself. ``address`` is the configured
-    address of the host, ``None`` for that of its connection. ``outdated`` returns whether the program on disk
+    ``files`` is the software of the host, ``run`` the state of the agent itself, ``system`` the
+    operating system. ``address`` is the configured address of the host, ``None`` for that of its connection.
+    ``outdated`` returns whether the program on disk
     differs from the running one. ``trusted`` reads publications of a host with publishers; without it, the host
     believes ZooKeeper. ``lease`` returns the lease of this host, whose identity it gets, and ``None`` without one;
     with its argument ``remembers``, which is true by default, an older lease is refused from now on. A malformed
@@ -133,6 +139,7 @@ class AgentAdapters:
     fleet: ZooKeeperFleet
     files: Filesystem
     run: RunDirectory
+    system: SystemFiles
     packages: PackageManager
     checkouts: CheckoutPlaces
     scripts: ScriptRunner

@@ -379,7 +379,7 @@ class ScriptRunner:
                 log.error(
                     "script-failed", status=status, seconds=seconds, output=tail[-_LOGGED:], file=str(output.file)
                 )
-                raise ScriptError(f"{' '.join(argv)} {_outcome(status)}", tail, str(output.file))
+                raise ScriptError(f"{' '.join(argv)} {_outcome(status)}", tail, str(output.file), status)
             log.info("script-completed", seconds=seconds, file=str(output.file))
 
     def cap_outputs(self) -> None:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Annotated, Any, ClassVar
 
 from zkdeployment.base.records import OMITTED, Key, Record, no_keys
+from zkdeployment.base.system import WantedSystem  # noqa: TC001  a public field type
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,6 +43,13 @@ FIRST = "first"
 ALL, ONE = "all", "one"
 
 
+#: The value of a service node's property ``reboot`` that lets its deploy script ask for a reboot.
+ALLOWED = "allowed"
+
+#: The exit status with which a deploy script asks for a reboot, as zypper has it.
+REBOOT_STATUS = 102
+
+
 class Rerun(Enum):
     """When the script of a deployment runs again at a new revision: the property ``rerun`` of its service node."""
 
@@ -55,6 +63,10 @@ def _patches(patches: Mapping[str, str]) -> list[str]:
 
 def _registers(is_one: bool) -> str:  # noqa: FBT001  the converter of a field
     return ONE if is_one else ALL
+
+
+def _reboot(is_allowed: bool) -> str:  # noqa: FBT001  the converter of a field
+    return ALLOWED if is_allowed else "never"
 
 
 def _undeploy(is_last: bool) -> str:  # noqa: FBT001  the converter of a field
@@ -74,6 +86,7 @@ class Assignment(Record):
     ``after`` are the paths of the services that all hosts deploy before any host deploys this one.
     ``undeploys_last``: a host that loses the service keeps it until the hosts that gain it have deployed it.
     ``registers_one``: only the active instance of the service registers, the others are ready to replace it.
+    ``reboot_allowed``: the deploy script may ask for a reboot with the exit status ``REBOOT_STATUS``.
     ``group`` is the deployment intent group that a failure of the deploy script stops, ``p1/store/v1/shop``;
     ``None``: it stops the fleet.
     """
@@ -91,6 +104,7 @@ class Assignment(Record):
     undeploys_last: Annotated[bool, Key("undeploy", omit=True, write=_undeploy)] = False
     group: Annotated[str | None, OMITTED] = None
     registers_one: Annotated[bool, Key("registers", omit=True, write=_registers)] = False
+    reboot_allowed: Annotated[bool, Key("reboot", omit=True, write=_reboot)] = False
 
     @property
     def deployments(self) -> tuple[Deployment, ...]:
@@ -107,12 +121,15 @@ class Assignment(Record):
 class DesiredState:
     """The assignments of a host, sorted by path, and the controller of its role.
 
+    ``system`` is what the host's system node wants of its operating system, if there is one.
+
     A controller is an assignment of the node ``/roles/ROLE``. The value has no deployments: the scripts of its
     package run before and after the deployments of the other assignments.
     """
 
     assignments: tuple[Assignment, ...] = ()
     controller: Assignment | None = None
+    system: WantedSystem | None = None
 
 
 class DeploymentResult(Enum):

@@ -168,12 +168,20 @@ class AbandonedError(ProgramError):
 
 
 class ScriptError(ProgramError):
-    """A package's script failed; ``tail`` is the end of its output in ``file``, without secrets."""
+    """A package's script failed; ``tail`` is the end of its output in ``file``, without secrets.
 
-    def __init__(self, message: str, tail: str = "", file: str = "") -> None:
+    ``status`` is its exit status, 0 if the script did not run.
+    """
+
+    def __init__(self, message: str, tail: str = "", file: str = "", status: int = 0) -> None:
         super().__init__(message)
         self.tail = tail
         self.file = file
+        self.status = status
+
+
+class RebootError(ZkdeploymentError):
+    """A host cannot reboot, did not reboot, or asks for a reboot too often."""
 
 
 class HostFilesError(ZkdeploymentError):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from zkdeployment.base.deployment import Assignment, Deployment  # noqa: TC001  public field types
 from zkdeployment.base.inventory import Marker  # noqa: TC001  the same
+from zkdeployment.base.machine.reboots import deployment_of
+from zkdeployment.base.system import RebootRule, SystemChange, WantedSystem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,6 +132,59 @@ class EndDeployments(_CallController):
     """Call the controller's ``ending-deployments``, then release the role's lock."""
 
     kind: ClassVar[str] = "ending-deployments"
+
+
+@dataclass(frozen=True)
+class UpdateSystem:
+    """Update the packages of the operating system in one transaction, and record the update.
+
+    The transaction is prepared before the first step of the plan is executed. The step runs under the lock of the
+    system node, or of the role if that has a controller.
+    """
+
+    kind: ClassVar[str] = "update system"
+
+    system: WantedSystem
+    change: SystemChange
+    reason: str
+
+    @property
+    def deployment(self) -> Deployment:
+        """The system node, whose lock the step needs."""
+        return deployment_of(self.system)
+
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``update system /os/web to 2026-11-20``."""
+        return f"{self.kind} {self.system.path} to {self.system.release}"
+
+
+@dataclass(frozen=True)
+class Reboot:
+    """Reboot the host if its system node wants that, and verify afterwards that the host has booted.
+
+    The step is planned again after the boot. The step that finds nothing left to do completes the system node.
+    """
+
+    kind: ClassVar[str] = "reboot"
+
+    system: WantedSystem
+    reason: str
+
+    @property
+    def deployment(self) -> Deployment:
+        """The system node, whose lock is kept for the host until it is back."""
+        return deployment_of(self.system)
+
+    @property
+    def title(self) -> str:
+        """The step in a few words, such as ``reboot for /os/web``."""
+        return f"{self.kind} for {self.system.path}"
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether the host reboots only if packages ask for it."""
+        return self.system.reboot is RebootRule.IF_NEEDED
 
 
 @dataclass(frozen=True)
@@ -256,6 +311,8 @@ Step: TypeAlias = (
     | StartDeployments
     | EndDeployments
     | Undeploy
+    | UpdateSystem
+    | Reboot
     | RemoveCheckout
     | ChangePackages
     | CheckOut

@@ -66,10 +66,13 @@ class WantedSystem(Record):
     generation: Annotated[int, OMITTED] = 1
     timeout: Annotated[int, Key("reboot_timeout", omit=True)] = REBOOT_TIMEOUT
 
-    @property
-    def lock_name(self) -> str:
-        """The name of the lock of the node: ``/os/web`` → ``os,web``."""
-        return self.path[1:].replace("/", ",")
+    def is_updated_by(self, other: WantedSystem | None) -> bool:
+        """Whether the completed update of ``other`` is the one that this node wants."""
+        return other is not None and _update_of(other) == _update_of(self)
+
+
+def _update_of(system: WantedSystem) -> tuple[object, ...]:
+    return system.release, system.update, system.exclude, system.generation
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,6 +290,18 @@ class Settings(SectionSettings):
     The lock of the script's service is then kept for the host.
     """
 
+    reboots: bool | None = setting(YES_NO)
+    """Whether the agent reboots this host after updates of the operating system that need it, and for scripts that
+    ask for it. Without reboots, the host reports that a reboot is due. Default: yes on a machine that systemd
+    booted, with the root ``/``; otherwise no.
+    """
+
+    reboot_command: tuple[str, ...] = setting(COMMAND, ("systemctl", "reboot"))
+    """The command that reboots this host. The command is split into words like ``after``.
+
+    Example: /usr/sbin/shutdown -r now
+    """
+
     lock_delay: float = setting(SECONDS, 60)
     """The number of seconds that the next lock holder waits for the script of a host that lost its ZooKeeper
     session; 0: do not wait.

@@ -23,6 +23,7 @@ from zkdeployment.agent.daemon.deployment import HostCommands
 from zkdeployment.agent.daemon.plans import preview
 from zkdeployment.agent.files.filesystem import Filesystem
 from zkdeployment.agent.files.run_directory import RunDirectory, identity_file, sole_agent_of
+from zkdeployment.agent.files.system_files import SystemFiles
 from zkdeployment.agent.reporting.host_reporting import AgentEvents, HostReporting
 from zkdeployment.agent.rules.lease import HostRole
 from zkdeployment.agent.scripts import ScriptRunner
@@ -35,7 +36,7 @@ from zkdeployment.base.log import get_logger
 from zkdeployment.base.machine.clock import SystemClock
 from zkdeployment.base.machine.mail import SmtpMailer
 from zkdeployment.base.machine.program import Program, late_import
-from zkdeployment.base.machine.systemd import SystemdNotifier
+from zkdeployment.base.machine.systemd import BOOTED, SystemdNotifier
 from zkdeployment.base.stop import OUTPUTS_DIRECTORY
 from zkdeployment.cli.process import arm_failpoints, build_control, build_probe
 from zkdeployment.config.settings import Settings, load, machine_name
@@ -271,6 +272,7 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
         fleet=ZooKeeperFleet(session, memory=run.session, lock_delay=settings.lock_delay),
         files=Filesystem(settings.root),
         run=run,
+        system=_system(settings),
         packages=packages,
         checkouts=CheckoutPlaces(settings.root, settings.checkout_sources),
         scripts=ScriptRunner(
@@ -293,6 +295,13 @@ def _adapters(  # noqa: PLR0913  what an agent adds to the settings
         if settings.leasable
         else no_lease,
     )
+
+
+def _system(settings: Settings) -> SystemFiles:
+    """Return the operating system of the host; a scratch root never reboots the machine unless it is told to."""
+    is_system = settings.root == Path("/") and BOOTED.is_dir()
+    may_reboot = is_system if settings.reboots is None else settings.reboots
+    return SystemFiles(settings.root, may_reboot, settings.reboot_command)
 
 
 def _package_manager(settings: Settings, tick: Callable[[], None]) -> PackageManager:

@@ -21,6 +21,9 @@ GROUP_STOPS = f"{OURS}/group-stops"
 BUSY = f"{OURS}/busy"
 OUT_OF_SERVICE = f"{OURS}/out-of-service"
 MAINTENANCE = f"{OURS}/maintenance"
+
+#: The reboots that hosts have begun, by host id; persistent, because a host that reboots has no session.
+REBOOTS = f"{OURS}/reboots"
 HOST_NAMES = f"{OURS}/host-names"
 INVENTORY = f"{OURS}/inventory"
 HISTORY = f"{OURS}/history"
@@ -92,6 +95,11 @@ def out_of_service_path(host_id: str) -> str:
 def maintenance_path(host_id: str) -> str:
     """Return the path of the maintenance of a host."""
     return f"{MAINTENANCE}/{quote(host_id, safe='')}"
+
+
+def reboot_path(host_id: str) -> str:
+    """Return the path of the record of a host's reboot."""
+    return f"{REBOOTS}/{quote(host_id, safe='')}"
 
 
 def group_stop_path(group: str) -> str:

@@ -14,12 +14,13 @@ from zkdeployment.base.packages import Item, word_size
 from zkdeployment.sandbox.repositories import build_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.plan import PackageChange
+    from zkdeployment.base.system import SystemChange
 
 
 _SPEC = """\
@@ -229,6 +230,7 @@ class FakePackageManager:
         self.crash = False
         self.stuck = False
         self.lost: set[str] = set()
+        self.releases: dict[str, Sequence[Package]] = {}
         self._known = dict(self.available)
         self._installed: Packages = by_name(installed)
         self._journal: Packages | None = None
@@ -283,6 +285,23 @@ class FakePackageManager:
         again = (change.reinstall & before.keys()) - wanted.keys() - change.remove
         items += tuple(Item(name, package, package) for name in sorted(again) for package in before[name])
         return FakeTransaction(before, after, items)
+
+    def prepare_system(self, change: SystemChange) -> FakeTransaction:
+        """Resolve an update of the system: each package of the release becomes what the release has."""
+        offers = self.releases.get(change.release)
+        if offers is None:
+            raise PackageError(f"no repository has the release {change.release}")
+        before, beside = self._installed, self._kept_beside()
+        fixed = {*change.kept, *change.exclude}
+        coming = [
+            offer
+            for offer in offers
+            if change.update != "none" and offer.name in before and offer.name not in fixed
+            if isinstance(change.update, str) or offer.name in change.update
+            if offer not in before[offer.name]
+        ]
+        after = packages.after(before, coming, (), beside)
+        return FakeTransaction(before, after, packages.items(before, after))
 
     def commit(self, transaction: Transaction) -> None:
         """Execute the transaction, or roll back and raise ``PackageError``."""

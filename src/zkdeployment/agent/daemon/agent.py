@@ -15,6 +15,7 @@ from zkdeployment.agent.daemon.draining import DrainSupervision, drain_host, ref
 from zkdeployment.agent.daemon.waits import AgentWaits
 from zkdeployment.agent.reporting.failures import reason
 from zkdeployment.agent.rules.lease import LEASE_ERRORS, HostRole
+from zkdeployment.agent.steps.reboots import note_boot, withdraw_reboot
 from zkdeployment.base.cluster import Cluster, ClusterState, Mandate, Revision, held_reason
 from zkdeployment.base.daemon.cycles import Backoff, spread
 from zkdeployment.base.daemon.failpoints import failpoints
@@ -382,6 +383,7 @@ class AgentCycle:
         would remove these, but only if it needs the same lock; and if the cluster version returns to the host's
         version, there is no next deployment.
         """
+        withdraw_reboot(self._reporting, ())
         self._reporting.hand_on_work()
         identity = self._reporting.host.identity
         fleet = self._adapters.fleet
@@ -512,6 +514,7 @@ class Agent:
                 )
             )
         self._reporting.retry_until_reachable(self._adapters.fleet.clear_stale_nodes)
+        note_boot(self._reporting)
 
     @contextlib.contextmanager
     def _unregistering(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from zkdeployment.agent.daemon.plans import HostPlan, read_plan
 from zkdeployment.agent.rules.waiting import Recheck
 from zkdeployment.agent.steps.executor import Executor
 from zkdeployment.agent.steps.group_stops import GroupStoppedError, GroupStops
+from zkdeployment.agent.steps.reboots import withdraw_reboot
 from zkdeployment.base.cluster import INITIAL, Cluster, ClusterState, Mandate, Revision, held_reason
 from zkdeployment.base.daemon.cycles import spread
 from zkdeployment.base.daemon.failpoints import failpoints, reach
@@ -294,6 +295,13 @@ class Supervision:
         if self.gate is not None:
             self.gate.check(changed)
 
+    def await_end(self, seconds: float) -> None:
+        """Wait until this process is asked to end, at most for some seconds; raises ``ShutdownError`` then."""
+        self._reporting.control.check()
+        self._adapters.notifier.watchdog()
+        self._reporting.control.wait(min(seconds, self._adapters.notifier.pace))
+        self._reporting.control.check()
+
     def retry_midway(self, call: Callable[[], None], event: str, **facts: str) -> None:
         """Repeat a call, between two actions that belong together, until ZooKeeper answers.
 
@@ -474,6 +482,7 @@ class DeploymentRun:
         self._supervision.enter(Phase.PREPARE)
         host_plan = self._supervision.plan()
         plan = host_plan.plan
+        withdraw_reboot(self._reporting, plan.steps)
         executor = Executor(self._adapters, self._reporting.host.identity, self._supervision, host_plan)
         try:
             executor.prepare(rehearse=self._supervision.gate is not None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.lease import Lease, first_record
 from zkdeployment.agent.rules.planner import is_settled, plan, unwanted_services
+from zkdeployment.agent.rules.system import SystemNeed
 from zkdeployment.agent.rules.undeploying import leaving_services
 from zkdeployment.agent.store.service_orders import PublicationOrder
 from zkdeployment.base.cluster import INITIAL, Revision, held_reason
@@ -119,6 +120,7 @@ def make_plan(adapters: AgentAdapters, identity: Identity, wanted: DesiredState,
         services=read_services(adapters.session, unwanted),
         lasting=lasting,
         groups=read_groups(adapters.session, unwanted),
+        system=SystemNeed(wanted.system, adapters.system.state(), adapters.system.may_reboot),
     )
     made = make()
     stopped = made.groups & adapters.fleet.stopped_groups() if made.groups else frozenset()

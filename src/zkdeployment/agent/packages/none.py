@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from zkdeployment.agent.adapters import Transaction
     from zkdeployment.base.inventory import Packages
     from zkdeployment.base.plan import PackageChange
+    from zkdeployment.base.system import SystemChange
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,9 @@ class NoPackages:
                 " software there before it is deployed, or set packages = dnf"
             )
         return NoTransaction()
+
+    def prepare_system(self, change: SystemChange) -> NoTransaction:  # noqa: ARG002  as in the protocol
+        raise PackageError("packages = none updates no operating system; set packages = dnf on this host")
 
     def commit(self, transaction: Transaction) -> None:
         pass

@@ -11,11 +11,13 @@ from zkdeployment.base.plan import (
     Deploy,
     EndDeployments,
     Plan,
+    Reboot,
     RemoveCheckout,
     RemoveSoftware,
     StartDeployments,
     Step,
     Undeploy,
+    UpdateSystem,
 )
 from zkdeployment.base.text import listing
 
@@ -74,10 +76,14 @@ def _call(step: Step, controller: Assignment | None) -> str:
             return f"{call}, after all hosts have deployed {', '.join(after)}" if after else call
         case StartDeployments() | EndDeployments():
             return f"runs {step.title} under the lock of role {step.controller.role}"
+        case UpdateSystem():
+            return f"updates packages{_lock(step, controller)}"
+        case Reboot():
+            return f"reboots{' if needed' if step.is_conditional else ''}{_lock(step, controller)}"
     return ""
 
 
-def _lock(step: Undeploy | Deploy, controller: Assignment | None) -> str:
+def _lock(step: Undeploy | Deploy | UpdateSystem | Reboot, controller: Assignment | None) -> str:
     return f" under the lock of {step.deployment.path if controller is None else f'role {controller.role}'}"
 
 
@@ -130,6 +136,12 @@ def _details(step: Step, controller: Assignment | None) -> dict[str, Value]:
             }
         case CheckOut() | RemoveCheckout():
             return {"package": step.package, "version": step.version}
+        case UpdateSystem() | Reboot():
+            return {
+                "path": step.system.path,
+                "release": step.system.release,
+                "lock": step.deployment.lock_name if controller is None else None,
+            }
         case Deploy(assignment=assignment):
             return {
                 "path": step.deployment.path,
@@ -157,6 +169,8 @@ def _detail(step: Step) -> str:
             return f" ({step.version})"
         case StartDeployments() | EndDeployments():
             return f" ({step.controller.package} {step.controller.version})"
+        case UpdateSystem() | Reboot():
+            return ""
         case Deploy(assignment=assignment):
             return f" ({' '.join(filter(None, (assignment.package, assignment.subtype, assignment.version)))})"
     parts = [" ".join(filter(None, want)) for want in sorted(step.change.want.items())]

@@ -27,6 +27,7 @@ from zkdeployment.agent.rules.software import (
     remove_software,
     software_of,
 )
+from zkdeployment.agent.rules.system import SystemNeed, system_steps
 from zkdeployment.agent.rules.undeploying import (
     EndingDeployments,
     end_deployments,
@@ -66,6 +67,7 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     lasting: Collection[str] = (),
     groups: Mapping[str, str] = MappingProxyType({}),
     stopped: Collection[str] = (),
+    system: SystemNeed | None = None,
 ) -> Plan:
     """Return the steps from a host's inventory to the ``wanted`` assignments, each with its reason.
 
@@ -79,6 +81,9 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     all other steps except the undeployments. If no deployment changes, its scripts run only if the last
     ``starting-deployments`` on this host, perhaps of a former controller, was not followed by a successful
     ``ending-deployments``.
+
+    ``system`` is what the host needs of its system node. The operating system is updated, and the host reboots,
+    before all other steps; with a controller, after its ``starting-deployments``.
 
     ``identity`` is that of the host: scripts get it, so that another id, name or role is a change. Without it,
     identities are not compared.
@@ -99,7 +104,9 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     locked = {assignment.path for assignment in wanted}.union(services)
     group_of_service = groups_of_services(wanted, inventory, groups)
     software = WantedSoftware.of(wanted, controller, identity)
-    whole = _plan(compare_software(software, inventory), locked, lasting, group_of_service)
+    kept = {*inventory.managed, *software.needs, *software.controller_packages}
+    system_first = () if system is None else tuple(system_steps(system, kept))
+    whole = _plan(compare_software(software, inventory), locked, lasting, group_of_service, system_first)
     withheld = _withheld(whole.steps, stopped)
     if not withheld:
         return whole
@@ -107,7 +114,7 @@ def plan(  # noqa: PLR0913  the facts of the host, of the tree and of the fleet
     software = WantedSoftware.of([one for one in wanted if one.path not in theirs], controller, identity)
     have = replace(inventory, markers=tuple(one for one in inventory.markers if one.deployment.path not in theirs))
     difference = compare_software(software, have, software_of(theirs, wanted, inventory))
-    return replace(_plan(difference, locked, lasting, group_of_service), withheld=withheld)
+    return replace(_plan(difference, locked, lasting, group_of_service, system_first), withheld=withheld)
 
 
 def _plan(
@@ -115,11 +122,12 @@ def _plan(
     services: Collection[str],
     lasting: Collection[str],
     groups: Mapping[str, str | None],
+    system: Sequence[Step],
 ) -> Plan:
     ending = end_deployments(difference, services, lasting, groups)
     ended = frozenset(step.deployment for step in (*ending.undeploys, *ending.last))
     unchanged = unchanged_deployments(difference, ended)
-    steps = _steps(without_software_of(unchanged, difference), ending, unchanged)
+    steps = _steps(without_software_of(unchanged, difference), ending, unchanged, system)
     return Plan(tuple(steps), ending.handover, tuple(sorted(unchanged)))
 
 
@@ -159,7 +167,10 @@ def is_settled(plan: Plan) -> bool:
 
 
 def _steps(
-    difference: SoftwareDifference, ending: EndingDeployments, unchanged: frozenset[Deployment]
+    difference: SoftwareDifference,
+    ending: EndingDeployments,
+    unchanged: frozenset[Deployment],
+    system: Sequence[Step],
 ) -> Iterator[Step]:
     """Yield the steps in the order of their execution.
 
@@ -176,13 +187,18 @@ def _steps(
         *(() if ending.last else removal),
     )
     is_open = difference.inventory.deployments_started
-    is_bracketed = controller is not None and bool(bracketed or ending.undeploys or is_open or not unchanged)
+    is_bracketed = controller is not None and bool(
+        system or bracketed or ending.undeploys or is_open or not unchanged
+    )
     yield from _controller_steps(difference, is_bracketed=is_bracketed)
+    if controller is None:
+        yield from system
     if reinstalled_first:
         yield reinstall_scripts(difference, reinstalled_first)
     yield from ending.undeploys
     if controller is not None and is_bracketed:
         yield StartDeployments(controller, NOT_ENDED if is_open else "before the deployments")
+        yield from system
     yield from bracketed
     if controller is not None and is_bracketed:
         yield EndDeployments(controller, NOT_ENDED if is_open else "after the deployments")

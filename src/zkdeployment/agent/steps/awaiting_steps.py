@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from zkdeployment.agent.rules.waiting import (
     TURN,
@@ -35,7 +35,8 @@ from zkdeployment.base.errors import (
     UnreachableError,
 )
 from zkdeployment.base.log import get_logger
-from zkdeployment.base.plan import Deploy, Step, Undeploy, group_of
+from zkdeployment.base.plan import Deploy, Reboot, Step, Undeploy, UpdateSystem, group_of
+from zkdeployment.publishing.store.reboots import expire_reboots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -264,9 +265,19 @@ class RoleLockHold:
         self._supervisor.retry_midway(call, "role-lock-unreachable", role=self._role)
 
 
+#: The kinds of steps that have a deployment, under whose lock they may run.
+LOCKABLE = Deploy | Undeploy | UpdateSystem | Reboot
+
+LockableStep: TypeAlias = Deploy | Undeploy | UpdateSystem | Reboot
+
+
 def needs_lock(step: Step) -> bool:
     """Return whether a step runs under the lock of its service, or of its role if that has a controller."""
-    return isinstance(step, Deploy) or (isinstance(step, Undeploy) and step.locked)
+    return isinstance(step, Deploy | UpdateSystem | Reboot) or (isinstance(step, Undeploy) and step.locked)
+
+
+S = TypeVar("S", bound=Step)
+T = TypeVar("T", bound=LockableStep)
 
 
 class LockedSteps:
@@ -274,6 +285,7 @@ class LockedSteps:
 
     def __init__(self, runner: StepRunner, order: OrderedSteps) -> None:
         self._fleet = runner.adapters.fleet
+        self._session = runner.adapters.session
         self._clock = runner.adapters.clock
         self._identity = runner.identity
         self._supervisor = runner.supervisor
@@ -292,7 +304,7 @@ class LockedSteps:
                 pending.remove(step)
                 self._order.finish(step)
 
-    def run_together(self, steps: Sequence[Step], owner: Undeploy | Deploy) -> Sequence[Step]:
+    def run_together(self, steps: Sequence[S], owner: LockableStep) -> Sequence[S]:
         """Run steps in order under one lock, that of the ``owner``'s service.
 
         Returns the steps that did not run because the lock was lost.
@@ -331,7 +343,7 @@ class LockedSteps:
                 release()
         return done
 
-    def _lock_any(self, pending: Sequence[Undeploy | Deploy]) -> tuple[Undeploy | Deploy, ZooKeeperServiceLock]:
+    def _lock_any(self, pending: Sequence[T]) -> tuple[T, ZooKeeperServiceLock]:
         """Return the first step whose service's lock could be acquired, and that lock; waits without limit."""
         with failpoints("lock"):
             while True:
@@ -345,16 +357,14 @@ class LockedSteps:
                 if locked is not None:
                     return locked
 
-    def _lock_first_free(
-        self, pending: Sequence[Undeploy | Deploy]
-    ) -> tuple[Undeploy | Deploy, ZooKeeperServiceLock] | None:
+    def _lock_first_free(self, pending: Sequence[T]) -> tuple[T, ZooKeeperServiceLock] | None:
         """Return the first step whose lock is free, and its lock; queue for the first lock if none is free.
 
         If there is only one lock to choose from, the host queues at once. A host never holds two locks, so it
         leaves the queue before it tries another lock. Returns ``None`` if another lock became free: then call
         again.
         """
-        firsts: dict[str, Undeploy | Deploy] = {}
+        firsts: dict[str, T] = {}
         for step in pending:
             firsts.setdefault(step.deployment.path, step)
         for step in firsts.values() if len(firsts) > 1 else ():
@@ -367,9 +377,7 @@ class LockedSteps:
             return first, lock
         return None
 
-    def _queue(
-        self, step: Undeploy | Deploy, lock: ZooKeeperServiceLock, others: Sequence[Undeploy | Deploy]
-    ) -> bool:
+    def _queue(self, step: LockableStep, lock: ZooKeeperServiceLock, others: Sequence[LockableStep]) -> bool:
         """Queue for a lock and return whether it was acquired; leave the queue if another step's lock is free.
 
         Hosts cannot chase free locks for ever: whenever another host is faster, that host has one step fewer to
@@ -386,6 +394,8 @@ class LockedSteps:
                     break
                 self._supervisor.check_waiting()
                 holder.read(turn)
+                if lock.ahead < _FAR_BACK:
+                    expire_reboots(self._session, self._clock.now())
                 if asks_for_others(turn, lock.ahead) and self._is_any_free(others):
                     lock.release()
                     return False
@@ -394,10 +404,10 @@ class LockedSteps:
             raise
         return True
 
-    def _is_any_free(self, steps: Sequence[Undeploy | Deploy]) -> bool:
+    def _is_any_free(self, steps: Sequence[LockableStep]) -> bool:
         return bool(steps) and self._fleet.any_free([step.deployment for step in steps], self._identity)
 
-    def _show_waiting(self, step: Undeploy | Deploy, holder: KnownHolder) -> None:
+    def _show_waiting(self, step: LockableStep, holder: KnownHolder) -> None:
         waiting = f"wait for the lock of {step.deployment.path}, {holder}"
         if self._runner.show_waiting(waiting):
             get_logger().info("waiting-for-lock", deployment=str(step.deployment), step=waiting)

@@ -11,8 +11,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from zkdeployment.agent.rules.plan_text import sentence
-from zkdeployment.agent.steps.awaiting_steps import LockedSteps, OrderedSteps, RoleLockHold, needs_lock
+from zkdeployment.agent.steps.awaiting_steps import LOCKABLE, LockedSteps, OrderedSteps, RoleLockHold, needs_lock
 from zkdeployment.agent.steps.group_stops import GroupStoppedError
+from zkdeployment.agent.steps.reboots import HostReboots
 from zkdeployment.agent.steps.step_effects import StepEffects
 from zkdeployment.base.daemon.failpoints import failpoints
 from zkdeployment.base.log import bound, get_logger
@@ -23,9 +24,11 @@ from zkdeployment.base.plan import (
     Deploy,
     EndDeployments,
     PackageChange,
+    Reboot,
     StartDeployments,
     Step,
     Undeploy,
+    UpdateSystem,
     group_of,
     packages_of,
 )
@@ -69,6 +72,13 @@ class StepRunner:
         with self.supervisor.reporting("prepare packages", packages=change.names), failpoints("prepare"):
             self._effects.prepare_packages(change)
 
+    def prepare_update(self, step: UpdateSystem) -> None:
+        """Prepare the update of the operating system, which a later step commits."""
+        self.supervisor.check_waiting()
+        self.show("prepare update")
+        with self.supervisor.reporting("prepare update", deployment=step.deployment), failpoints("prepare-update"):
+            self._effects.prepare_update(step.change)
+
     def fetch(self, step: CheckOut) -> None:
         """Fetch a checkout that a later step installs."""
         self.supervisor.check_waiting()
@@ -91,7 +101,7 @@ class StepRunner:
         self._done += 1
 
     def _run(self, step: Step, lock: ZooKeeperServiceLock | None, check: Callable[[], None]) -> None:
-        deployment = step.deployment if isinstance(step, Deploy | Undeploy) else None
+        deployment = step.deployment if isinstance(step, LOCKABLE) else None
         shown = {} if deployment is None else {"deployment": str(deployment)}
         packages = packages_of(step)
         with (
@@ -140,7 +150,15 @@ class Executor:
     ) -> None:
         self._supervisor = supervisor
         self._plan = plan.plan
-        self._effects = StepEffects(adapters, supervisor.basis, identity, self._plan.unrecorded)
+        reboots = HostReboots(
+            adapters,
+            supervisor.basis,
+            identity,
+            part=lambda: None if supervisor.gate is None else supervisor.gate.part,
+            retry=supervisor.retry_midway,
+            await_end=supervisor.await_end,
+        )
+        self._effects = StepEffects(adapters, supervisor.basis, identity, reboots, self._plan.unrecorded)
         self._runner = StepRunner(adapters, identity, self._effects, supervisor, len(self._plan.steps))
         self._order = OrderedSteps(self._runner, plan)
         self._locked = LockedSteps(self._runner, self._order)
@@ -161,6 +179,11 @@ class Executor:
             if isinstance(step, CheckOut):
                 self._runner.fetch(step)
         controller_changes = [step.change for step in self._plan.steps if isinstance(step, ChangeController)]
+        updates = [step for step in self._plan.steps if isinstance(step, UpdateSystem)]
+        for step in updates:
+            self._runner.prepare_update(step)
+        if updates:
+            return  # the packages of services are prepared with the updated repositories
         if not controller_changes:
             self._prepare_packages()
         elif rehearse:
@@ -178,7 +201,7 @@ class Executor:
         controller_changes = (number for number, step in enumerate(steps, 1) if isinstance(step, ChangeController))
         first = next(controller_changes, 0)
         self._run_all(steps[:first])
-        if first:
+        if first and not any(isinstance(step, UpdateSystem) for step in steps):
             self._prepare_packages()
         if self._role_lock_hold is None:
             self._run_under_service_locks(steps[first:])
@@ -188,7 +211,7 @@ class Executor:
     def _under_service_locks(self) -> list[Deployment]:
         """Return the plan's deployments under locks of services that come before the wait for another lock."""
         steps = [] if self._plan.controller is not None else self._plan.steps
-        return [step.deployment for step in steps if isinstance(step, Deploy | Undeploy) and needs_lock(step)]
+        return [step.deployment for step in steps if isinstance(step, LOCKABLE) and needs_lock(step)]
 
     def _package_changes(self) -> list[PackageChange]:
         return [step.change for step in self._plan.steps if isinstance(step, ChangePackages)]
@@ -227,12 +250,27 @@ class Executor:
 
     def _run_all(self, steps: Sequence[Step]) -> None:
         """Run steps in order; of neighbouring deployments or undeployments, first those with a free lock."""
-        for kind, neighbours in groupby(steps, key=lambda step: type(step) if needs_lock(step) else None):
-            if kind is not None:
-                self._locked.run_each([step for step in neighbours if isinstance(step, Undeploy | Deploy)])
-            else:
+        for kind, neighbours in groupby(steps, key=_kind_of_locks):
+            if kind is None:
                 for step in neighbours:
                     self._runner.run(step)
+            elif kind is UpdateSystem:
+                self._run_system(list(neighbours))
+            else:
+                self._locked.run_each([step for step in neighbours if isinstance(step, Undeploy | Deploy)])
+
+    def _run_system(self, steps: Sequence[Step]) -> None:
+        """Run an update of the system and the reboot after it under one lock, that of the system node."""
+        remaining = [step for step in steps if isinstance(step, UpdateSystem | Reboot)]
+        while remaining:
+            remaining = list(self._locked.run_together(remaining, remaining[0]))
+
+
+def _kind_of_locks(step: Step) -> type[Step] | None:
+    """Return the kind of steps among which a step may run in any order; ``None`` for a step without a lock."""
+    if not needs_lock(step):
+        return None
+    return UpdateSystem if isinstance(step, Reboot) else type(step)
 
 
 def _joined(changes: Sequence[PackageChange]) -> PackageChange:

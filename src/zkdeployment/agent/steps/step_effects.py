@@ -7,12 +7,15 @@ at any failpoint, the next plan completes the action.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
 
+from zkdeployment.agent.rules.system import must_reboot
 from zkdeployment.agent.rules.undeploying import installed_packages
 from zkdeployment.base.daemon.failpoints import failpoints
-from zkdeployment.base.deployment import Deployment, Rerun
-from zkdeployment.base.errors import DeniedError, PackageError, RestartError, UnreachableError
+from zkdeployment.base.deployment import REBOOT_STATUS, Deployment, Rerun
+from zkdeployment.base.errors import DeniedError, PackageError, RestartError, ScriptError, UnreachableError
 from zkdeployment.base.inventory import Marker, Packages
 from zkdeployment.base.log import get_logger
 from zkdeployment.base.packages import packages_to_register
@@ -23,17 +26,21 @@ from zkdeployment.base.plan import (
     Deploy,
     EndDeployments,
     PackageChange,
+    Reboot,
     RemoveCheckout,
     RemoveSoftware,
     StartDeployments,
     Step,
     Undeploy,
+    UpdateSystem,
 )
+from zkdeployment.base.system import REBOOT_TIMEOUT, SystemChange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from zkdeployment.agent.adapters import AgentAdapters, Transaction
+    from zkdeployment.agent.steps.reboots import HostReboots
     from zkdeployment.agent.store.service_locks import ZooKeeperServiceLock
     from zkdeployment.base.host import Identity
     from zkdeployment.base.publication import DeploymentBasis
@@ -54,6 +61,7 @@ class StepEffects:
         adapters: AgentAdapters,
         basis: DeploymentBasis,
         identity: Identity,
+        reboots: HostReboots,
         unrecorded: Iterable[Marker] = (),
     ) -> None:
         self._adapters = adapters
@@ -61,12 +69,19 @@ class StepEffects:
         self._identity = identity
         self._unrecorded = list(unrecorded)
         self._installed: Packages | None = None
+        self._reboots = reboots
         self._prepared: deque[Transaction] = deque()
+        self._prepared_update: Transaction | None = None
 
     def prepare_packages(self, change: PackageChange) -> None:
         """Prepare the transaction of the next ``ChangePackages`` step that has none yet."""
         with self._adapters.notifier.uninterrupted():
             self._prepared.append(self._adapters.packages.prepare(change))
+
+    def prepare_update(self, change: SystemChange) -> None:
+        """Prepare the transaction of the ``UpdateSystem`` step."""
+        with self._adapters.notifier.uninterrupted():
+            self._prepared_update = self._adapters.packages.prepare_system(change)
 
     def discard_prepared(self) -> None:
         """Forget the prepared transactions."""
@@ -91,6 +106,8 @@ class StepEffects:
                 self._undeploy(step, lock)
             case ChangePackages():
                 self._change_packages(step)
+            case UpdateSystem() | Reboot():
+                self._change_system(step, lock)
             case CheckOut():
                 self._check_out(step)
             case RemoveCheckout():
@@ -135,19 +152,23 @@ class StepEffects:
         self._end_records(self._unrecorded)
         self._installed = None
         with self._adapters.notifier.uninterrupted():
-            transaction = self._prepared.popleft()
+            # After an update of the system nothing is prepared.
+            transaction = self._prepared.popleft() if self._prepared else self._prepare(step.change)
             managed = packages_to_register(step.applications, transaction.after, step.change.remove)
             self._adapters.files.managed.add(managed)
             if step.originals and transaction.reversible:  # else the recorded versions could not be restored
                 self._adapters.files.originals.add(step.originals)
             with failpoints("commit"):
-                self._commit(step.change, transaction)
+                self._commit(partial(self._prepare, step.change), transaction)
             if step.put_back:
                 with failpoints("drop-originals"):
                     self._adapters.files.originals.remove(step.put_back)
 
-    def _commit(self, change: PackageChange, transaction: Transaction) -> None:
-        """Commit a transaction; prepare the change anew, a few times, if the transaction is outdated."""
+    def _prepare(self, change: PackageChange) -> Transaction:
+        return self._adapters.packages.prepare(change)
+
+    def _commit(self, prepare: Callable[[], Transaction], transaction: Transaction) -> None:
+        """Commit a transaction; prepare it anew, a few times, if it is outdated."""
         for _ in range(_COMMITS - 1):
             try:
                 return self._adapters.packages.commit(transaction)
@@ -155,8 +176,38 @@ class StepEffects:
                 if error.changed or not error.retry_helps:
                     raise
                 get_logger().warning("packages-prepared-anew", reason=str(error))
-            transaction = self._adapters.packages.prepare(change)
+            transaction = prepare()
         return self._adapters.packages.commit(transaction)
+
+    def _change_system(self, step: UpdateSystem | Reboot, lock: ZooKeeperServiceLock | None) -> None:
+        if isinstance(step, UpdateSystem):
+            self._update_system(step)
+        else:
+            self._reboot(step, lock)
+
+    # A crash between the transaction and its record repeats an update that finds nothing to do.
+    def _update_system(self, step: UpdateSystem) -> None:
+        """Update the packages of the system, and record that."""
+        prepare = partial(self._adapters.packages.prepare_system, step.change)
+        self._installed = None
+        with self._adapters.notifier.uninterrupted():
+            transaction = self._prepared_update or prepare()
+            self._prepared_update = None
+            with failpoints("commit-system"):
+                self._commit(prepare, transaction)
+        system = self._adapters.system
+        with failpoints("record-update"):
+            system.save(system.state().after_update(step.system, self._adapters.clock.now()))
+
+    def _reboot(self, step: Reboot, lock: ZooKeeperServiceLock | None) -> None:
+        """Reboot if that is still needed; otherwise record that the system node is complete."""
+        system = self._adapters.system
+        reasons = system.asking() if step.is_conditional else ()
+        if must_reboot(step.system, system.state(), reasons, may_reboot=system.may_reboot):
+            get_logger().info("reboot-needed", reasons=reasons)
+            self._reboots.reboot(step, step.system.timeout, lock)
+        with failpoints("settle-system"):
+            system.save(system.state().settled(step.system))
 
     def _check_out(self, step: CheckOut) -> None:
         def build(script: str, directory: str) -> None:
@@ -178,7 +229,7 @@ class StepEffects:
         is_recorded = assignment.rerun is Rerun.CHANGED
         packages = installed_packages(assignment, self._packages()) if is_recorded else ()
         self._end_records_of(step.deployment)
-        self._run(step, script, lock)
+        self._run_or_reboot(step, script, lock)
         is_recorded = is_recorded and self._has_read_what_was_planned()
         marker = Marker(
             deployment=step.deployment,
@@ -196,6 +247,20 @@ class StepEffects:
         )
         with failpoints("marker"):
             self._adapters.files.markers.write(marker)
+
+    def _run_or_reboot(self, step: Deploy, script: str, lock: ZooKeeperServiceLock | None) -> None:
+        """Run a deploy script; reboot if the script asks for that and its service node permits it."""
+        if not step.assignment.reboot_allowed:
+            self._run(step, script, lock)
+            return
+        facts = {"ZKDEPLOYMENT_REBOOTS": str(self._reboots.boots(step.deployment))}
+        try:
+            self._run(step, script, lock, facts)
+        except ScriptError as error:
+            if error.status != REBOOT_STATUS:
+                raise
+            self._reboots.reboot(step, REBOOT_TIMEOUT, lock)
+        self._reboots.complete(step.deployment)
 
     def _has_read_what_was_planned(self) -> bool:
         """Return whether a script that has just ended read the properties of the plan, as far as known.
@@ -231,9 +296,9 @@ class StepEffects:
             if step.unregistered:
                 self._adapters.files.managed.add(step.unregistered)
             if step.change:
-                transaction = self._adapters.packages.prepare(step.change)
+                transaction = self._prepare(step.change)
                 with failpoints("commit-removal"):
-                    self._commit(step.change, transaction)
+                    self._commit(partial(self._prepare, step.change), transaction)
             with failpoints("clear"):
                 self._adapters.files.clear_software(step.packages, step.applications)
             with failpoints("drop"):
@@ -244,8 +309,9 @@ class StepEffects:
         step: Undeploy | Deploy | StartDeployments | EndDeployments,
         script: str,
         lock: ZooKeeperServiceLock | None = None,
+        further: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Run a script; check the lease of ``lock`` last, because everything before takes time."""
+        """Run a script with ``further`` variables; check the lease of ``lock`` last, because all else takes time."""
         if isinstance(step, Undeploy | Deploy):
             path, facts = step.deployment.path, {"ZKDEPLOYMENT_DEPLOYMENT": str(step.deployment)}
         else:
@@ -256,6 +322,6 @@ class StepEffects:
             [script, *step.arguments],
             name=step.title,
             revision=self._basis.revision,
-            facts=facts,
+            facts={**facts, **further},
             last_check=(lambda: None) if lock is None else lock.check_lease,
         )

@@ -195,6 +195,18 @@ class ZooKeeperServiceLock(ContenderLock):
                 raise LockLostError(f"the lock {self._directory} is kept for {work}") from error
             self._session.commit(*held, Set(self._record, data, former.version))
 
+    def keep_with(self, operations: Iterable[Operation]) -> None:
+        """Keep the lock for this host beyond its session, in one transaction with ``operations``.
+
+        Call this after ``begin``. Raises ``ConflictError`` or ``LockLostError`` if the lock is lost.
+        """
+        work = replace(self._own_works[-1], kept=True)
+        node = self._session.get(self._record)
+        if node is None or LockedWork.from_json(node.properties) != work:
+            raise LockLostError(f"the lock {self._directory} is lost: its record is not this host's any more")
+        self._session.commit(Set(self._record, encode(work.to_json()), node.version), *operations)
+        self._own_works = (work,)
+
     def give_back(self) -> None:
         """Release the lock of an incomplete step; a lock that was kept for this host stays kept.
 

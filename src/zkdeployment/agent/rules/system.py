@@ -1,0 +1,73 @@
+"""Decides the steps that bring a host's operating system to its system node: an update, then a reboot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from zkdeployment.base.machine.reboots import SystemState, deployment_of
+from zkdeployment.base.names import AGENT_PACKAGE
+from zkdeployment.base.plan import Reboot, UpdateSystem
+from zkdeployment.base.system import RebootRule, SystemChange, WantedSystem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class SystemNeed:
+    """The system node of a host, and what the host has completed of it.
+
+    ``may_reboot`` is whether the host's configuration permits reboots. ``wanted`` is ``None`` for a host without
+    a system node.
+    """
+
+    wanted: WantedSystem | None = None
+    state: SystemState = field(default_factory=SystemState)
+    may_reboot: bool = True
+
+
+def system_steps(need: SystemNeed, kept: Iterable[str]) -> Iterator[UpdateSystem | Reboot]:
+    """Yield the update and the reboot that a host needs; ``kept`` are the packages of its services.
+
+    A reboot follows each update unless the node forbids reboots. Whether the host needs it is decided when the
+    update is complete. The step is planned again after the boot, which it then verifies.
+    """
+    wanted, state = need.wanted, need.state
+    if wanted is None:
+        return
+    is_updated = wanted.is_updated_by(state.updated)
+    if not is_updated and wanted.update != "none":
+        change = SystemChange(wanted.release, wanted.update, wanted.exclude, frozenset({*kept, AGENT_PACKAGE}))
+        yield UpdateSystem(wanted, change, _why_updated(wanted, state.updated))
+    if wanted.reboot is RebootRule.NEVER or not need.may_reboot:
+        if not is_updated and wanted.update == "none":
+            yield Reboot(wanted, "nothing to do at this generation")
+        return
+    if not (is_updated and state.is_settled):
+        yield Reboot(wanted, _why_rebooted(wanted, state))
+
+
+def must_reboot(wanted: WantedSystem, state: SystemState, reasons: tuple[str, ...], *, may_reboot: bool) -> bool:
+    """Whether a host whose update is complete has to reboot now; ``reasons`` are the packages that ask for it."""
+    if wanted.reboot is RebootRule.NEVER or not may_reboot:
+        return False
+    if wanted.reboot is RebootRule.ALWAYS:
+        return not state.boots.get(str(deployment_of(wanted)))
+    return bool(reasons)
+
+
+def _why_updated(wanted: WantedSystem, updated: WantedSystem | None) -> str:
+    if updated is None:
+        return "the first update of this host"
+    if updated.release != wanted.release:
+        return f"release changed from {updated.release} to {wanted.release}"
+    if updated.generation != wanted.generation:
+        return f"generation changed from {updated.generation} to {wanted.generation}"
+    return "the packages to update changed"
+
+
+def _why_rebooted(wanted: WantedSystem, state: SystemState) -> str:
+    if state.boots.get(str(deployment_of(wanted))):
+        return "verify the boot"
+    return "after each update" if wanted.reboot is RebootRule.ALWAYS else "if updated packages need it"

@@ -1,0 +1,120 @@
+"""Reboots: the record of a reboot that a host has begun, and what a host has completed of its system node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar
+
+from zkdeployment.base.cluster import Revision
+from zkdeployment.base.deployment import Deployment, DeploymentFailure
+from zkdeployment.base.records import OMITTED, Key, Record
+from zkdeployment.base.stop import Stop
+from zkdeployment.base.system import WantedSystem
+
+#: The most reboots for one step; one more is a failure.
+MAX_REBOOTS = 3
+
+
+def deployment_of(system: WantedSystem) -> Deployment:
+    """Return a system node as the only instance of a service, by which its lock and its failures are named."""
+    return Deployment(system.path, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RebootRecord(Record):
+    """A reboot that a host records in ZooKeeper and on its disk before it begins.
+
+    ``step`` is the step of ``revision`` that needs the reboot; ``path`` and ``number`` name its deployment, and
+    ``sequence`` the publication. ``boot_id`` is that of the kernel before the reboot. ``since`` and ``deadline``
+    are in seconds since the epoch. ``count`` is the number of reboots that were begun for the step. ``rollout``
+    and ``phase`` name the part of a rollout that judges the failure; without them the failure stops the fleet.
+    ``expired`` means that the failure is reported.
+    """
+
+    is_lenient: ClassVar[bool] = True
+    host_id: Annotated[str, Key("host")]
+    host_name: Annotated[str, Key("name")]
+    revision: Revision
+    sequence: int
+    path: str
+    number: Annotated[int, Key("n")]
+    step: str
+    boot_id: str
+    since: float
+    deadline: float
+    count: int = 1
+    rollout: Annotated[str | None, OMITTED] = None
+    phase: Annotated[str | None, OMITTED] = None
+    expired: Annotated[bool, OMITTED] = False
+
+    @property
+    def deployment(self) -> Deployment:
+        """The deployment whose step needs the reboot."""
+        return Deployment(self.path, self.number)
+
+    @property
+    def failed(self) -> DeploymentFailure:
+        """The failure of a host that does not come back."""
+        return DeploymentFailure(self.sequence, self.step, self.path, self.number)
+
+    def is_due(self, now: float) -> bool:
+        """Whether the deadline has passed without a report of it."""
+        return not self.expired and now > self.deadline
+
+    def failure(self, now: float) -> Stop:
+        """Return the failure of a host that did not come back."""
+        reason = (
+            f"the host did not come back from its reboot within {self.deadline - self.since:.0f} s; start"
+            " the machine, or declare it dead with 'zkdeployment forget'"
+        )
+        return Stop(self.host_id, self.host_name, self.revision, self.step, reason, now)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemState(Record):
+    """The state of a host's operating system on its disk: the completed update, and the reboot under way.
+
+    ``updated`` is the node whose update is complete, ``time`` when it was, in seconds since the epoch.
+    ``is_settled``: the question of a reboot after that update is answered. ``pending`` is the reboot under way.
+    ``begun`` counts the reboots that were begun for a step, ``boots`` those that took place, by deployment.
+    """
+
+    updated: Annotated[WantedSystem | None, OMITTED] = None
+    is_settled: Annotated[bool, Key("settled", omit=True)] = True
+    time: Annotated[float | None, OMITTED] = None
+    pending: Annotated[RebootRecord | None, OMITTED] = None
+    begun: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
+    boots: Annotated[Mapping[str, int], OMITTED] = field(default_factory=dict)
+
+    def after_update(self, system: WantedSystem, now: float) -> SystemState:
+        """Return the state after the update that a node wants; the question of a reboot is open."""
+        return replace(self._without(str(deployment_of(system))), updated=system, is_settled=False, time=now)
+
+    def settled(self, system: WantedSystem) -> SystemState:
+        """Return the state after the reboot that a node wants, or the decision that none is needed."""
+        return replace(self._without(str(deployment_of(system))), updated=system, is_settled=True)
+
+    def rebooting(self, record: RebootRecord) -> SystemState:
+        """Return the state in which a reboot has begun."""
+        return replace(self, pending=record, begun={**self.begun, str(record.deployment): record.count})
+
+    def booted(self, boot_id: str) -> SystemState:
+        """Return the state after a start of the agent on the kernel with this boot id."""
+        if self.pending is None or self.pending.boot_id == boot_id:
+            return self
+        subject = str(self.pending.deployment)
+        return replace(self, pending=None, boots={**self.boots, subject: self.boots.get(subject, 0) + 1})
+
+    def completed(self, deployment: Deployment) -> SystemState:
+        """Return the state after the step of a deployment succeeded or failed: its reboots count no more."""
+        return self._without(str(deployment))
+
+    def _without(self, subject: str) -> SystemState:
+        is_own = self.pending is not None and str(self.pending.deployment) == subject
+        return replace(
+            self,
+            pending=None if is_own else self.pending,
+            begun={name: count for name, count in self.begun.items() if name != subject},
+            boots={name: count for name, count in self.boots.items() if name != subject},
+        )
